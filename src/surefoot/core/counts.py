@@ -1,0 +1,169 @@
+"""Counts: what a log says about every (s, a, s'), additive, so that logs can be counted in pieces."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from surefoot.errors import LogError
+from surefoot.rows.arrays import Array, namespace, row_sum
+
+
+@dataclass(frozen=True, repr=False)
+class Counts:
+    """n_sas: how often (s, a) led to s'; r_sas: the sum of the rewards seen there; r_rest: what they scatter within a triple.
+
+    Dense arrays [..., S, A, S] in any namespace, or sparse CSR [S * A, S]. r_rest [..., S, A] is the sum of squared deviations
+    of the rewards of (s, a) from the mean of their own triple: 0 where the reward is a function of (s, a, s'), as in both
+    benchmarks of the paper. `r_sas=None` says that rewards were not logged, since a reward table is declared.
+    """
+
+    n_sas: Any
+    r_sas: Any
+    r_rest: Any
+    n_states: int
+    n_actions: int
+
+    def __repr__(self) -> str:
+        return f"Counts({self.n_states} states x {self.n_actions} actions, {'sparse' if self.is_sparse else 'dense'})"
+
+    def __post_init__(self) -> None:
+        s, a = self.n_states, self.n_actions
+        lead = () if self.is_sparse else tuple(self.n_sas.shape[:-3])
+        shape = (s * a, s) if self.is_sparse else (*lead, s, a, s)
+        pairs = (1, s, a) if self.is_sparse else (*lead, s, a)
+        for name, x, wanted in (("n_sas", self.n_sas, shape), ("r_sas", self.r_sas, shape), ("r_rest", self.r_rest, pairs)):
+            if x is not None and tuple(x.shape) != wanted:
+                raise LogError(f"{name} of {s} states and {a} actions must have the shape {wanted}, got {tuple(x.shape)}")
+        if self.is_sparse and self.r_sas is not None and not _aligned(self.n_sas, self.r_sas):
+            raise LogError("sparse n_sas and r_sas must hold the same entries in the same order (keep rewards of 0)")
+        for name in ("n_sas", "r_sas", "r_rest"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the counts are held in CSR matrices."""
+        return bool(sparse.issparse(self.n_sas))
+
+    @cached_property
+    def n_sa(self) -> Array:
+        """How often each pair was taken, [..., S, A] ([1, S, A] when sparse)."""
+        return self._per_pair(self.n_sas)
+
+    @cached_property
+    def r_sa(self) -> Array:
+        """The sum of rewards per pair, shaped as n_sa."""
+        if self.r_sas is None:
+            raise LogError("these counts hold no rewards: declare a reward table with the problem")
+        return self._per_pair(self.r_sas)
+
+    def _per_pair(self, x: Any) -> Array:
+        if self.is_sparse:
+            found = (x @ np.ones(self.n_states)).reshape(1, self.n_states, self.n_actions)
+        else:
+            xp = namespace(x)
+            flat = xp.reshape(x, (*x.shape[:-3], self.n_states * self.n_actions, self.n_states))
+            found = xp.reshape(row_sum(flat), x.shape[:-1])
+        return read_only(found)
+
+    def __add__(self, other: Counts) -> Counts:
+        """The counts of both logs together (sums of squares merge by Chan's rule)."""
+        if not isinstance(other, Counts):
+            return NotImplemented
+        if (self.n_states, self.n_actions) != (other.n_states, other.n_actions):
+            raise LogError(
+                f"counts of {self.n_states} x {self.n_actions} and {other.n_states} x {other.n_actions} states x actions do not "
+                "add up: count both logs with the same n_states and n_actions"
+            )
+        if self.is_sparse != other.is_sparse or tuple(self.n_sas.shape) != tuple(other.n_sas.shape):
+            kinds = (f"{'sparse' if x.is_sparse else 'dense'} {tuple(x.n_sas.shape)}" for x in (self, other))
+            raise LogError(f"counts of one kind and shape add up, got {' and '.join(kinds)}")
+        plus = _sum_of_sparse if self.is_sparse else operator.add
+        n_sas = plus(self.n_sas, other.n_sas)
+        if self.r_sas is None or other.r_sas is None:
+            return Counts(n_sas, None, None, self.n_states, self.n_actions)
+        rest = None if self.r_rest is None or other.r_rest is None else self._merged_rest(other)
+        return Counts(n_sas, plus(self.r_sas, other.r_sas), rest, self.n_states, self.n_actions)
+
+    def _merged_rest(self, other: Counts) -> Array:
+        """Sum over s' of n m / (n + m) (mean difference)^2, added to what both had: with m, n the two counts of the triple."""
+        if self.is_sparse:
+            mine, theirs = _triples(self.n_sas), _triples(other.n_sas)
+            both, i, j = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
+            n, m, x, y = self.n_sas.data[i], other.n_sas.data[j], self.r_sas.data[i], other.r_sas.data[j]
+            between = n * m / (n + m) * (x / n - y / m) ** 2
+            pair = both // self.n_states
+            rest = np.bincount(pair, weights=between, minlength=self.n_sas.shape[0]).reshape(self.n_sa.shape)
+            return self.r_rest + other.r_rest + rest
+        xp = namespace(self.n_sas)
+        n, m = self.n_sas, other.n_sas
+        both = (n > 0) & (m > 0)
+        mean = self.r_sas / xp.where(both, n, 1.0) - other.r_sas / xp.where(both, m, 1.0)
+        between = xp.where(both, n * m / xp.where(both, n + m, 1.0) * mean**2, 0.0)
+        return self.r_rest + other.r_rest + xp.sum(between, axis=-1)
+
+
+def read_only(x: Any) -> Any:
+    """A view of a NumPy array or CSR matrix that cannot be written to; the caller's own stays as it was, and so do other arrays."""
+    if isinstance(x, np.ndarray):
+        x = x.view()
+        x.flags.writeable = False
+    elif sparse.issparse(x):
+        x = sparse.csr_array(tuple(read_only(part) for part in (x.data, x.indices, x.indptr)), shape=x.shape)
+    return x
+
+
+def _triples(x: Any) -> np.ndarray:
+    """The number pair * S + s' of every entry of a CSR matrix [S * A, S]."""
+    found: np.ndarray = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr)) * x.shape[1] + x.indices
+    return found
+
+
+def _aligned(x: Any, y: Any) -> bool:
+    """Whether two CSR matrices hold entries at the same places."""
+    return all(a is b or np.array_equal(a, b) for a, b in ((x.indptr, y.indptr), (x.indices, y.indices)))
+
+
+def _sum_of_sparse(x: Any, y: Any) -> Any:
+    """x + y with an entry wherever either has one: SciPy's sum drops those that add up to 0."""
+    x, y = x.tocoo(), y.tocoo()
+    data, row, col = (np.concatenate(part) for part in ((x.data, y.data), (x.row, y.row), (x.col, y.col)))
+    return sparse.csr_array((data, (row, col)), shape=x.shape)
+
+
+def count(
+    state: np.ndarray,
+    action: np.ndarray,
+    reward: np.ndarray,
+    next_state: np.ndarray,
+    n_states: int,
+    n_actions: int,
+    *,
+    as_sparse: bool = False,
+) -> Counts:
+    """Count the transitions of one log; the ids must lie in range (a `Batch` has checked them)."""
+    pair = state.astype(np.int64) * n_actions + action
+    if as_sparse:
+        shape = (n_states * n_actions, n_states)
+        n_sas = sparse.csr_array((np.ones(len(pair)), (pair, next_state)), shape=shape)
+        n_sas.sum_duplicates()
+        # Built over the same coordinates, so a triple whose rewards add up to 0 keeps its entry.
+        r_sas = sparse.csr_array((reward.astype(float), (pair, next_state)), shape=shape)
+        r_sas.sum_duplicates()
+        at = np.searchsorted(_triples(n_sas), pair * n_states + next_state)
+        rest = (reward - r_sas.data[at] / n_sas.data[at]) ** 2
+        r_rest = np.bincount(pair, weights=rest, minlength=shape[0])
+        return Counts(n_sas, r_sas, r_rest.reshape(1, n_states, n_actions), n_states, n_actions)
+    triple = pair * n_states + next_state
+    size = n_states * n_actions * n_states
+    n = np.bincount(triple, minlength=size).astype(float)
+    r = np.bincount(triple, weights=reward, minlength=size)
+    rest = (reward - r[triple] / n[triple]) ** 2
+    r_rest = np.bincount(pair, weights=rest, minlength=n_states * n_actions)
+    n_sas, r_sas = (x.reshape(n_states, n_actions, n_states) for x in (n, r))
+    return Counts(n_sas, r_sas, r_rest.reshape(n_states, n_actions), n_states, n_actions)

@@ -1,0 +1,186 @@
+"""Models: finite MDPs with dense transitions (batched, any array namespace) or sparse ones (one large problem)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from surefoot.errors import ProblemError
+from surefoot.rows.arrays import Array, count_up, device_of, like, namespace, row_sum
+
+
+@dataclass(frozen=True, repr=False)
+class Model:
+    """A finite MDP: q = r + gamma P v, with P(.|s, a) = weight(s, a) (transitions(s, a, .) + prior).
+
+    An estimated model keeps its counts and the weight 1 / n(s, a): the quotient is never formed, which halves its memory. A row
+    of weight 0 leads nowhere: a terminal state (r = 0), or a pair never seen (r = the value it is given). `prior` is the
+    Dirichlet pseudo-count that every successor of a pair with positive weight gets; 0 for all but the Bayesian estimates.
+    """
+
+    transitions: Any
+    weight: Array
+    r: Array
+    gamma: float
+    prior: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.n_states} states x {self.n_actions} actions, gamma {self.gamma:g})"
+
+    @property
+    def n_states(self) -> int:
+        """The number of states S."""
+        return int(self.r.shape[-2])
+
+    @property
+    def n_actions(self) -> int:
+        """The number of actions A."""
+        return int(self.r.shape[-1])
+
+    def expect(self, v: Array) -> Array:
+        """P v: the mean of v [..., S] over the successors of every pair, [..., S, A]."""
+        raise NotImplementedError
+
+    def backup(self, v: Array) -> Array:
+        """q = r + gamma P v, [..., S, A]."""
+        return self.r + self.gamma * self.expect(v)
+
+    def take(self, index: Array) -> Model:
+        """The models of these problems of the batch."""
+        raise NotImplementedError
+
+    def squared(self, r: Array, keep: Array) -> Model:
+        """The model with P squared entry by entry, gamma squared and rewards r, on the pairs in `keep`: it backs up variances."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, repr=False)
+class DenseModel(Model):
+    """transitions [..., S, A, S], weight and r [..., S, A]."""
+
+    def expect(self, v: Array) -> Array:
+        """P v by one batched matrix product."""
+        xp = namespace(self.r)
+        s, a = self.n_states, self.n_actions
+        shape = self.r.shape
+        flat = xp.reshape(self.transitions, (*shape[:-2], s * a, s))
+        total = xp.reshape(xp.matmul(flat, v[..., None]), shape)
+        if self.prior:
+            total = total + self.prior * xp.sum(v, axis=-1)[..., None, None]
+        return self.weight * total
+
+    def policy_system(self, pi: Array) -> Array:
+        """I - gamma P_pi, [..., S, S], with P_pi(s'|s) = sum_a pi(a|s) P(s'|s, a); pi may be any weights."""
+        xp = namespace(self.r)
+        share = -self.gamma * pi * self.weight
+        if bool(xp.all((pi == 0) | (pi == 1))) and bool(xp.all(row_sum(pi) == 1.0)):  # deterministic: one row a state, no sums
+            rows = count_up(math.prod(pi.shape[:-1]), pi) * self.n_actions
+            choice = rows + xp.reshape(xp.argmax(pi, axis=-1), (-1,))
+            system = xp.take(xp.reshape(self.transitions, (-1, self.n_states)), choice, axis=0)
+            system *= xp.take(xp.reshape(share, (-1,)), choice)[:, None]
+            system = xp.reshape(system, (*pi.shape[:-1], self.n_states))
+        else:
+            system = xp.matmul(share[..., None, :], self.transitions)[..., 0, :]
+        if self.prior:
+            system += self.prior * row_sum(share)[..., None]
+        system += xp.eye(self.n_states, dtype=pi.dtype, device=device_of(pi))
+        return system
+
+    def take(self, index: Array) -> DenseModel:
+        """The models of these problems of the batch."""
+        xp = namespace(self.r)
+        parts = (xp.take(x, index, axis=0) for x in (self.transitions, self.weight, self.r))
+        transitions, weight, r = parts
+        return replace(self, transitions=transitions, weight=weight, r=r)
+
+    def squared(self, r: Array, keep: Array) -> DenseModel:
+        """See Model: (n + prior)^2 = n^2 + 2 prior n + prior^2."""
+        xp = namespace(self.r)
+        n = self.transitions
+        weight = xp.where(keep, self.weight**2, 0.0)
+        return DenseModel(n * (n + 2 * self.prior), weight, r, self.gamma**2, self.prior**2)
+
+    @cached_property
+    def p(self) -> Array:
+        """P [..., S, A, S], formed."""
+        return self.weight[..., None] * (self.transitions + self.prior)
+
+
+@dataclass(frozen=True, repr=False)
+class SparseModel(Model):
+    """transitions CSR [S * A, S], pair (s, a) in row s * A + a; weight and r [1, S, A] (one problem, NumPy)."""
+
+    def expect(self, v: Array) -> Array:
+        """P v by one sparse product."""
+        return self._counted(v) * self.weight
+
+    def backup(self, v: Array) -> Array:
+        """q = r + gamma P v, in place: passes over [S, A] cost as much as the product."""
+        total = self._counted(v)
+        total *= self._discounted
+        total += self.r
+        return total
+
+    @cached_property
+    def _discounted(self) -> Array:
+        return self.gamma * self.weight
+
+    def _counted(self, v: Array) -> Array:
+        total = (self.transitions @ v[0]).reshape(self.r.shape)
+        if self.prior:
+            total += self.prior * v.sum()
+        return total
+
+    def take(self, index: Array) -> SparseModel:
+        """There is one problem only."""
+        return self
+
+    def squared(self, r: Array, keep: Array) -> SparseModel:
+        """See Model: (n + prior)^2 = n^2 + 2 prior n + prior^2."""
+        n = self.transitions
+        squares = sparse.csr_array((n.data * (n.data + 2 * self.prior), n.indices, n.indptr), shape=n.shape)
+        return SparseModel(squares, np.where(keep, self.weight**2, 0.0), r, self.gamma**2, self.prior**2)
+
+
+def known_model(p: Any, r: Array, gamma: float, terminal_states: Any = ()) -> Model:
+    """A known MDP: p [..., S, A, S] or sparse [S * A, S]; r [..., S, A], [..., S, S'] or [..., S, A, S'] (dense p only).
+
+    Terminal states get the value 0 whatever p says of them. [S, S'] is told from [S, A] by its last axis; where S = A, give
+    [S, A, S'].
+    """
+    if not 0 <= gamma <= 1:
+        raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
+    terminal = [int(s) for s in np.atleast_1d(np.asarray(terminal_states, dtype=int))]
+    if sparse.issparse(p):
+        r = np.asarray(r, dtype=float)
+        n_states, n_actions = r.shape[-2:]
+        if p.shape != (n_states * n_actions, n_states):
+            raise ProblemError(f"sparse p must be [S * A, S] = [{n_states * n_actions}, {n_states}], got {p.shape}")
+        weight, r = np.ones((1, n_states, n_actions)), r.reshape(1, n_states, n_actions).copy()
+        weight[:, terminal], r[:, terminal] = 0.0, 0.0
+        return SparseModel(sparse.csr_array(p), weight, r, float(gamma))
+    xp = namespace(p)
+    p = xp.astype(p, xp.float64)
+    r = like(p, r)
+    if not bool(xp.all(xp.abs(r) < xp.inf)):
+        raise ProblemError("r must be finite")
+    *_, n_states, n_actions, last = p.shape
+    if last != n_states:
+        raise ProblemError(f"p must be [..., S, A, S], got shape {tuple(p.shape)}")
+    if tuple(r.shape[-2:]) == (n_states, n_actions) and r.ndim < p.ndim:
+        table = r
+    elif tuple(r.shape[-2:]) == (n_states, n_states) and r.ndim < p.ndim:
+        table = xp.sum(p * r[..., :, None, :], axis=-1)
+    elif tuple(r.shape[-3:]) == (n_states, n_actions, n_states):
+        table = xp.sum(p * r, axis=-1)
+    else:
+        raise ProblemError(f"r must be [..., S, A], [..., S, S'] or [..., S, A, S'] for p {tuple(p.shape)}, got {tuple(r.shape)}")
+    live = np.ones((n_states, 1))
+    live[terminal] = 0.0
+    weight = like(p, live) * xp.ones_like(p[..., 0])
+    return DenseModel(p, weight, table * weight, float(gamma))

@@ -1,0 +1,55 @@
+"""What an algorithm returns: a policy, its values, and a status that is never silent about trouble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from surefoot.rows.arrays import Array
+
+
+def _as_numpy(x: Any) -> np.ndarray:
+    return np.asarray(x.cpu() if hasattr(x, "cpu") else x)
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether the iteration reached its fixed point: `converged` and the number of `steps`, one per problem of the batch."""
+
+    converged: Array
+    steps: Array
+
+    @property
+    def ok(self) -> bool:
+        """Whether every problem of the batch converged."""
+        return bool(_as_numpy(self.converged).all())
+
+    def __repr__(self) -> str:
+        converged, steps = _as_numpy(self.converged), _as_numpy(self.steps)
+        if converged.size == 1:
+            word = "converged" if converged.all() else "NOT CONVERGED"
+            return f"<{word} after {int(steps.max())} steps>"
+        failed = int((~converged).sum())
+        word = "all converged" if failed == 0 else f"NOT CONVERGED: {failed} of {converged.size} problems"
+        return f"<{word}; {int(steps.min()) if steps.size else 0} to {int(steps.max()) if steps.size else 0} steps>"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A policy pi [..., S, A], the action values q [..., S, A] it was chosen by, the status, and what a user must know (`notes`).
+
+    q are the values the algorithm worked with: of pi in the estimated model, penalised where the algorithm penalises. They are
+    not a promise about the true MDP.
+    """
+
+    pi: Array
+    q: Array
+    status: Status
+    algorithm: Any = None
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        notes = "".join(f"\n  note: {note}" for note in self.notes)
+        return f"Solution({self.algorithm!r}, pi {tuple(self.pi.shape)}, {self.status!r}){notes}"

@@ -1,0 +1,21 @@
+"""What an algorithm may know: counting, estimating, declared facts, all in a frozen Problem."""
+
+from surefoot.problems.build import estimate_baseline, problem
+from surefoot.problems.montecarlo import discounted_returns, monte_carlo, separation, thinned_counts
+from surefoot.problems.problem import Problem, check_name
+from surefoot.problems.ranges import ReturnRange, return_range
+from surefoot.problems.rewards import Arrivals
+
+__all__ = [
+    "Arrivals",
+    "Problem",
+    "ReturnRange",
+    "check_name",
+    "discounted_returns",
+    "estimate_baseline",
+    "monte_carlo",
+    "problem",
+    "return_range",
+    "separation",
+    "thinned_counts",
+]

@@ -1,0 +1,122 @@
+"""Monte-Carlo returns of a log: the estimate of q^{pi_b} that needs no model, with its variance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from surefoot.core import Batch, Returns
+from surefoot.errors import LogError, ProblemError
+
+RHO = 0.01  # tolerated discounted overlap of two returns kept from one trajectory (Scholl et al. 2022b)
+
+
+def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
+    """G_t = r_t + gamma G_{t+1}, by this recursion (gamma^t underflows on long episodes); a cut counts as an end here."""
+    if not 0 <= gamma <= 1:
+        raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
+    contradiction = batch.contradictions()
+    if contradiction:
+        raise LogError(f"Monte-Carlo returns need whole episodes, but {contradiction}")
+    first = np.flatnonzero(np.append(True, batch.last[:-1]))
+    length = np.diff(np.append(first, len(batch)))
+    g = batch.reward.astype(float).copy()
+    if length.max() <= len(length):  # many short episodes: one step of time of all of them at once
+        order = np.argsort(-length, kind="stable")
+        first, length = first[order], length[order]
+        for t in range(int(length.max()) - 2, -1, -1):
+            going = np.searchsorted(-length, -(t + 1), side="left")  # episodes longer than t + 1 steps
+            at = first[:going] + t
+            g[at] += gamma * g[at + 1]
+    else:  # few long episodes: the recursion along each, in C
+        from scipy.signal import lfilter
+
+        for i, n in zip(first, length, strict=True):
+            g[i : i + n] = lfilter([1.0], [1.0, -gamma], g[i : i + n][::-1])[::-1]
+    return g
+
+
+def monte_carlo(batch: Batch, gamma: float, *, visits: str = "every", cut_returns: str | int = "as-end", rho: float = RHO) -> Returns:
+    """The returns of every pair: their number, mean and scatter.
+
+    visits: "every"; "first" (of the pair in each episode); "thinned" (in one trajectory, a visit is kept only if more than
+    k = ceil(ln rho / ln gamma) steps passed since the last kept visit of the pair: Scholl et al. 2022b).
+    cut_returns: a return that runs into a cut lacks what would have followed. "as-end" uses it as it is (as the paper does:
+    biased, so the number of such returns is kept); "leave-out" uses whole episodes only (biased towards episodes that end
+    early); a number of steps k uses the return over exactly k steps, from visits at least k steps before a cut.
+    """
+    check_cut_returns(cut_returns)
+    if visits not in ("every", "first", "thinned"):
+        raise ProblemError(f'visits must be "every", "first" or "thinned", got {visits!r}')
+    g = discounted_returns(batch, gamma)
+    use = np.ones(len(batch), dtype=bool)
+    stop = np.flatnonzero(batch.last)[batch.episode]  # the last row of each row's episode
+    runs_into_cut = batch.cuts[stop]
+    if cut_returns == "leave-out":
+        use &= ~runs_into_cut
+    elif cut_returns != "as-end":
+        steps = min(int(cut_returns), len(batch) + 1)  # no episode is longer
+        beyond = np.arange(len(batch)) + steps
+        longer = beyond <= stop
+        g = g - np.where(longer, gamma**steps * g[np.where(longer, beyond, 0)], 0.0)
+        runs_into_cut = runs_into_cut & (beyond > stop + 1)
+        use &= ~runs_into_cut
+    pair = batch.state * batch.n_actions + batch.action
+    if visits == "first":
+        keep = np.zeros(len(batch), dtype=bool)
+        keep[np.unique(batch.episode * (batch.n_states * batch.n_actions) + pair, return_index=True)[1]] = True
+        use &= keep
+    elif visits == "thinned":
+        use &= _thin(batch, pair, use, separation(gamma, rho))
+    shape = (batch.n_states, batch.n_actions)
+    size = batch.n_states * batch.n_actions
+    pair, g = pair[use], g[use]
+    n = np.bincount(pair, minlength=size).astype(float)
+    seen = n > 0
+    mean = np.full(size, np.nan)
+    mean[seen] = np.bincount(pair, weights=g, minlength=size)[seen] / n[seen]
+    m2 = np.bincount(pair, weights=(g - mean[pair]) ** 2, minlength=size)
+    return Returns(n.reshape(shape), mean.reshape(shape), m2.reshape(shape), int((runs_into_cut & use).sum()))
+
+
+def check_cut_returns(cut_returns: str | int) -> None:
+    """Raise unless it is "as-end", "leave-out" or a whole number of steps >= 1."""
+    if isinstance(cut_returns, (int, np.integer)) and not isinstance(cut_returns, bool):
+        fits = cut_returns >= 1
+    else:
+        fits = isinstance(cut_returns, str) and cut_returns in ("as-end", "leave-out")
+    if not fits:
+        raise ProblemError(f'cut_returns must be "as-end", "leave-out" or a number of steps >= 1, got {cut_returns!r}')
+
+
+def separation(gamma: float, rho: float = RHO) -> int:
+    """k = ceil(ln rho / ln gamma): returns k steps apart share at most the share rho of their discounted sum."""
+    if not 0 < rho < 1:
+        raise ProblemError(f"rho must lie in (0, 1), got {rho!r}")
+    if gamma == 1:
+        raise ProblemError("gamma = 1: returns of one trajectory never separate, thinning is not defined")
+    return int(np.ceil(np.log(rho) / np.log(gamma))) if gamma > 0 else 1
+
+
+def _thin(batch: Batch, pair: np.ndarray, use: np.ndarray, k: int) -> np.ndarray:
+    """Which visits stay if each must lie more than k steps after the last one kept of its pair."""
+    k = min(k, int(np.bincount(batch.episode).max()))  # no episode is longer, and the products below must not overflow
+    time = np.arange(len(batch)) + batch.episode * (k + 1)  # episodes are independent: further apart than k
+    rows = np.flatnonzero(use)
+    rows = rows[np.lexsort((time[rows], pair[rows]))]
+    span = int(time[-1]) + k + 2 if len(time) else 1
+    key = pair[rows] * span + time[rows]
+    keep = np.zeros(len(batch), dtype=bool)
+    current = np.flatnonzero(np.append(True, pair[rows][1:] != pair[rows][:-1])) if len(rows) else np.empty(0, int)
+    while len(current):  # every pair jumps to its next kept visit
+        keep[rows[current]] = True
+        following = np.searchsorted(key, key[current] + k + 1, side="left")
+        inside = following < len(rows)
+        following, current = following[inside], current[inside]
+        current = following[pair[rows[following]] == pair[rows[current]]]
+    return keep
+
+
+def thinned_counts(batch: Batch, gamma: float, rho: float = RHO) -> np.ndarray:
+    """n [S, A] of the visits that stay after thinning: nearly independent returns of one long trajectory."""
+    n: np.ndarray = monte_carlo(batch, gamma, visits="thinned", rho=rho).n
+    return n

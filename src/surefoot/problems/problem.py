@@ -1,0 +1,294 @@
+"""Problem: everything an algorithm may know about one data set, or about many at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from surefoot.core import Batch, Counts, DenseModel, Model, Returns, SparseModel, Support
+from surefoot.errors import BaselineError, NotAvailableError, ProblemError, UnknownNameError
+from surefoot.problems.montecarlo import monte_carlo
+from surefoot.problems.ranges import ReturnRange
+from surefoot.problems.rewards import Arrivals, arrivals, mean_reward, support
+from surefoot.rows.arrays import Array, block_rows, namespace
+
+TIE = 1e-11  # values closer than this share of the return range are equal
+SUM_TO_ONE = 1e-9  # a baseline row may miss 1 by this much
+
+
+@dataclass(frozen=True, repr=False)
+class Problem:
+    """Counts, baseline and what is declared about the MDP; derived quantities are computed once and kept.
+
+    Shapes: pi_b, allowed [..., S, A]; start, terminal [..., S]; leading dimensions are a batch of problems (sparse counts: none).
+    `reward_table` [..., S, 1 or A, S'] replaces estimated rewards. `n_bound_states` is the S of error functions and bounds
+    (the extra state "(end)" does not count). Build one with `surefoot.problem`, or directly for a batch.
+    """
+
+    counts: Counts
+    pi_b: Array
+    gamma: float
+    start: Array
+    terminal: Array
+    allowed: Array
+    return_range: ReturnRange
+    reward_range: tuple[float, float]
+    reward_table: Array | None = None
+    pi_b_estimated: bool = False
+    unseen_states: str = "baseline"
+    ties: str = "baseline"
+    cut_returns: str | int = "as-end"
+    log: Batch | None = None
+    returns_given: Returns | None = None
+    n_bound_states: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.gamma <= 1:
+            raise ProblemError(f"gamma must lie in [0, 1], got {self.gamma!r}")
+        check_name("unseen_states", self.unseen_states, ("baseline", "first-action"))
+        check_name("ties", self.ties, ("baseline", "lowest-index"))
+        if self.n_bound_states == 0:
+            object.__setattr__(self, "n_bound_states", self.n_states)
+        _check_shapes(self)
+        _check_baseline(self.pi_b, self.terminal, self.allowed)
+        for name in ("pi_b", "start", "terminal", "allowed"):
+            x = getattr(self, name)
+            if is_numpy_array(x):
+                x = x.view()
+                x.flags.writeable = False
+                object.__setattr__(self, name, x)
+
+    def __repr__(self) -> str:
+        many = f"{math.prod(self.batch_shape)} problems of " if self.batch_shape else ""
+        seen = float(namespace(self.pi_b).sum(namespace(self.pi_b).astype(self.seen, self.pi_b.dtype)))
+        share = seen / math.prod(self.pi_b.shape)
+        form = "sparse" if self.counts.is_sparse else "dense"
+        baseline = "estimated" if self.pi_b_estimated else "given"
+        notes = "".join(f"\n  note: {note}" for note in self.notes)
+        return (
+            f"Problem({many}{self.n_states} states x {self.n_actions} actions, {share:.0%} of pairs seen, gamma {self.gamma:g}, "
+            f"baseline {baseline}, {form}){notes}"
+        )
+
+    @property
+    def n_states(self) -> int:
+        """S, "(end)" included where the log needed it."""
+        return int(self.pi_b.shape[-2])
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return int(self.pi_b.shape[-1])
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The leading dimensions: () for one problem."""
+        return tuple(self.pi_b.shape[:-2])
+
+    @property
+    def tolerance(self) -> float:
+        """Values closer than this are equal: ties, and the accuracy to which policies are improved."""
+        if self.counts.is_sparse:
+            return 2 * self.evaluation_tolerance
+        return TIE * self.return_range.width + 1e-14 * self.return_range.v_max
+
+    @property
+    def evaluation_tolerance(self) -> float:
+        """How far values from an iterative (sparse) evaluation may be from exact.
+
+        Small enough that ties decided by it cost at most 5e-10 of the return range in value: (2 + 2) / 4 / (1 - gamma) of this.
+        """
+        return 1.25e-10 * (1 - self.gamma) * self.return_range.width + 1e-13 * self.return_range.v_max
+
+    @cached_property
+    def n_sa(self) -> Array:
+        """How often each pair was taken, [..., S, A]."""
+        return namespace(self.pi_b).reshape(self.counts.n_sa, self.pi_b.shape)
+
+    @cached_property
+    def seen(self) -> Array:
+        """Pairs taken at least once."""
+        return self.n_sa > 0
+
+    @cached_property
+    def may_rise(self) -> Array:
+        """Pairs whose probability an algorithm may raise: seen and allowed (and nothing in a terminal state)."""
+        return self.seen & self.allowed & ~self.terminal[..., None]
+
+    @cached_property
+    def start_policy(self) -> Array:
+        """Where a method without a baseline starts: pi_b; as published, the first allowed action in states never acted in."""
+        if self.unseen_states == "baseline":
+            return self.pi_b
+        xp = namespace(self.pi_b)
+        first = xp.cumulative_sum(xp.astype(self.allowed, xp.int64), axis=-1) == 1
+        unseen = ~xp.any(self.seen, axis=-1)[..., None]
+        return xp.where(unseen, xp.astype(first & self.allowed, self.pi_b.dtype), self.pi_b)
+
+    @cached_property
+    def choosable(self) -> Array:
+        """What a method without a baseline chooses from: `may_rise`; as published (unseen_states="first-action") all allowed."""
+        return self.allowed & ~self.terminal[..., None] if self.unseen_states == "first-action" else self.may_rise
+
+    @cached_property
+    def r(self) -> Array:
+        """The mean reward of every pair seen; lo where never seen, so that such a pair is worth lo; 0 in terminal states."""
+        xp = namespace(self.pi_b)
+        table = self.reward_table
+        if table is not None and self.counts.is_sparse:
+            table = table.reshape(1, *table.shape[-3:])
+        r = xp.reshape(mean_reward(self.counts, table, self.counts.n_sa), self.pi_b.shape)
+        r = xp.where(self.seen, r, self.return_range.lo)
+        return xp.where(self.terminal[..., None], 0.0, r)
+
+    @cached_property
+    def weight(self) -> Array:
+        """1 / n where seen, 0 elsewhere."""
+        xp = namespace(self.pi_b)
+        return xp.where(self.seen, 1.0 / xp.where(self.seen, self.n_sa, 1.0), 0.0)
+
+    @cached_property
+    def model(self) -> Model:
+        """The maximum-likelihood model: P = n_sas / n_sa, r the mean reward; a pair never seen is worth lo."""
+        return self.model_of(self.r, self.weight)
+
+    def model_of(self, r: Array, weight: Array, prior: float = 0.0) -> Model:
+        """The model with these rewards and weights of the counts."""
+        if self.counts.is_sparse:
+            shape = (1, self.n_states, self.n_actions)
+            return SparseModel(self.counts.n_sas, weight.reshape(shape), r.reshape(shape), self.gamma, prior)
+        return DenseModel(self.counts.n_sas, weight, r, self.gamma, prior)
+
+    @cached_property
+    def support(self) -> Support:
+        """The successors seen of every pair, with their counts and rewards (blocks only)."""
+        return support(self.counts, self.reward_table)
+
+    @cached_property
+    def arrivals(self) -> Arrivals:
+        """Rewards of successors never observed (blocks only)."""
+        return arrivals(self.counts, self.reward_table, self.reward_range[0])
+
+    @cached_property
+    def returns(self) -> Returns:
+        """Monte-Carlo returns of the baseline, every visit; computed from the log when first asked for."""
+        return self.returns_of("every")
+
+    def returns_of(self, visits: str) -> Returns:
+        """Monte-Carlo returns by "every", "first" or "thinned" visits."""
+        if visits == "every" and self.returns_given is not None:
+            return self.returns_given
+        if self.log is None:
+            raise NotAvailableError(
+                f"this needs Monte-Carlo returns ({visits} visits), but the problem was built from counts alone: build it from the "
+                "log with surefoot.problem, or give returns_given"
+            )
+        found = monte_carlo(self.log, self.gamma, visits=visits, cut_returns=self.cut_returns)
+        shape = self.pi_b.shape
+        return Returns(found.n.reshape(shape), found.mean.reshape(shape), found.m2.reshape(shape), found.cut)
+
+    @cached_property
+    def blocks(self) -> tuple[Problem, ...]:
+        """The same problems with exactly one batch dimension, in parts that fit a CPU's cache; what algorithms work on."""
+        if len(self.batch_shape) == 1 and self._fits:
+            return (self,)
+        flat = self._flattened
+        size = flat.pi_b.shape[0] if flat._fits else max(1, block_rows(self.n_actions) // self.n_states)
+        return tuple(flat._part(slice(i, i + size)) for i in range(0, flat.pi_b.shape[0], size))
+
+    @property
+    def _fits(self) -> bool:
+        return not is_numpy_array(self.pi_b) or math.prod(self.pi_b.shape[:-1]) <= max(block_rows(self.n_actions), self.n_states)
+
+    @property
+    def _flattened(self) -> Problem:
+        lead = len(self.batch_shape)
+        if lead == 1:
+            return self
+        return self._map(lambda x: namespace(x).reshape(x, (-1, *x.shape[lead:])))
+
+    def _part(self, index: slice) -> Problem:
+        return self._map(lambda x: x[index, ...])
+
+    def _map(self, change: Any) -> Problem:
+        """The problem with every batched array changed."""
+        counts = self.counts
+        if not counts.is_sparse:
+            n_sas, r_sas, r_rest = (None if x is None else change(x) for x in (counts.n_sas, counts.r_sas, counts.r_rest))
+            counts = Counts(n_sas, r_sas, r_rest, counts.n_states, counts.n_actions)
+        given = self.returns_given
+        if given is not None:
+            given = Returns(change(given.n), change(given.mean), change(given.m2), given.cut)
+        return replace(
+            self,
+            counts=counts,
+            pi_b=change(self.pi_b),
+            start=change(self.start),
+            terminal=change(self.terminal),
+            allowed=change(self.allowed),
+            reward_table=None if self.reward_table is None else change(self.reward_table),
+            returns_given=given,
+        )
+
+
+def check_name(option: str, value: str, known: tuple[str, ...]) -> None:
+    """Raise unless `value` is one of the known names."""
+    if not isinstance(value, str) or value not in known:
+        raise UnknownNameError(f"{option} must be one of {', '.join(map(repr, known))}, got {value!r}")
+
+
+def _check_shapes(problem: Problem) -> None:
+    """Arrays fit each other, and the start is a distribution."""
+    *lead, s, a = problem.pi_b.shape
+    counts = problem.counts
+    cells = (s * a, s) if counts.is_sparse else (*lead, s, a, s)
+    expected = {"start": (*lead, s), "terminal": (*lead, s), "allowed": (*lead, s, a)}
+    found = {name: tuple(getattr(problem, name).shape) for name in expected}
+    expected["counts.n_sas"], found["counts.n_sas"] = cells, tuple(counts.n_sas.shape)
+    for name, shape in expected.items():
+        if found[name] != shape:
+            raise ProblemError(f"{name} must have shape {shape} to fit pi_b {tuple(problem.pi_b.shape)}, got {found[name]}")
+    table, returns = problem.reward_table, problem.returns_given
+    if table is not None and (tuple(table.shape[:-3]) != tuple(lead) or table.shape[-3] != s or table.shape[-1] != s):
+        raise ProblemError(f"reward_table must be [..., S, 1 or A, S'] to fit pi_b {tuple(problem.pi_b.shape)}, got {tuple(table.shape)}")
+    if returns is not None and tuple(returns.n.shape) != tuple(problem.pi_b.shape):
+        raise ProblemError(f"returns_given must have the shape of pi_b {tuple(problem.pi_b.shape)}, got {tuple(returns.n.shape)}")
+    xp = namespace(problem.start)
+    if problem.pi_b.dtype != xp.float64 or (not counts.is_sparse and counts.n_sas.dtype != xp.float64):
+        raise ProblemError(f"arrays must be float64: pi_b is {problem.pi_b.dtype}, counts.n_sas is {counts.n_sas.dtype}")
+    if not bool(xp.all(problem.start >= 0)) or not bool(xp.all(xp.abs(xp.sum(problem.start, axis=-1) - 1) <= 1e-6)):
+        raise ProblemError("start must be a distribution over states: entries >= 0 that sum to 1")
+
+
+def _check_baseline(pi_b: Array, terminal: Array, allowed: Array) -> None:
+    """Every row of the baseline is a probability row over allowed actions."""
+    xp = namespace(pi_b)
+    total = xp.sum(pi_b, axis=-1)
+    off = xp.abs(total - 1.0)
+    good = xp.all(pi_b >= 0, axis=-1) & (off <= SUM_TO_ONE)
+    if not bool(xp.all(good)):
+        where = np.argwhere(np.asarray(_host(~good)))
+        first = tuple(int(i) for i in where[0])
+        row = np.asarray(_host(pi_b))[first]
+        raise BaselineError(
+            f"each row of pi_b must hold probabilities that sum to 1: state {first[-1]} has {np.array2string(row, threshold=8)} with sum "
+            f"{row.sum():.12g} ({len(where)} such rows)"
+        )
+    masked = (pi_b > 0) & ~allowed & ~terminal[..., None]
+    if bool(xp.any(masked)):
+        where = np.argwhere(np.asarray(_host(masked)))
+        *_, s, a = (int(i) for i in where[0])
+        raise BaselineError(
+            f"the baseline uses {len(where)} actions that are not allowed, first action {a} in state {s} with probability "
+            f'{float(np.asarray(_host(pi_b))[tuple(where[0])]):.4g}: correct pi_b or the mask, or pass masked_baseline="renormalise"'
+        )
+
+
+def _host(x: Array) -> Any:
+    return x.cpu() if hasattr(x, "cpu") else x
