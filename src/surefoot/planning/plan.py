@@ -1,0 +1,209 @@
+"""Planning: the best policy for an estimate of action values, within a trust; and the best policy of a known model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+from surefoot.core import DenseModel, Model, Solution, SparseModel, Status
+from surefoot.planning.evaluation import evaluate
+from surefoot.planning.loop import iterate
+from surefoot.rows import free_rows
+from surefoot.rows.arrays import Array, namespace, row_dot
+
+MAX_STEPS = 5000
+LOOSE = 0.3  # share of the last gain to which the next policy is evaluated, where evaluation is iterative
+IN_SIGHT = 1e8  # a gain of so many times the final accuracy: policy iteration is about to converge quadratically
+FREE_STEPS = 25  # steps before damping: undamped policy iteration rarely needs ten
+
+
+class Trust(Protocol):
+    """How far each probability may move from the baseline, and the step that goes as far as is worth it."""
+
+    @property
+    def maximises(self) -> bool:
+        """Whether the step is the best one: only then does the way by which policies improve not matter."""
+
+    def step(self, q: Array, pi: Array) -> Array:
+        """The improved rows for action values q; pi are the present ones."""
+
+    def take(self, index: Array) -> Any:
+        """The same for these problems of the batch."""
+
+
+class Estimate(Protocol):
+    """What an action is worth, penalties included."""
+
+    @property
+    def tolerance(self) -> float:
+        """Gains up to this are none."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether `evaluate` is exact whatever accuracy is asked for."""
+
+    def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> Array:
+        """q of policy pi [B, S, A]; iterative methods start from v [B, S] and may stop at `accuracy`."""
+
+    def take(self, index: Array) -> Any:
+        """The same for these problems of the batch."""
+
+
+@dataclass(frozen=True)
+class ModelEstimate:
+    """q of a policy in a model: q = r + gamma P v. Penalised rewards are rewards (RaMDP), pinned values are rows that end (R-MIN)."""
+
+    model: Model
+    tolerance: float
+
+    @property
+    def exact(self) -> bool:
+        """Dense models are solved directly."""
+        return isinstance(self.model, DenseModel)
+
+    def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> Array:
+        """Exact for a dense model; to `accuracy` for a sparse one (infinite: a constant v will do to begin with)."""
+        if accuracy == math.inf:
+            xp = namespace(pi)
+            level = xp.mean(row_dot(pi, self.model.r)) / (1 - self.model.gamma)
+            return self.model.r + self.model.gamma * level * xp.astype(self.model.weight > 0, pi.dtype)
+        return self.model.backup(evaluate(self.model, pi, v=v, tolerance=accuracy))
+
+    def take(self, index: Array) -> ModelEstimate:
+        """The same for these problems of the batch."""
+        return replace(self, model=self.model.take(index))
+
+
+@dataclass(frozen=True)
+class _PolicyIteration:
+    """evaluate, improve, until no row gains: state (pi, q, the value of pi at q, the largest gain)."""
+
+    estimate: Estimate
+    trust: Trust
+    final: float  # the accuracy of evaluation that ends it
+    damped: bool  # whether late moves shrink
+
+    def advance(self, state: tuple[Array, ...], step: int) -> tuple[tuple[Array, ...], Array]:
+        pi, q, v, gain = state
+        xp = namespace(pi)
+        accuracy = self.final
+        if self.trust.maximises and not self.estimate.exact:
+            # Early policies need no exact values: a share of the last gain will do, until the end is in sight.
+            last = float(xp.max(gain)) if step > 1 else math.inf
+            accuracy = self.final if last <= IN_SIGHT * self.final else LOOSE * last
+        q = self.estimate.evaluate(pi, v if step > 1 else None, accuracy)
+        new = self.trust.step(q, pi)
+        v = row_dot(new, q)
+        # Absolute: a first step that must leave unseen actions can lose value, and is not the end.
+        gain = xp.max(xp.abs(v - row_dot(pi, q)), axis=-1)
+        done = (gain <= self.estimate.tolerance) & (accuracy <= self.final)
+        if self.damped and step > FREE_STEPS:
+            new = xp.where(done[:, None, None], new, pi + (new - pi) / (step - FREE_STEPS))
+        return (new, q, v, gain), done
+
+    def take(self, index: Array) -> _PolicyIteration:
+        return replace(self, estimate=self.estimate.take(index), trust=self.trust.take(index))
+
+
+def policy_iteration(
+    estimate: Estimate, trust: Trust, pi: Array, *, accuracy: float = 0.0, max_steps: int = MAX_STEPS, damped: bool = False
+) -> Solution:
+    """Repeat  q <- q of pi,  pi <- the best rows for q within the trust,  until no row gains.
+
+    `damped`: for values that are not those of an MDP (a penalty that depends on the policy), policies may cycle; after some free
+    steps the moves shrink as 1, 1/2, 1/3, ... (a mixture of rows within a trust is within it too).
+    """
+    xp = namespace(pi)
+    body = _PolicyIteration(estimate, trust, accuracy, damped)
+    nothing = xp.zeros_like(pi[..., 0])
+    (pi, q, _, _), status = iterate(body, (pi, xp.zeros_like(pi), nothing, nothing[:, 0]), max_steps)
+    return Solution(pi, q, status)
+
+
+class Backup(Protocol):
+    """A contraction T on state values that is not linear: q = T v, with its own worst case or penalty."""
+
+    @property
+    def contraction(self) -> float:
+        """|T v - T w| <= contraction |v - w|."""
+
+    @property
+    def tolerance(self) -> float:
+        """How far from their limit values may be at the end."""
+
+    def backup(self, v: Array) -> Array:
+        """q [B, S, A] from v [B, S]."""
+
+    def take(self, index: Array) -> Any:
+        """The same for these problems of the batch."""
+
+
+@dataclass(frozen=True)
+class _ValueIteration:
+    """back up, improve, until the values settle: state (pi, q, v)."""
+
+    operator: Backup
+    trust: Trust
+
+    def advance(self, state: tuple[Array, ...], step: int) -> tuple[tuple[Array, ...], Array]:
+        pi, _, v = state
+        xp = namespace(pi)
+        q = self.operator.backup(v)
+        pi = self.trust.step(q, pi)
+        new = row_dot(pi, q)
+        factor = self.operator.contraction
+        done = xp.max(xp.abs(new - v), axis=-1) * factor <= (1 - factor) * self.operator.tolerance
+        return (pi, q, new), done
+
+    def take(self, index: Array) -> _ValueIteration:
+        return replace(self, operator=self.operator.take(index), trust=self.trust.take(index))
+
+
+def value_iteration(operator: Backup, trust: Trust, pi: Array, v: Array, *, max_steps: int = 100_000) -> Solution:
+    """Repeat  q <- T v,  pi <- the best rows for q within the trust,  v <- pi . q,  until v is within the tolerance of its limit."""
+    xp = namespace(pi)
+    (pi, q, _), status = iterate(_ValueIteration(operator, trust), (pi, xp.zeros_like(pi), v), max_steps)
+    return Solution(pi, q, status)
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """No trust needed: every action that may rise is open, ties go to the lowest index."""
+
+    may_rise: Array
+    tolerance: float
+    maximises: ClassVar[bool] = True
+
+    def step(self, q: Array, pi: Array) -> Array:
+        """All mass to the best action."""
+        return free_rows(q, pi, self.may_rise, tolerance=self.tolerance, lowest_index=True)
+
+    def take(self, index: Array) -> Greedy:
+        """The same for these problems of the batch."""
+        return replace(self, may_rise=namespace(self.may_rise).take(self.may_rise, index, axis=0))
+
+
+def optimal(model: Model, allowed: Array | None = None, *, tolerance: float | None = None) -> Solution:
+    """The optimal policy of a known model, over the allowed actions [..., S, A]; for benchmarks."""
+    xp = namespace(model.r)
+    shape = model.r.shape
+    single = len(shape) == 2
+    n_states, n_actions = shape[-2:]
+    spread = float(xp.max(model.r)) - float(xp.min(model.r))
+    horizon = 1.0 / (1.0 - model.gamma) if model.gamma < 1 else float(n_states)
+    tie = 1e-12 * max(spread * horizon, float(xp.max(xp.abs(model.r)))) if tolerance is None else tolerance
+    if isinstance(model, DenseModel):
+        flat = (xp.reshape(x, (-1, *x.shape[len(shape) - 2 :])) for x in (model.transitions, model.weight, model.r))
+        transitions, weight, r = flat
+        model = DenseModel(transitions, weight, r, model.gamma, model.prior)
+    may_rise = model.r == model.r if allowed is None else xp.broadcast_to(allowed, shape)
+    may_rise = xp.reshape(may_rise, model.r.shape)
+    rows = xp.astype(may_rise, xp.float64)
+    uniform = rows / xp.sum(rows, axis=-1)[..., None]
+    estimate = ModelEstimate(model, tie)
+    found = policy_iteration(estimate, Greedy(may_rise, tie), uniform, accuracy=tie)
+    if single or isinstance(model, SparseModel):
+        shape = (n_states, n_actions)
+    status = Status(*(xp.reshape(x, shape[:-2]) for x in (found.status.converged, found.status.steps)))
+    return Solution(xp.reshape(found.pi, shape), xp.reshape(found.q, shape), status, "optimal")
