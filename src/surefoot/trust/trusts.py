@@ -1,0 +1,156 @@
+"""Trusts: how far each probability may move from the baseline, and the step that solves the row problem within it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+from surefoot.problems import Problem
+from surefoot.rows import FreeRows, best_rows_with_advantage, free_step, keep_or_best_rows, trade_rows
+from surefoot.rows.arrays import Array, namespace, row_sum
+
+
+@dataclass(frozen=True)
+class FreeTrust:
+    """Costs of 0 and infinity: an action may rise (or fall) at will, or not at all."""
+
+    maximises: ClassVar[bool] = True
+    b: Array
+    may_rise: Array
+    may_fall: Array | None  # None: all may
+    tolerance: float
+    lowest_index: bool
+    leave_closed: bool = False
+
+    @cached_property
+    def _rows(self) -> FreeRows:
+        return free_step(
+            self.b,
+            self.may_rise,
+            self.may_fall,
+            tolerance=self.tolerance,
+            lowest_index=self.lowest_index,
+            leave_closed=self.leave_closed,
+        )
+
+    def step(self, q: Array, pi: Array) -> Array:
+        """All free mass to the best action that may rise."""
+        return self._rows(q)
+
+    def take(self, index: Array) -> FreeTrust:
+        """The same for these problems of the batch."""
+        b, rise = _taken(index, self.b, self.may_rise)
+        fall = None if self.may_fall is None else _taken(index, self.may_fall)[0]
+        return replace(self, b=b, may_rise=rise, may_fall=fall)
+
+
+@dataclass(frozen=True)
+class SoftTrust:
+    """sum_a up (pi - b)^+ + down (b - pi)^+ <= budget, solved exactly; with `w` also w . (pi - b) >= 0."""
+
+    maximises: ClassVar[bool] = True
+    b: Array
+    up: Array
+    down: Array
+    budget: float
+    tolerance: float
+    w: Array | None = None
+
+    def step(self, q: Array, pi: Array) -> Array:
+        """The exact sweep."""
+        if self.w is None:
+            return keep_or_best_rows(q, pi, self.b, self.up, self.down, self.budget, tolerance=self.tolerance)
+        return best_rows_with_advantage(q, self.b, self.up, self.down, self.budget, self.w, tolerance=self.tolerance).pi
+
+    def take(self, index: Array) -> SoftTrust:
+        """The same for these problems of the batch."""
+        b, up, down = _taken(index, self.b, self.up, self.down)
+        w = None if self.w is None else _taken(index, self.w)[0]
+        return replace(self, b=b, up=up, down=down, w=w)
+
+
+@dataclass(frozen=True)
+class TradeTrust:
+    """The same constraint, met by the paper's greedy trading; a row that would lose value keeps its present one."""
+
+    maximises: ClassVar[bool] = False
+    b: Array
+    e: Array
+    may_rise: Array
+    budget: float
+    tolerance: float
+    lower: bool
+    published: bool
+    lowest_index: bool
+    w: Array | None = None
+
+    def step(self, q: Array, pi: Array) -> Array:
+        """Trade, then keep the old row where the new one is worse: without this the greedy step need not converge."""
+        xp = namespace(q)
+        new = trade_rows(
+            q,
+            self.b,
+            self.e,
+            self.budget,
+            lower=self.lower,
+            w=self.w,
+            may_rise=self.may_rise,
+            published=self.published,
+            tolerance=self.tolerance,
+            lowest_index=self.lowest_index,
+        )
+        worse = row_sum((new - pi) * q) < -self.tolerance
+        return xp.where(worse[..., None], pi, new)
+
+    def take(self, index: Array) -> TradeTrust:
+        """The same for these problems of the batch."""
+        b, e, rise = _taken(index, self.b, self.e, self.may_rise)
+        w = None if self.w is None else _taken(index, self.w)[0]
+        return replace(self, b=b, e=e, may_rise=rise, w=w)
+
+
+def _taken(index: Array, *arrays: Array) -> tuple[Array, ...]:
+    xp = namespace(*arrays)
+    return tuple(xp.take(x, index, axis=0) for x in arrays)
+
+
+def unrestricted(problem: Problem) -> FreeTrust:
+    """Every seen and allowed action is open: what the methods without a baseline use."""
+    return FreeTrust(
+        problem.start_policy,
+        problem.choosable,
+        None,
+        problem.tolerance,
+        problem.ties == "lowest-index",
+        leave_closed=True,
+    )
+
+
+def by_count(problem: Problem, n_wedge: float, *, free_fall: bool) -> FreeTrust:
+    """Known pairs (n > n_wedge) move freely; the others keep their probability, or (free_fall) may only lose it."""
+    known = problem.may_rise & (problem.n_sa > n_wedge)
+    return FreeTrust(problem.pi_b, known, None if free_fall else known, problem.tolerance, problem.ties == "lowest-index")
+
+
+def soft(problem: Problem, e: Array, epsilon: float, *, lower: bool, w: Array | None = None) -> SoftTrust:
+    """The soft constraint around pi_b: up = e where the action may rise; down = e, or nothing (lower)."""
+    xp = namespace(e)
+    up = xp.where(problem.may_rise, e, xp.inf)
+    down = xp.zeros_like(e) if lower else e
+    return SoftTrust(problem.pi_b, up, down, epsilon, problem.tolerance, w)
+
+
+def trading(problem: Problem, e: Array, epsilon: float, *, lower: bool, published: bool, w: Array | None = None) -> TradeTrust:
+    """The greedy version of `soft`."""
+    return TradeTrust(
+        problem.pi_b,
+        e,
+        problem.may_rise,
+        epsilon,
+        problem.tolerance,
+        lower,
+        published,
+        problem.ties == "lowest-index",
+        w,
+    )
