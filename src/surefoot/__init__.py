@@ -1,0 +1,64 @@
+"""surefoot: improve a decision policy from its own log, and do not make it worse.
+
+The straight line: a log becomes a `Problem`, an algorithm makes it a `Solution`.
+
+    problem = surefoot.problem(state=..., action=..., reward=..., next_state=..., episode=..., pi_b=..., gamma=0.95)
+    solution = surefoot.improve(problem, surefoot.algorithm("lower-approx-soft-spibb", epsilon=0.5, delta=1))
+
+`surefoot.core` holds the glossary.
+"""
+
+from surefoot import theory
+from surefoot.algorithms import ALGORITHMS, Algorithm, algorithm
+from surefoot.core import Batch, Counts, DenseModel, Model, Returns, Solution, SparseModel, Status, known_model
+from surefoot.errors import (
+    BaselineError,
+    LogError,
+    NotAvailableError,
+    ParameterError,
+    PolicyError,
+    ProblemError,
+    SurefootError,
+    UnknownNameError,
+)
+from surefoot.improvement import improve
+from surefoot.planning import evaluate, evaluate_at_start, optimal
+from surefoot.problems import Problem, ReturnRange, estimate_baseline, monte_carlo, problem, thinned_counts
+from surefoot.trust import error_function
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "BaselineError",
+    "Batch",
+    "Counts",
+    "DenseModel",
+    "LogError",
+    "Model",
+    "NotAvailableError",
+    "ParameterError",
+    "PolicyError",
+    "Problem",
+    "ProblemError",
+    "ReturnRange",
+    "Returns",
+    "Solution",
+    "SparseModel",
+    "Status",
+    "SurefootError",
+    "UnknownNameError",
+    "algorithm",
+    "error_function",
+    "estimate_baseline",
+    "evaluate",
+    "evaluate_at_start",
+    "improve",
+    "known_model",
+    "monte_carlo",
+    "optimal",
+    "problem",
+    "theory",
+    "thinned_counts",
+]

@@ -1,0 +1,40 @@
+"""R-MIN: rarely tried pairs are worth the least possible; the cautious mirror image of R-MAX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from surefoot.algorithms.base import PENALISES, plan
+from surefoot.algorithms.parameters import check_number
+from surefoot.core import Solution
+from surefoot.planning import ModelEstimate, Trust
+from surefoot.problems import Problem
+from surefoot.rows.arrays import namespace
+from surefoot.trust import unrestricted
+
+
+@dataclass(frozen=True)
+class RMin:
+    """q(s, a) = lo  where n(s, a) <= n_wedge,   q = r + gamma P max q  elsewhere.
+
+    Scholl et al. 2022, after R-MAX (Brafman & Tennenholtz 2002). With nothing known all values are equal, and the baseline stays.
+    """
+
+    name: ClassVar[str] = "r-min"
+    taxonomy: ClassVar[str] = PENALISES
+    n_wedge: float
+
+    def __post_init__(self) -> None:
+        check_number(self, "n_wedge", low=0)
+
+    def plan(self, problem: Problem, trust: Trust) -> Solution:
+        """Policy iteration in the model where an unknown pair ends with lo."""
+        xp = namespace(problem.n_sa)
+        known = (problem.n_sa > self.n_wedge) | problem.terminal[..., None]
+        model = problem.model_of(xp.where(known, problem.r, problem.return_range.lo), xp.where(known, problem.weight, 0.0))
+        return plan(problem, ModelEstimate(model, problem.tolerance), trust)
+
+    def solve(self, problem: Problem) -> Solution:
+        """Without a trust: every seen action is open."""
+        return self.plan(problem, unrestricted(problem))

@@ -1,0 +1,60 @@
+"""SPIBB: change the baseline only where there are data (Pi_b-SPIBB, Pi_<=b-SPIBB)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from surefoot.algorithms.base import RESTRICTS, maximum_likelihood, plan
+from surefoot.algorithms.parameters import check_number
+from surefoot.core import Solution
+from surefoot.planning import Trust
+from surefoot.problems import Problem
+from surefoot.trust import by_count
+
+
+@dataclass(frozen=True)
+class PiBSPIBB:
+    """max_pi  v(pi; M_hat)   s.t.   pi(a|s) = pi_b(a|s)  wherever  n(s, a) <= n_wedge.
+
+    Laroche, Trichelair & Tachet des Combes, ICML 2019, Algorithm 1. The published code, and so this class, counts n = n_wedge as
+    unknown; the text of the paper does not.
+    """
+
+    name: ClassVar[str] = "pi-b-spibb"
+    taxonomy: ClassVar[str] = RESTRICTS
+    n_wedge: float
+
+    def __post_init__(self) -> None:
+        check_number(self, "n_wedge", low=0)
+
+    def trust(self, problem: Problem) -> Trust:
+        """Cost 0 for known pairs, infinite for the others, up and down alike."""
+        return by_count(problem, self.n_wedge, free_fall=False)
+
+    def solve(self, problem: Problem) -> Solution:
+        """Policy iteration inside the trust."""
+        return plan(problem, maximum_likelihood(problem), self.trust(problem))
+
+
+@dataclass(frozen=True)
+class PiLeqBSPIBB:
+    """max_pi  v(pi; M_hat)   s.t.   pi(a|s) <= pi_b(a|s)  wherever  n(s, a) <= n_wedge.
+
+    Laroche, Trichelair & Tachet des Combes, ICML 2019, Algorithm 2: a heuristic relaxation without a guarantee.
+    """
+
+    name: ClassVar[str] = "pi-leq-b-spibb"
+    taxonomy: ClassVar[str] = RESTRICTS
+    n_wedge: float
+
+    def __post_init__(self) -> None:
+        check_number(self, "n_wedge", low=0)
+
+    def trust(self, problem: Problem) -> Trust:
+        """Raising an unknown pair is forbidden; lowering is free everywhere."""
+        return by_count(problem, self.n_wedge, free_fall=True)
+
+    def solve(self, problem: Problem) -> Solution:
+        """Policy iteration inside the trust."""
+        return plan(problem, maximum_likelihood(problem), self.trust(problem))

@@ -1,0 +1,148 @@
+"""MBIE (pessimistic) and robust MDP: the worst transition probabilities in an L1 ball around the estimate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from surefoot.algorithms.base import PENALISES
+from surefoot.algorithms.parameters import check_number
+from surefoot.core import Solution, Support
+from surefoot.errors import NotAvailableError
+from surefoot.planning import Trust, value_iteration
+from surefoot.problems import Arrivals, Problem
+from surefoot.rows.arrays import Array, namespace
+from surefoot.trust import unrestricted
+
+
+@dataclass(frozen=True)
+class MBIE:
+    """q(s, a) = min { sum_s' P (R + gamma max q) :  ||P - P_hat(.|s, a)||_1 <= e },   e = sqrt( (2/n) ln( 2 S A (2^S - 2) / delta ) ).
+
+    Strehl & Littman, JCSS 2008, with the sign turned to pessimism, as in the experiments of Scholl et al. 2022. A pair never seen
+    is worth lo. With a single state there is nothing to be unsure about: e = 0.
+    """
+
+    name: ClassVar[str] = "mbie"
+    taxonomy: ClassVar[str] = PENALISES
+    delta: float
+
+    def __post_init__(self) -> None:
+        check_number(self, "delta", low=0, high=1, open_low=True)
+
+    def plan(self, problem: Problem, trust: Trust) -> Solution:
+        """Value iteration of the worst case inside a trust."""
+        s, a = problem.n_bound_states, problem.n_actions
+        # ln(2^S - 2) = S ln 2 + ln(1 - 2^(1 - S)), which does not overflow.
+        log = math.log(2 * s * a / self.delta) + s * math.log(2) + math.log1p(-(2.0 ** (1 - s))) if s > 1 else 0.0
+        return _plan_worst_case(problem, trust, log)
+
+    def solve(self, problem: Problem) -> Solution:
+        """Without a trust: every seen action is open."""
+        return self.plan(problem, unrestricted(problem))
+
+
+@dataclass(frozen=True)
+class RobustMDP:
+    """max_pi min_P  v(pi; P)  over all P with  ||P(.|s, a) - P_hat(.|s, a)||_1 <= sqrt( (2/n) ln( S A 2^S / delta ) )  for every pair.
+
+    Nilim & El Ghaoui 2005, Iyengar 2005: L1 balls, independent for every pair. A pair never seen is worth lo.
+    """
+
+    name: ClassVar[str] = "robust"
+    taxonomy: ClassVar[str] = PENALISES
+    delta: float
+
+    def __post_init__(self) -> None:
+        check_number(self, "delta", low=0, high=1, open_low=True)
+
+    def plan(self, problem: Problem, trust: Trust) -> Solution:
+        """Value iteration of the worst case inside a trust."""
+        s, a = problem.n_bound_states, problem.n_actions
+        return _plan_worst_case(problem, trust, math.log(s * a / self.delta) + s * math.log(2))
+
+    def solve(self, problem: Problem) -> Solution:
+        """Without a trust: every seen action is open."""
+        return self.plan(problem, unrestricted(problem))
+
+
+def _plan_worst_case(problem: Problem, trust: Trust, log: float) -> Solution:
+    """Robust value iteration with radius sqrt(2 log / n), from the lowest value."""
+    if problem.gamma == 1:
+        raise NotAvailableError("worst-case value iteration needs gamma < 1: at gamma = 1 it need not converge")
+    xp = namespace(problem.n_sa)
+    radius = xp.sqrt(2 * max(log, 0.0) * problem.weight)
+    mass = xp.minimum(0.5 * radius, xp.ones_like(radius))
+    operator = WorstCase(
+        problem.support,
+        problem.arrivals,
+        problem.weight,
+        mass,
+        problem.r,
+        problem.seen,
+        problem.reward_table is not None,
+        problem.gamma,
+        problem.tolerance,
+    )
+    v = xp.where(problem.terminal, 0.0, xp.full_like(problem.pi_b[..., 0], problem.return_range.lo))
+    return value_iteration(operator, trust, problem.pi_b, v)
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """v -> min over the L1 balls of  sum_s' P(s') (R(s, a, s') + gamma v(s')).
+
+    The worst case takes `mass`, half the radius, from the best successors seen and gives it to the worst state of all.
+    """
+
+    support: Support
+    arrivals: Arrivals
+    weight: Array
+    mass: Array
+    r: Array
+    seen: Array
+    declared: bool  # whether rewards come from a table
+    gamma: float
+    tolerance: float
+
+    @property
+    def contraction(self) -> float:
+        """gamma."""
+        return self.gamma
+
+    def backup(self, v: Array) -> Array:
+        """One worst-case backup."""
+        xp = namespace(v)
+        z = self.support.reward + self.gamma * self.support.at(v)
+        worst = xp.minimum(self._outside(v), self.support.least(z))
+        kept = self.support.without_top(self.support.n * self.support.spread(self.weight), z, self.mass)
+        return xp.where(self.seen, kept + self.mass * xp.where(self.seen, worst, 0.0), self.r)
+
+    def _outside(self, v: Array) -> Array:
+        """The least R + gamma v(s') over successors never observed, [B, S, A]; a successor observed has its own reward.
+
+        With a declared table there is no difference, and the least over all states will do.
+        """
+        xp = namespace(v)
+        z = self.arrivals.plus(self.gamma * v)
+        if self.declared:
+            return xp.min(z, axis=-1) + xp.zeros_like(self.r)
+        z = z[:, 0, 0, :]
+        order = xp.argsort(z, axis=-1, stable=True)
+        worst, missing = xp.full_like(self.r, xp.inf), self.seen
+        for j in range(z.shape[-1]):  # from the worst state up, until every pair has met one it never led to
+            state = order[:, j]
+            inside = self.support.has(state)
+            value = xp.take_along_axis(z, state[:, None], axis=-1)[:, :, None]
+            worst = xp.where(missing & ~inside, value, worst)
+            missing = missing & inside
+            if not bool(xp.any(missing)):
+                break
+        return worst
+
+    def take(self, index: Array) -> WorstCase:
+        """The same for these problems of the batch."""
+        xp = namespace(self.r)
+        parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("weight", "mass", "r", "seen")}
+        return replace(self, support=self.support.take(index), arrivals=self.arrivals.take(index), **parts)
