@@ -1,0 +1,85 @@
+"""Wet Chicken: paddle as close to the waterfall as you dare; falling takes you back to the start (discrete, continuing)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from surefoot.core import Model, known_model
+from surefoot.errors import ProblemError
+
+ACTIONS = ("drift", "hold", "paddle back", "left", "right")
+MOVES = ((0, 0), (-1, 0), (-2, 0), (0, -1), (0, 1))  # (a_x, a_y)
+
+
+@dataclass(frozen=True)
+class WetChicken:
+    """x' = round(x + a_x + v + b tau),  y' = y + a_y,  with  v = max_velocity y / width,  b = turbulence - v,  tau ~ U(-1, 1).
+
+    Past the fall (x' >= length) the boat is back at (0, 0); otherwise x' and y' are clipped to the river. The reward is the new x.
+    Scholl et al. 2022, Section 5.2 (Hans & Udluft 2009), with the misprints of the paper corrected: the turbulence factor is b, y'
+    follows from y, and y' is 0 below 0. State x * width + y, start (0, 0).
+
+    The baseline steers to (2, 2) by a rule of thumb and takes a random action with probability epsilon.
+    """
+
+    length: int = 5
+    width: int = 5
+    turbulence: float = 3.5
+    max_velocity: float = 3.0
+    epsilon: float = 0.1
+    gamma: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.length < 1 or self.width < 1:
+            raise ProblemError(f"a river needs length and width of at least 1, got {self.length} x {self.width}")
+        if not self.turbulence > self.max_velocity * (self.width - 1) / self.width:
+            raise ProblemError("turbulence must exceed the fastest stream: else the river would not be random everywhere")
+        if not 0 <= self.epsilon <= 1:
+            raise ProblemError(f"epsilon must lie in [0, 1], got {self.epsilon!r}")
+
+    @property
+    def n_states(self) -> int:
+        """length * width."""
+        return self.length * self.width
+
+    @cached_property
+    def p(self) -> np.ndarray:
+        """The exact transition probabilities [S, A, S]: how much of [centre - b, centre + b] rounds to each x'."""
+        p = np.zeros((self.n_states, len(ACTIONS), self.n_states))
+        for s in range(self.n_states):
+            x, y = divmod(s, self.width)
+            velocity = self.max_velocity * y / self.width
+            b = self.turbulence - velocity
+            for a, (a_x, a_y) in enumerate(MOVES):
+                centre = x + a_x + velocity
+                edges = np.clip(np.arange(-0.5, self.length), centre - b, centre + b)  # -1/2, 1/2, ..., length - 1/2
+                share = np.diff(edges) / (2 * b)
+                share[0] += (edges[0] - (centre - b)) / (2 * b)  # all that rounds below 0 stays at 0
+                to_y = min(max(y + a_y, 0), self.width - 1)
+                p[s, a, np.arange(self.length) * self.width + to_y] += share
+                p[s, a, 0] += (centre + b - edges[-1]) / (2 * b)  # over the fall
+        return p
+
+    @cached_property
+    def reward_table(self) -> np.ndarray:
+        """R [S, S']: the x of the next state."""
+        arrival = np.arange(self.n_states) // self.width
+        return np.broadcast_to(arrival.astype(float), (self.n_states, self.n_states))
+
+    @cached_property
+    def pi_b(self) -> np.ndarray:
+        """The rule of thumb, epsilon-greedy: too far out, paddle back; else to the middle lane; there forward, hold, or back."""
+        choice = np.empty(self.n_states, dtype=int)
+        for s in range(self.n_states):
+            x, y = divmod(s, self.width)
+            name = "paddle back" if x > 2 else "right" if y < 2 else "left" if y > 2 else ("drift", "hold", "paddle back")[x]
+            choice[s] = ACTIONS.index(name)
+        return (1 - self.epsilon) * np.eye(len(ACTIONS))[choice] + self.epsilon / len(ACTIONS)
+
+    @cached_property
+    def model(self) -> Model:
+        """The true MDP."""
+        return known_model(self.p, self.reward_table[:, None, :] + np.zeros_like(self.p), self.gamma)
