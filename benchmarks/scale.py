@@ -36,26 +36,25 @@ def garnet(n_states: int, *, local: bool, n_actions: int = 10, successors: int =
     rng = np.random.default_rng(0)
     pairs = n_states * n_actions
     if local:
-        to = (np.arange(pairs)[:, None] // n_actions + rng.integers(-10, 11, (pairs, successors))) % n_states
+        near = rng.integers(-10, 11, (pairs, successors), dtype=np.int32)
+        to = (np.arange(pairs, dtype=np.int32)[:, None] // n_actions + near) % n_states
     else:
-        to = rng.integers(0, n_states, (pairs, successors))
+        to = rng.integers(0, n_states, (pairs, successors), dtype=np.int32)
     p = rng.exponential(size=(pairs, successors))
     p /= p.sum(axis=1, keepdims=True)
     start = np.arange(0, pairs * successors + 1, successors, dtype=np.int32)
-    matrix = sparse.csr_array((p.reshape(-1), to.reshape(-1).astype(np.int32), start), shape=(pairs, n_states))
+    matrix = sparse.csr_array((p.reshape(-1), to.reshape(-1), start), shape=(pairs, n_states))
     matrix.sum_duplicates()
     return matrix, rng.random((n_states, n_actions))
 
 
-def problem(matrix: sparse.csr_array, r: np.ndarray) -> Problem:
+def problem(matrix: sparse.csr_array, r: np.ndarray, *, consume: bool = False) -> Problem:
     """Counts uniform on 0..50 with the transition frequencies C, a random softmax baseline; Monte-Carlo values drawn near r."""
     rng = np.random.default_rng(1)
     n_states, n_actions = r.shape
     n = rng.integers(0, 51, r.shape).astype(float)
-    length = np.diff(matrix.indptr)
-    n_sas = sparse.csr_array(
-        (matrix.data * np.repeat(n.reshape(-1), length), matrix.indices.copy(), matrix.indptr.copy()), shape=matrix.shape
-    )
+    n_sas = matrix if consume else matrix.copy()
+    n_sas.data *= np.repeat(n.reshape(-1), np.diff(n_sas.indptr))
     n_sas.eliminate_zeros()
     r_sas = sparse.csr_array(
         (n_sas.data * np.repeat(r.reshape(-1), np.diff(n_sas.indptr)), n_sas.indices, n_sas.indptr), shape=n_sas.shape
@@ -130,7 +129,7 @@ def growth() -> None:
     for n_states in (10_000, 100_000, 1_000_000):
         matrix, r = garnet(n_states, local=False)
         product = timed(lambda matrix=matrix, n=n_states: matrix @ np.ones(n), 5)[0]
-        made = problem(matrix, r)
+        made = problem(matrix, r, consume=True)  # the memory measured is the problem's and the fit's
         for name, parameters in (("basic-rl", {}), ("pi-b-spibb", {"n_wedge": 5}), ("exact-soft-spibb", SOFT)):
             seconds, _ = timed(lambda m=made, n=name, p=parameters: surefoot.improve(m, surefoot.algorithm(n, **p)), 2)
             print(f"{n_states:10,}{name:>26}{seconds:8.2f}{seconds / product:8.0f}{peak():10.0f}", flush=True)

@@ -130,6 +130,8 @@ def keep_or_best_rows(q: Array, pi: Array, b: Array, up: Array, down: Array, bud
     budget = xp.broadcast_to(like(q, budget), shape[:-1])[..., None]
 
     def work(q: Array, pi: Array, b: Array, up: Array, down: Array, budget: Array) -> tuple[Array]:
+        if bool(xp.all(pi == b)):  # nothing has moved yet: nothing to keep
+            return (_sweep(q, b, up, down, budget[:, 0], tolerance)[0],)
         gap = duality_gap(q, b, up, down, budget[:, 0], BestRows(pi, price_of(q, pi, b, up, down)))
         # A move between values that have become equal is to be taken back: such rows are solved again.
         worst_receiver = xp.min(xp.where(pi > b, q, xp.inf), axis=-1)[:, None]
