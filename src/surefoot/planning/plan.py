@@ -14,7 +14,7 @@ from surefoot.rows.arrays import Array, namespace, row_dot
 
 MAX_STEPS = 5000
 LOOSE = 0.3  # share of the last gain to which the next policy is evaluated, where evaluation is iterative
-IN_SIGHT = 1e8  # a gain of so many times the final accuracy: policy iteration is about to converge quadratically
+IN_SIGHT = 3e8  # a gain of so many times the final accuracy: policy iteration is about to converge quadratically
 FREE_STEPS = 25  # steps before damping: undamped policy iteration rarely needs ten
 
 
