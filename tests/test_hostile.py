@@ -34,7 +34,7 @@ SCALARS: list[Any] = [
     -1e300, 5e-324, np.nan, np.inf, -np.inf, 1j, np.complex128(1), "", "a", "0.9", "baseline", "renormalise",
     "leave-out", "lowest-index", "first-action", b"x", {}, {0: 1}, set(), {3}, frozenset({1, 2}), [], (), ..., object(), int, len,
     range(3), range(N), np.float32(0.5), np.int8(-3), np.uint64(2**63), np.bool_(True), np.str_("a"), slice(3),
-    np.datetime64("2024-01-01"), np.datetime64("NaT"), np.timedelta64(3, "s"), date(2024, 1, 1), Decimal("0.5"),
+    np.datetime64("2024-01-01"), np.datetime64("NaT", "s"), np.timedelta64(3, "s"), date(2024, 1, 1), Decimal("0.5"),
     Decimal("NaN"), Fraction(1, 2), np.dtype(float), np.array(None), np.array(0.5), np.array("x"), NotImplemented,
     np.longdouble("1e4000"), (x for x in (1, 2)), memoryview(b"12345"), bytearray(b"12345"), np.ma.masked,
     sparse.csr_array(np.eye(4)),
