@@ -80,7 +80,7 @@ def monte_carlo(batch: Batch, gamma: float, *, visits: str = "every", cut_return
 
 def check_cut_returns(cut_returns: str | int) -> None:
     """Raise unless it is "as-end", "leave-out" or a whole number of steps >= 1."""
-    if isinstance(cut_returns, (int, np.integer)) and not isinstance(cut_returns, bool):
+    if isinstance(cut_returns, (int, np.integer)) and not isinstance(cut_returns, (bool, np.timedelta64)):
         fits = cut_returns >= 1
     else:
         fits = isinstance(cut_returns, str) and cut_returns in ("as-end", "leave-out")
