@@ -174,3 +174,10 @@ def test_sparse_variances_are_exact_at_any_scale_of_rewards() -> None:
     made = [worlds.problem(world, log, reward_table=None, reward_range=(0, 4e-4), sparse=s) for s in (False, True)]
     dense, sparse = (surefoot.improve(p, make("duipi-centred")).q for p in made)
     assert np.abs(dense - sparse).max() <= 1e-8 * 4e-3
+
+
+def test_a_sparse_problem_without_discounting_is_refused_in_words() -> None:
+    problem = self_loops([[1.0], [0.0]], 3, gamma=1.0, return_range=(0, 9), sparse=True)
+    for name in ("basic-rl", "pi-b-spibb", "exact-soft-spibb", "approx-soft-spibb"):
+        with pytest.raises(surefoot.NotAvailableError, match="gamma"):
+            surefoot.improve(problem, make(name))

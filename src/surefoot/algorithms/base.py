@@ -28,20 +28,6 @@ class Algorithm(Protocol):
         """The improved policy."""
 
 
-class Penalising(Protocol):
-    """An algorithm that can plan with its penalised values inside any trust."""
-
-    def plan(self, problem: Problem, trust: Trust) -> Solution:
-        """The best policy within the trust for the penalised values."""
-
-
-class Restricting(Protocol):
-    """An algorithm that is a trust: it can be combined with any penalised values."""
-
-    def trust(self, problem: Problem) -> Trust:
-        """How far each probability may move."""
-
-
 def maximum_likelihood(problem: Problem) -> ModelEstimate:
     """Action values of the maximum-likelihood model, without a penalty."""
     return ModelEstimate(problem.model, problem.tolerance)

@@ -64,7 +64,7 @@ class ModelEstimate:
 
     def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> Array:
         """Exact for a dense model; to `accuracy` for a sparse one (infinite: a constant v will do to begin with)."""
-        if accuracy == math.inf:
+        if accuracy == math.inf and self.model.gamma < 1:  # (at 1, `evaluate` refuses in words)
             xp = namespace(pi)
             level = xp.mean(row_dot(pi, self.model.r)) / (1 - self.model.gamma)
             return self.model.r + self.model.gamma * level * xp.astype(self.model.weight > 0, pi.dtype)
