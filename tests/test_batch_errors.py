@@ -249,3 +249,9 @@ def test_terminal_states_out_of_range_are_named(bad: list[int]) -> None:
 def test_only_cut_episodes_of_one_step_leave_nothing_to_count() -> None:
     said = message(state=[0, 1], action=[0, 1], reward=[0, 0], next_state=None, episode=[0, 1], terminal=None)
     assert "give next_state" in said
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.uint8, np.longdouble])
+def test_ids_of_any_number_type_are_whole_numbers(kind: type) -> None:
+    ids = np.array(LOG["state"], dtype=kind)
+    assert batch(state=ids).state.tolist() == batch().state.tolist()

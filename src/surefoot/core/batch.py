@@ -299,6 +299,8 @@ def _ids(name: str, values: Any, missing: int | None = None) -> np.ndarray:
         return np.empty(0, dtype=np.int64)
     if found.dtype.kind not in "iufb":
         raise LogError(f"{name} must hold whole numbers, got {found.dtype}: encode labels as 0, 1, 2, ... first")
+    if found.dtype.kind == "f" and found.dtype.itemsize < 8:
+        found = found.astype(np.float64)  # a half-precision array cannot be compared with MOST_PAIRS
     low = 0 if missing is None else missing
     hint = "" if missing is None else f", {missing} where there is none"
     wrong = _not_whole(found)
