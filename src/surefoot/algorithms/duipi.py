@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import ClassVar
 
 from surefoot.algorithms.base import PENALISES
@@ -74,7 +76,8 @@ class _Moments:
     """Mean and variance of q from those of v, over sparse successors plus what all states get alike (prior, or 1/4).
 
     sum_s' f(s') P(s') = sum over seen successors of f (P - P_0) + P_0 sum over all s' of f, and so for every coefficient. The part of
-    u that v decides is a quadratic, local = constant + sum (linear + square v') v' + Var(P_0) (2 gamma R . v + gamma^2 v . v).
+    u that v decides is sum_s' (R + gamma v')^2 Var(P) + P^2 Var(R): where R is a table of arrivals R(s'), summed over z = R + gamma v;
+    else as a quadratic, constant + sum linear v' + square v'^2 + Var(P_0) (2 gamma R . v + gamma^2 v . v).
     """
 
     support: Support
@@ -84,32 +87,48 @@ class _Moments:
     p_all: Array  # gamma P_0 [B, S, A]
     p2: Array  # gamma^2 (P^2 - P_0^2)
     p2_all: Array  # gamma^2 P_0^2
+    var: Array  # Var(P) - Var(P_0)
+    var_all: Array  # Var(P_0)
     constant: Array
     linear: Array
-    square: Array
-    var_all: Array  # Var(P_0)
+    by_arrival: bool  # R(s'), declared: constant and linear are not needed
+    once: bool = False  # for a single product: not worth the making of operators
 
-    def of_q(self, v: Array, there: Array) -> Array:
-        """q from v; `there` is v at the seen successors."""
-        return self.mean.r + self.support.dot(self.p, there) + self.p_all * row_sum(v)[:, None, None]
+    def of_q(self, v: Array) -> Array:
+        """q from v."""
+        return self.mean.r + self._operators[0](v) + self.p_all * row_sum(v)[:, None, None]
 
-    def local(self, v: Array, there: Array) -> Array:
+    def local(self, v: Array) -> Array:
         """sum_s' (R + gamma v')^2 Var(P) + P^2 Var(R)."""
         gamma = self.mean.gamma
+        if self.by_arrival:
+            z2 = (self.arrivals.table[:, 0, 0, :] + gamma * v) ** 2
+            return self._operators[2](z2) + self.var_all * row_sum(z2)[:, None, None]
         everyone = 2 * gamma * self.arrivals.dot(v) + gamma**2 * row_sum(v**2)[:, None, None]
-        slope = self.square * there
-        slope += self.linear
-        return self.constant + self.support.dot(slope, there) + self.var_all * everyone
+        seen = self._operators[3](v) + gamma**2 * self._operators[2](v**2)
+        return self.constant + seen + self.var_all * everyone
 
     def of_u(self, w: Array, local: Array) -> Array:
         """u from w."""
-        return local + self.support.dot(self.p2, self.support.at(w)) + self.p2_all * row_sum(w)[:, None, None]
+        return local + self._operators[1](w) + self.p2_all * row_sum(w)[:, None, None]
 
-    def take(self, index: Array) -> _Moments:
+    @cached_property
+    def _operators(self) -> tuple[Callable[[Array], Array], ...]:
+        """Sums over seen successors with the weights p, p2, var, linear."""
+        weights = (self.p, self.p2, self.var) if self.by_arrival else (self.p, self.p2, self.var, self.linear)
+        if self.once:
+            return tuple(partial(self._sum, x) for x in weights)
+        return tuple(self.support.operator(x) for x in weights)
+
+    def _sum(self, x: Array, v: Array) -> Array:
+        return self.support.dot(x, self.support.at(v))
+
+    def take(self, index: Array, once: bool = False) -> _Moments:
         xp = namespace(self.p_all)
-        parts = {name: _entries(getattr(self, name), index) for name in ("p", "p2", "linear", "square")}
+        parts = {name: _entries(getattr(self, name), index) for name in ("p", "p2", "var", "linear")}
         parts |= {name: xp.take(getattr(self, name), index, axis=0) for name in ("p_all", "p2_all", "constant", "var_all")}
-        return replace(self, support=self.support.take(index), arrivals=self.arrivals.take(index), mean=self.mean.take(index), **parts)
+        parts |= {name: getattr(self, name).take(index) for name in ("support", "arrivals", "mean")}
+        return replace(self, **parts, once=once)
 
 
 def _flat(x: Array) -> Array:
@@ -150,9 +169,10 @@ def _moments(problem: Problem, alpha: float) -> _Moments:
         if problem.counts.r_rest is not None:
             constant = constant + problem.counts.r_rest * weight**2
         linear = linear + 2 * gamma * support.spread(var_all) * own
+    by_arrival = problem.reward_table is not None and arrivals.table.shape[1] == arrivals.table.shape[2] == 1
     return _Moments(
         support, arrivals, problem.model_of(r, weight, alpha), gamma * (p - everyone), gamma * p_all,
-        gamma**2 * (p**2 - everyone**2), gamma**2 * p_all**2, constant, linear, gamma**2 * var, var_all,
+        gamma**2 * (p**2 - everyone**2), gamma**2 * p_all**2, var, var_all, constant, linear, by_arrival,
     )  # fmt: skip
 
 
@@ -175,9 +195,8 @@ class _Iteration:
         xp = namespace(pi)
         v, w = row_sum(pi * q), row_sum(pi**2 * u)
         old = q
-        there = self.moments.support.at(v)
-        q = self.moments.of_q(v, there)
-        u = self.moments.of_u(w, self.moments.local(v, there))
+        q = self.moments.of_q(v)
+        u = self.moments.of_u(w, self.moments.local(v))
         target = self.target(pi, q, u)
         move = target - pi
         still = xp.all(_flat(move == 0), axis=-1)
@@ -195,7 +214,7 @@ class _Iteration:
         if bool(xp.any(ripe)):
             at = xp.nonzero(ripe)[0]
             rest = xp.nonzero(~ripe)[0]
-            part = self.take(at)
+            part = self.take(at, once=True)
             trial = xp.take(new, at, axis=0)
             q_exact, u_exact = part.settle(trial)
             agrees = xp.all(_flat(part.target(trial, q_exact, u_exact) == trial), axis=-1)
@@ -223,13 +242,12 @@ class _Iteration:
         xp = namespace(pi)
         mean = self.moments.mean
         v = evaluate(mean, pi, tolerance=self.accuracy)
-        there = self.moments.support.at(v)
-        local = self.moments.local(v, there)
+        local = self.moments.local(v)
         squares = mean.squared(local, mean.r == mean.r)
         w = evaluate(squares, pi**2, tolerance=self.accuracy**2)  # variances: squared units
-        return self.moments.of_q(v, there), self.moments.of_u(xp.reshape(w, v.shape), local)
+        return self.moments.of_q(v), self.moments.of_u(xp.reshape(w, v.shape), local)
 
-    def take(self, index: Array) -> _Iteration:
+    def take(self, index: Array, once: bool = False) -> _Iteration:
         xp = namespace(self.may_rise)
         parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("may_rise", "opens", "closed", "start")}
-        return replace(self, moments=self.moments.take(index), **parts)
+        return replace(self, moments=self.moments.take(index, once), **parts)

@@ -81,6 +81,15 @@ def restore(indices: list[Array], pieces: list[Array], axis: int = 0) -> Array:
     return xp.take(xp.concat(pieces, axis=axis), order, axis=axis)
 
 
+def bincount(index: Array, n: int, weights: Array | None = None) -> Array:
+    """How often each of 0, ..., n - 1 occurs in `index`, or the sum of their weights, as floats [n]."""
+    xp = namespace(index)
+    if is_numpy_array(index):
+        return np.bincount(index.reshape(-1), None if weights is None else weights.reshape(-1), minlength=n).astype(float)
+    found = index.reshape(-1).bincount(None if weights is None else weights.reshape(-1), minlength=n)
+    return xp.astype(found, xp.float64)
+
+
 def one_hot(index: Array, n: int) -> Array:
     """Boolean [n, rows] with a single True per column, at `index` [rows]."""
     return count_up(n, index)[:, None] == index[None, :]
