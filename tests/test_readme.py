@@ -88,7 +88,7 @@ def test_a_rectangular_river_is_a_river(changes: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("changes", [{"length": 0}, {"turbulence": 1.0}, {"epsilon": 1.5}])
 def test_a_river_that_cannot_be_is_refused(changes: dict[str, float]) -> None:
-    with pytest.raises(surefoot.ProblemError):
+    with pytest.raises(surefoot.ParameterError):
         WetChicken(**changes)
 
 

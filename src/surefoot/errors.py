@@ -33,3 +33,7 @@ class NotAvailableError(SurefootError):
 
 class PolicyError(SurefootError):
     """An algorithm returned something that is not a safe policy; raised by `improve`, which checks what comes back."""
+
+
+class StudyError(SurefootError):
+    """A study file, or the folder of a study, that cannot be used."""

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
+from surefoot.benchmarks.base import VALUE, check_share, check_whole
+from surefoot.benchmarks.sampling import Episodes
+from surefoot.benchmarks.worlds import Worlds, one_world
 from surefoot.core import Model, known_model
-from surefoot.errors import ProblemError
+from surefoot.errors import ParameterError
+from surefoot.problems import ReturnRange
+from surefoot.rows.arrays import Array
 
 ACTIONS = ("drift", "hold", "paddle back", "left", "right")
 MOVES = ((0, 0), (-1, 0), (-2, 0), (0, -1), (0, 1))  # (a_x, a_y)
@@ -25,6 +31,9 @@ class WetChicken:
     The baseline steers to (2, 2) by a rule of thumb and takes a random action with probability epsilon.
     """
 
+    name: ClassVar[str] = "wet-chicken"
+    score: ClassVar[str] = VALUE
+    sparse: ClassVar[bool] = False
     length: int = 5
     width: int = 5
     turbulence: float = 3.5
@@ -33,12 +42,14 @@ class WetChicken:
     gamma: float = 0.95
 
     def __post_init__(self) -> None:
-        if self.length < 1 or self.width < 1:
-            raise ProblemError(f"a river needs length and width of at least 1, got {self.length} x {self.width}")
+        check_whole(self, "length", low=1)
+        check_whole(self, "width", low=1)
+        check_share(self, "epsilon")
+        check_share(self, "gamma", open_high=True)
+        if not (self.turbulence < float("inf") and self.max_velocity >= 0):
+            raise ParameterError("wet-chicken: turbulence must be finite and max_velocity at least 0")
         if not self.turbulence > self.max_velocity * (self.width - 1) / self.width:
-            raise ProblemError("turbulence must exceed the fastest stream: else the river would not be random everywhere")
-        if not 0 <= self.epsilon <= 1:
-            raise ProblemError(f"epsilon must lie in [0, 1], got {self.epsilon!r}")
+            raise ParameterError("wet-chicken: turbulence must exceed the fastest stream: else the river would not be random everywhere")
 
     @property
     def n_states(self) -> int:
@@ -83,3 +94,14 @@ class WetChicken:
     def model(self) -> Model:
         """The true MDP."""
         return known_model(self.p, self.reward_table[:, None, :] + np.zeros_like(self.p), self.gamma)
+
+    def episodes(self, size: int) -> Episodes:
+        """One trajectory of `size` steps."""
+        return Episodes(size, 1, size)
+
+    def worlds(self, keys: Array) -> Worlds:
+        """The one river that all trials share."""
+        far = self.length - 1
+        start = np.eye(self.n_states)[0]
+        range_ = ReturnRange(0.0, far / (1 - self.gamma), declared=True)
+        return one_world(keys, self.p, self.reward_table[:, None, :], self.pi_b, start, (), self.gamma, (0.0, float(far)), range_)
