@@ -33,7 +33,7 @@ demo: $(VENV)/.demo-installed ## Run the demonstration (needs the runtime depend
 test: $(VENV)/.test-installed ## Run the quick tests (no PyTorch)
 	$(ONE_THREAD) $(PY) -m pytest -m "not slow" -n 2 $(PYTEST_ARGS)
 
-test-all: $(VENV)/.torch-installed $(VENV)/.test-installed ## Run all tests with PyTorch; coverage of 95 % or more
+test-all: $(VENV)/.torch-installed $(VENV)/.test-installed $(VENV)/.slow-installed ## Run all tests with PyTorch; coverage of 95 % or more
 	$(ONE_THREAD) $(PY) -m pytest -n 2 --cov=surefoot --cov-report=term-missing --cov-fail-under=95 $(PYTEST_ARGS)
 
 check: $(VENV)/.check-installed ## Lint, check the format, the types and the layers
@@ -65,7 +65,7 @@ $(VENV)/.demo-installed: pyproject.toml $(VENV)/.created
 	@$(PIP) install -e .
 	@touch $@
 
-$(VENV)/.test-installed $(VENV)/.check-installed $(VENV)/.bench-installed: $(VENV)/.%-installed: pyproject.toml $(VENV)/.created
+$(VENV)/.test-installed $(VENV)/.slow-installed $(VENV)/.check-installed $(VENV)/.bench-installed: $(VENV)/.%-installed: pyproject.toml $(VENV)/.created
 	@echo 'Installing surefoot[$*]'
 	@$(PIP) install -e '.[$*]'
 	@touch $@

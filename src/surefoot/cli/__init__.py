@@ -1,0 +1,29 @@
+"""The command line: each command parses, calls one function of the library, prints, and ends with an exit code.
+
+0 done, 2 wrong input, 3 the data do not support an improvement, 130 interrupted; 1 is a crash, never a verdict.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from surefoot.cli import studies
+from surefoot.cli.terminal import WRONG_INPUT, complain
+from surefoot.errors import SurefootError
+
+app = typer.Typer(
+    name="surefoot", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False,
+    help="Improve a decision policy from its own log, and do not make it worse.",
+)  # fmt: skip
+studies.add_to(app)
+
+
+def main() -> None:
+    """The entry point: errors of the library are told in one sentence, with exit code 2."""
+    try:
+        app()
+    except SurefootError as error:
+        complain(str(error))
+        sys.exit(WRONG_INPUT)
