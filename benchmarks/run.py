@@ -10,8 +10,16 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Fits of many small problems, then one large problem at several sizes."""
-    jobs = [["fits.py"], ["scale.py", "compare"], ["scale.py", "compare", "--local"], ["scale.py", "growth"]]
+    """Fits of many small problems, trials of the figures, the LP against the sweep, then one large problem at several sizes."""
+    jobs = [
+        ["fits.py"],
+        ["studies.py"],
+        ["lp.py"],
+        ["logs.py"],
+        ["scale.py", "compare"],
+        ["scale.py", "compare", "--local"],
+        ["scale.py", "growth"],
+    ]
     chosen = [job for job in jobs if not sys.argv[1:] or job[0].removesuffix(".py") in sys.argv[1:]]
     for job in chosen:
         print(f"\n== {' '.join(job)}\n", flush=True)

@@ -1,0 +1,139 @@
+"""The DuckDB connection behind a reading: settings, quoting, errors in words, progress."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from surefoot.errors import LogError, NotAvailableError, ProblemError
+
+Progress = Callable[[str, float], None]  # (what is being done, share done in 0..1)
+
+
+class Workspace:
+    """A temporary folder that lives as long as the log which was read through it."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="surefoot-"))
+        self._removal = weakref.finalize(self, shutil.rmtree, str(self.path), True)
+
+    def close(self) -> None:
+        """Remove the folder now."""
+        self._removal()
+
+
+class Database:
+    """One connection; every statement that fails raises a LogError that names what was being done."""
+
+    def __init__(
+        self, workspace: Workspace, threads: int | None = None, memory_limit: str | None = None, progress: Progress | None = None
+    ):
+        try:
+            import duckdb
+        except ImportError as error:
+            raise NotAvailableError("reading logs needs DuckDB: pip install duckdb") from error
+        self._error: type[Exception] = duckdb.Error
+        self._progress = progress
+        settings: dict[str, Any] = {
+            "temp_directory": str(workspace.path / "spill"),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        if threads is not None:
+            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+                raise ProblemError(f"threads must be a whole number >= 1, got {threads!r}")
+            settings["threads"] = threads
+        if memory_limit is not None:
+            settings["memory_limit"] = memory_limit
+        try:
+            self.connection = duckdb.connect(":memory:", config=settings)
+        except (duckdb.Error, TypeError) as error:
+            raise ProblemError(f"DuckDB refuses these settings (memory_limit {memory_limit!r}): {first_line(error)}") from error
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.connection.close()
+
+    def run(self, what: str, sql: str, values: list[Any] | None = None) -> Any:
+        """Execute one statement; `what` says in words what it is for."""
+        stop = self._watch(what)
+        try:
+            return self.connection.execute(sql, values) if values is not None else self.connection.execute(sql)
+        except self._error as error:
+            raise LogError(f"{what} failed: {first_line(error)}") from error
+        finally:
+            stop()
+
+    def rows(self, what: str, sql: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        found: list[tuple[Any, ...]] = self._fetched(what, lambda: self.run(what, sql, values).fetchall())
+        return found
+
+    def arrays(self, what: str, sql: str, values: list[Any] | None = None) -> dict[str, Any]:
+        """The columns of a query as NumPy arrays."""
+        found: dict[str, Any] = self._fetched(what, lambda: self.run(what, sql, values).fetchnumpy())
+        return found
+
+    def _fetched(self, what: str, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except (self._error, UnicodeDecodeError, OverflowError) as error:
+            raise LogError(f"{what} failed: {first_line(error)}") from error
+
+    def _watch(self, what: str) -> Callable[[], None]:
+        """Report progress from a thread of its own until the returned function is called."""
+        if self._progress is None:
+            return lambda: None
+        report, done = self._progress, threading.Event()
+        report(what, 0.0)
+
+        def watch() -> None:
+            while not done.wait(0.2):
+                share = self.connection.query_progress()
+                if share >= 0:
+                    report(what, min(share / 100, 1.0))
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+
+        def stop() -> None:
+            done.set()
+            thread.join()
+            report(what, 1.0)
+
+        return stop
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line of at most 400 characters."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= 400 else text[:400] + " ..."
+
+
+def name_sql(name: str) -> str:
+    """A column name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text_sql(text: str) -> str:
+    """A text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def path_sql(path: str) -> str:
+    """A file name as an SQL literal that DuckDB does not take for a pattern."""
+    return text_sql("".join(f"[{c}]" if c in "*?[" else c for c in path))
+
+
+def parquet_sql(files: tuple[str, ...]) -> str:
+    """The rows of Parquet files, with `filename` and `file_row_number`."""
+    listed = ", ".join(path_sql(file) for file in files)
+    return f"read_parquet([{listed}], filename = true, file_row_number = true, union_by_name = true, hive_partitioning = false)"

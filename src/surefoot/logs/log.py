@@ -1,0 +1,306 @@
+"""Log: what was read, counted and labelled; from here to a Problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from surefoot.core import Batch, Counts, Returns
+from surefoot.core.batch import MOST_PAIRS, number_array
+from surefoot.errors import BaselineError, LogError, NotAvailableError, ProblemError
+from surefoot.logs.accounting import CUT, Accounting
+from surefoot.logs.baseline import Baseline
+from surefoot.logs.database import Workspace
+from surefoot.logs.labels import as_text, match, places_of, unknown
+from surefoot.logs.reading import Reading
+from surefoot.logs.tally import Tally, all_labels, merged
+from surefoot.problems import Problem, check_name, estimate_baseline
+from surefoot.problems import build as building
+from surefoot.problems.montecarlo import check_cut_returns
+from surefoot.problems.ranges import pair_of_numbers
+
+IN_MEMORY = 2_000_000  # rows up to which a Problem carries them, so that every kind of Monte-Carlo return can be computed from it
+
+
+@dataclass(frozen=True, repr=False)
+class Log:
+    """A counted log. Code i stands for the label states[i] or actions[i]; labels of several columns are tuples.
+
+    counts        n, sums and scatter of rewards for every (s, a, s'), dense or sparse
+    states        labels in their natural order, "(end)" last where terminal steps name no next state (`has_end`)
+    starts [S]    the number of episodes that start in each state; None where the order of the rows was not looked at
+    terminal [S]  states in which nobody acts, since an episode ends there
+    rewards       (lowest, highest) reward of the rows used
+    accounting    rows read = rows used + rows left out, by reason
+    """
+
+    counts: Counts
+    states: tuple[Any, ...]
+    actions: tuple[Any, ...]
+    starts: np.ndarray | None
+    terminal: np.ndarray
+    rewards: tuple[float, float]
+    has_end: bool
+    accounting: Accounting
+    columns: str
+    notes: tuple[str, ...]
+    reading: Reading | None = field(default=None, compare=False)
+    workspace: Workspace | None = field(default=None, compare=False)
+    threads: int | None = field(default=None, compare=False)
+    memory_limit: str | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Log({self.accounting.used:,} rows, {self.n_states} states x {self.n_actions} actions)"
+
+    @property
+    def n_states(self) -> int:
+        """S, "(end)" included."""
+        return len(self.states)
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return len(self.actions)
+
+    @cached_property
+    def n_sa(self) -> np.ndarray:
+        """How often each pair was taken, [S, A]."""
+        found: np.ndarray = np.asarray(self.counts.n_sa).reshape(self.n_states, self.n_actions)
+        return found
+
+    @cached_property
+    def n_episodes(self) -> int | None:
+        """The number of episodes; None where the order of rows was not looked at."""
+        return None if self.starts is None else int(self.starts.sum())
+
+    @cached_property
+    def n_ended(self) -> int:
+        """How many rows lead into a terminal state."""
+        if not self.terminal.any():
+            return 0
+        arrivals = self.counts.n_sas.sum(axis=0) if self.counts.is_sparse else self.counts.n_sas.sum(axis=(0, 1))
+        return int(np.asarray(arrivals).reshape(-1)[self.terminal].sum())
+
+    @cached_property
+    def _state_places(self) -> dict[Any, int]:
+        return places_of(self.states)
+
+    @cached_property
+    def _action_places(self) -> dict[Any, int]:
+        return places_of(self.actions)
+
+    def state_code(self, label: Any) -> int:
+        """The code of a state; an error names the nearest labels."""
+        found = match(label, self._state_places)
+        if found is None:
+            raise LogError(unknown(label, self.states, "state"))
+        return found
+
+    def action_code(self, label: Any) -> int:
+        """The code of an action; an error names the nearest labels."""
+        found = match(label, self._action_places)
+        if found is None:
+            raise LogError(unknown(label, self.actions, "action"))
+        return found
+
+    def blocks(self, rows: int = 1_000_000) -> Iterator[Batch]:
+        """The rows in order, coded, in batches of whole episodes of about this many rows; row numbers count from 0 over the log."""
+        from surefoot.logs.returns import coded_blocks
+
+        return coded_blocks(self, rows)
+
+    def batch(self) -> Batch:
+        """All rows in order, coded, in memory: 60 bytes a row."""
+        from surefoot.logs.returns import joined
+
+        return joined(list(self.blocks()))
+
+    def returns(self, gamma: float, *, visits: str = "every", cut_returns: str | int = "as-end") -> Returns:
+        """Monte-Carlo returns of every pair (see `surefoot.monte_carlo`), block by block of whole episodes."""
+        from surefoot.logs.returns import returns_of
+
+        return returns_of(self, gamma, visits, cut_returns)
+
+    def problem(
+        self,
+        gamma: float,
+        pi_b: Baseline | Any = None,
+        *,
+        start: Any = None,
+        allowed: Any = None,
+        reward_range: Any = None,
+        return_range: Any = None,
+        reward_table: Any = None,
+        unseen_states: str = "baseline",
+        ties: str = "baseline",
+        masked_baseline: str = "error",
+        cut_returns: str | int = "as-end",
+        needs_returns: bool | None = None,
+    ) -> Problem:
+        """The Problem of this log, with the meaning of `surefoot.problem`; arrays are over codes.
+
+        pi_b            a Baseline, an array [S, A], or None: estimated from the log without smoothing
+        start           a state's label, or a distribution over states
+        needs_returns   whether Monte-Carlo returns will be asked for. The default carries the rows along up to 2,000,000 of
+                        them; True computes every-visit returns now for a larger log, False never reads the log again
+        """
+        check_name("masked_baseline", masked_baseline, ("error", "renormalise"))
+        check_cut_returns(cut_returns)
+        gamma = building._gamma(gamma)
+        size: Any = SimpleNamespace(n_states=self.n_states, n_actions=self.n_actions, has_end=self.has_end)
+        mask = building._mask(allowed, size, self.terminal, self.n_sa, masked_baseline)
+        table = building._table(reward_table, size)
+        notes = list(self.notes)
+        policy, estimated = self._baseline(pi_b, mask, masked_baseline, notes)
+        rewards, returns = self._ranges(gamma, table, reward_range, return_range, notes)
+        given = log = None
+        if needs_returns is not False and self.reading is not None and self.starts is not None:
+            if self.accounting.used <= IN_MEMORY:
+                log = self.batch()
+            elif needs_returns:
+                given = self.returns(gamma, cut_returns=cut_returns)
+        elif needs_returns:
+            raise NotAvailableError("this log holds counts alone (its rows were counted elsewhere, or not in order): no returns")
+        return Problem(
+            counts=self.counts, pi_b=policy, gamma=gamma, start=self._start(start, size), terminal=self.terminal, allowed=mask,
+            return_range=returns, reward_range=rewards, reward_table=table, pi_b_estimated=estimated, unseen_states=unseen_states,
+            ties=ties, cut_returns=cut_returns, log=log, returns_given=given, n_bound_states=self.n_states - self.has_end,
+            notes=tuple(notes),
+        )  # fmt: skip
+
+    def _baseline(self, pi_b: Any, mask: np.ndarray, masked_baseline: str, notes: list[str]) -> tuple[np.ndarray, bool]:
+        """(pi_b, whether it is estimated); what is to be known about it joins the notes."""
+        if pi_b is None:
+            pi_b = Baseline(estimate_baseline(self.n_sa, mask), self.states, self.actions, estimated=True)
+        if isinstance(pi_b, Baseline):
+            if (pi_b.states, pi_b.actions) != (self.states, self.actions):
+                raise BaselineError("this baseline belongs to a log with other labels: read it again with this log")
+            given, estimated = pi_b.pi_b, pi_b.estimated
+            notes.extend(pi_b.notes)
+        else:
+            given, estimated = number_array("pi_b", pi_b, BaselineError), False
+        if given.ndim != 2:
+            raise BaselineError(f"pi_b must be [S, A], got shape {given.shape}")
+        size: Any = SimpleNamespace(n_states=self.n_states, n_actions=self.n_actions, has_end=self.has_end)
+        policy = building._baseline(np.array(given), size, self.terminal, mask, masked_baseline, notes)
+        impossible = 0 if estimated else int(self.n_sa[(policy == 0) & mask].sum())
+        if impossible:
+            notes.append(f"{impossible} logged actions have probability 0 under the given baseline")
+        return policy, estimated
+
+    def _ranges(self, gamma: float, table: Any, reward_range: Any, return_range: Any, notes: list[str]) -> Any:
+        """(reward range, return range) as `surefoot.problem` finds them."""
+        low, high = self.rewards
+        if reward_range is not None:
+            lowest, highest = pair_of_numbers("reward_range", reward_range)
+            if low < lowest or high > highest:
+                raise ProblemError(f"reward_range ({lowest:g}, {highest:g}) does not hold: rewards go from {low:g} to {high:g}")
+        last = self._last_rewards()
+        if return_range is not None and len(last):
+            lo, hi = pair_of_numbers("return_range", return_range)
+            if last.min() < lo or last.max() > hi:
+                raise ProblemError(
+                    f"return_range ({lo:g}, {hi:g}) does not hold: the mean rewards of steps that end an episode, which are their "
+                    f"returns, go from {last.min():g} to {last.max():g}"
+                )
+        seen: Any = SimpleNamespace(reward=np.array([low, high]), ends=np.zeros(2, dtype=bool), row=np.arange(2))
+        rewards, returns, said = building._ranges(seen, gamma, table, reward_range, return_range, self.terminal)
+        notes.extend(said)
+        return rewards, returns
+
+    def _last_rewards(self) -> np.ndarray:
+        """The mean rewards of the triples that end an episode."""
+        n, r = self.counts.n_sas, self.counts.r_sas
+        if self.counts.is_sparse:
+            there = self.terminal[n.indices]
+            return np.asarray(r.data[there] / n.data[there])
+        there = (n > 0) & self.terminal
+        return np.asarray(r[there] / n[there])
+
+    def _start(self, start: Any, size: Any) -> np.ndarray:
+        """A distribution over states: given, a state's label, or where the episodes started."""
+        if start is None:
+            if self.starts is None:
+                raise ProblemError("this log was read with check_order=False, which does not find the first states: give start")
+            return np.asarray(self.starts / self.starts.sum())
+        if np.ndim(start) == 0 or isinstance(start, (str, tuple)):
+            label = start.item() if isinstance(start, np.generic) else start
+            return np.asarray(np.eye(1, self.n_states, self.state_code(label))[0])
+        return building._start(start, size)
+
+
+def make_log(
+    tally: Tally, reading: Reading | None, workspace: Workspace | None, *, terminal_states: tuple[Any, ...] = (),
+    allowed: tuple[Any, ...] | None = None, columns: str = "", sparse: bool | None = None, threads: int | None = None,
+    memory_limit: str | None = None,
+) -> Log:  # fmt: skip
+    """The Log of a tally, checked."""
+    if not tally.states:
+        raise LogError("no row has a successor: every episode is one step long and cut; give next_state, or flag terminal steps")
+    allowed = reading.allowed if reading is not None else allowed
+    extra = [x for x in allowed or () if match(x, tally.actions) is None]
+    tally = tally.over(tally.states, merged(tally.actions, tuple(extra))) if extra else tally
+    states = all_labels(tally)
+    if len(states) * len(tally.actions) > MOST_PAIRS:
+        raise LogError(
+            f"{len(states)} states x {len(tally.actions)} actions are more than {MOST_PAIRS:,} pairs: is the state column right?"
+        )
+    size: Any = SimpleNamespace(n_states=len(states), n_actions=len(tally.actions))
+    counts = tally.counts(as_sparse=building._is_sparse(sparse, size))
+    starts = None if tally.starts is None else np.append(tally.starts, np.zeros(int(tally.has_end)))
+    terminal, notes = _terminal(tally, states, terminal_states)
+    made = Log(
+        counts, states, tally.actions, starts, terminal, (float(tally.lowest), float(tally.highest)), tally.has_end, tally.accounting,
+        str(reading.store.columns) if reading is not None else columns, tuple(notes), reading, workspace, threads, memory_limit,
+    )  # fmt: skip
+    _check_acting(made)
+    return replace(made, notes=(*_notes(made), *notes))
+
+
+def _terminal(tally: Tally, states: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[np.ndarray, list[str]]:
+    """(the mask of terminal states, notes about those that never occur)."""
+    terminal = np.zeros(len(states), dtype=bool)
+    terminal[list(tally.ended)] = True
+    terminal[len(states) - tally.has_end :] = True
+    places, notes = places_of(states), []
+    for label in given:
+        place = match(label, places)
+        if place is None:
+            notes.append(f"terminal {unknown(label, states, 'state')}")
+        else:
+            terminal[place] = True
+    return terminal, notes
+
+
+def _check_acting(log: Log) -> None:
+    """Nobody acts in a terminal state."""
+    acting = np.flatnonzero(log.terminal & (log.n_sa.sum(axis=1) > 0))
+    if len(acting):
+        s = int(acting[0])
+        raise LogError(
+            f"{int(log.n_sa[s].sum())} rows act in state {as_text(log.states[s])!r}, which is terminal ({len(acting)} such states): a "
+            "terminal state has no actions. If a terminal step returns to an ordinary state, pass terminal_to_end=True: it then leads "
+            "to an extra state (end)"
+        )
+
+
+def _notes(log: Log) -> list[str]:
+    """What a user should know about the log itself."""
+    notes = []
+    left_out = log.accounting.left_out_as(CUT)
+    if left_out:
+        notes.append(f"the last rows of {left_out} cut episodes are left out: without next_state they lead nowhere")
+    cut = (log.n_episodes or 0) - log.n_ended
+    if cut > 0:
+        notes.append(f"{cut} of {log.n_episodes} episodes are cut, not ended: Monte-Carlo returns that run into a cut are short")
+    dropped = log.accounting.n_left_out - left_out
+    if dropped:
+        notes.append(f"{dropped} bad rows were left out: " + ", ".join(f"{n} {r}" for r, n in log.accounting.left_out if r != CUT))
+    if log.starts is None:
+        notes.append("the order of the rows was not checked, and the first states are unknown")
+    return notes

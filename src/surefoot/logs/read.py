@@ -1,0 +1,257 @@
+"""`read_log`: from files or a table to a Log; `count_part`: one part of a log, so that parts can be counted apart and added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from surefoot.errors import LogError, SurefootError
+from surefoot.logs.accounting import CUT, accounting, droppable
+from surefoot.logs.columns import SYNONYMS
+from surefoot.logs.database import Database, Progress, Workspace
+from surefoot.logs.judging import judge
+from surefoot.logs.labels import match
+from surefoot.logs.log import Log, make_log
+from surefoot.logs.passes import Order, Slice, group_triples, look_at_order, order_shape, survey
+from surefoot.logs.reading import Reading, with_time_type
+from surefoot.logs.sources import Source, find_source, labels_of
+from surefoot.logs.store import open_store, sorted_store, text_as_it_is
+from surefoot.logs.tally import Tally, plain_label, tally_triples
+from surefoot.problems import check_name
+
+Column = str | Iterable[str] | None
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a log is to be read; see `read_log`."""
+
+    columns: tuple[tuple[str, Column], ...] = ()
+    episode_end: str = "cut"
+    order: str = "auto"
+    drop: frozenset[str] = frozenset()
+    allowed: tuple[Any, ...] | None = None
+    terminal_to_end: bool = False
+    check_order: bool = True
+    threads: int | None = None
+    memory_limit: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name("episode_end", self.episode_end, ("cut", "terminal"))
+        check_name("order", self.order, ("auto", "time", "file"))
+
+
+def read_log(
+    source: Any,
+    *,
+    episode: Column = None,
+    time: Column = None,
+    state: Column = None,
+    action: Column = None,
+    reward: Column = None,
+    next_state: Column = None,
+    terminal: Column = None,
+    truncated: Column = None,
+    terminal_states: Iterable[Any] = (),
+    allowed: Iterable[Any] | None = None,
+    episode_end: str = "cut",
+    order: str = "auto",
+    terminal_to_end: bool = False,
+    drop_bad_rows: bool | str | Iterable[str] = False,
+    check_order: bool = True,
+    sparse: bool | None = None,
+    threads: int | None = None,
+    memory_limit: str | None = None,
+    progress: Progress | None = None,
+) -> Log:
+    """Read and count a log with one row a step.
+
+    source                a CSV or Parquet file (also .gz), a folder, a pattern, a list of them (taken in the order of their
+                          names), or a pandas, polars or Arrow table
+    episode ... truncated columns by role: a name, or names joined by commas for a label of several columns
+                          (state="ward,severity"); left out, they are found by name; "-" says that there is none (episode="-":
+                          the log is one episode)
+    terminal_states       labels of states that end an episode; states that flagged rows lead to are added
+    allowed               labels of the actions there are: others are bad rows; unused ones join the table of actions
+    episode_end           without next_state, the last row of an episode that is not flagged terminal is "cut" (it leads nowhere
+                          and is left out) or "terminal" (it ends the episode); with next_state this concerns rows that lack it
+    order                 "time" sorts by the time column; "file" takes the rows as they come, and time must go on; "auto" sorts
+                          too, but takes a few steps back in time in a log otherwise in order for a fault
+    terminal_to_end       rows flagged terminal lead to "(end)", whatever their next_state says
+    drop_bad_rows         leave bad rows out instead of raising: True, or reasons such as "reward" (see `Accounting`)
+    check_order           False skips what needs the rows in order (duplicates, contradictions, rows after the end), and with it
+                          the start distribution; only where next_state is given
+    sparse                hold the counts in CSR (default: where S * A * S > 5,000,000)
+    threads, memory_limit, progress  of DuckDB; progress is called with (what, share done)
+
+    In text files every field is text ("01" and "1" are two labels) and an empty one, quoted or not, is missing; Parquet and
+    tables keep their types, NaN is missing and "" is a label. An empty flag is not set.
+    """
+    options, ends = options_of(
+        episode=episode, time=time, state=state, action=action, reward=reward, next_state=next_state, terminal=terminal,
+        truncated=truncated, terminal_states=terminal_states, allowed=allowed, episode_end=episode_end, order=order,
+        terminal_to_end=terminal_to_end, drop_bad_rows=drop_bad_rows, check_order=check_order, threads=threads,
+        memory_limit=memory_limit,
+    )  # fmt: skip
+    workspace = Workspace()
+    reading, tally = _counted(find_source(source), options, workspace, progress)
+    return make_log(tally, reading, workspace, terminal_states=ends, sparse=sparse, threads=threads, memory_limit=memory_limit)
+
+
+def options_of(
+    *, terminal_states: Any = (), allowed: Any = None, drop_bad_rows: Any = False, **given: Any
+) -> tuple[Options, tuple[Any, ...]]:
+    """(the options of `read_log` as one value that can be sent, the labels of terminal states)."""
+    columns = tuple((role, _columns(given.pop(role, None))) for role in SYNONYMS)
+    labels = None if allowed is None else _labels("allowed", allowed)
+    options = Options(columns=columns, drop=droppable(_names(drop_bad_rows)), allowed=labels, **given)
+    return options, _labels("terminal_states", terminal_states)
+
+
+def count_part(source: Any, options: Options, part: Slice = None) -> Tally:
+    """The tally of one part of a log: of some of its files, or of the episodes that fall into part i of k.
+
+    Tallies add up: `add_up` of all parts is the tally of the whole log. An episode must not be split between parts unless
+    next_state is given and `check_order` is off.
+    """
+    workspace = Workspace()
+    try:
+        return _counted(find_source(source), options, workspace, None, part)[1]
+    finally:
+        workspace.close()
+
+
+def _counted(
+    source: Source, options: Options, workspace: Workspace, progress: Progress | None, part: Slice = None
+) -> tuple[Reading, Tally]:
+    with Database(workspace, options.threads, options.memory_limit, progress) as database:
+        if source.kind == "csv" and not options.check_order and part is None and not options.drop:
+            found = _straight_from_text(database, source, options, workspace)
+            if found is not None:
+                return found
+        drop_broken = "broken-row" in options.drop
+        store = open_store(source, dict(options.columns), database, workspace, drop_broken=drop_broken)
+        store = replace(store, rows=store.rows - store.broken, broken=0) if part is not None and part[0] else store  # counted once
+        reading = Reading(store, options.episode_end, options.allowed, options.terminal_to_end, by_time=options.order != "file")
+        if not options.check_order and not reading.given:
+            raise LogError("check_order=False needs next_state: without it the order of the rows is the log")
+        reading = with_time_type(reading, database) if options.check_order else reading
+        return _tally(database, reading, workspace, options, part)
+
+
+def _straight_from_text(database: Database, source: Source, options: Options, workspace: Workspace) -> tuple[Reading, Tally] | None:
+    """Text whose order does not matter, counted in one pass; None where anything is wrong: the careful way then says what."""
+    store = text_as_it_is(source, dict(options.columns))
+    reading = Reading(store, options.episode_end, options.allowed, options.terminal_to_end)
+    if not reading.given:
+        return None
+    try:
+        group_triples(database, reading, surveyed=False)
+    except LogError:
+        return None
+    rows, bad, low, high = database.rows("adding up", "select sum(k), sum(bad), min(low), max(high) from triples")[0]
+    if not rows or bad or _trouble(database, reading):
+        return None
+    return reading, _tallied(database, reading, workspace, int(rows), {}, None, (low, high))
+
+
+def _tally(database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice) -> tuple[Reading, Tally]:
+    """Look, put in order, group; at the first sign of trouble judge every row instead."""
+    seen = survey(database, reading, part)
+    starts: tuple[tuple[Any, int], ...] | None = None
+    order = None
+    if not seen.bad and (options.check_order or not reading.given):
+        reading, order = _in_order(database, reading, workspace, options, part)
+        starts = order.starts
+    if seen.bad or (order is not None and not order.fine):
+        return _judged(database, reading, workspace, options, part, seen.rows)
+    group_triples(database, reading, part)
+    if _trouble(database, reading):
+        return _judged(database, reading, workspace, options, part, seen.rows)
+    extremes = (seen.lowest, seen.highest)
+    if not reading.given:
+        starts = tuple(
+            database.rows("finding the first states", "select s, sum(firsts) from triples where n is not null or ends group by s")
+        )
+        low, high = database.rows("finding the rewards", "select min(low), max(high) from triples where n is not null or ends")[0]
+        extremes = (seen.lowest, seen.highest) if low is None else (low, high)
+    return reading, _tallied(database, reading, workspace, seen.rows, {}, starts, extremes)
+
+
+def _in_order(database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice) -> tuple[Reading, Order]:
+    """A reading whose rows lie in the order of episode and time; the rows are sorted only where they do not."""
+    found = look_at_order(database, reading, part)
+    if found.fine:
+        return reading, found
+    shape = order_shape(database, reading, part)
+    if reading.has_time and options.order == "auto" and shape.clock_fault:
+        return replace(reading, by_time=False), found
+    backwards = reading.has_time and reading.by_time and shape.back > 0
+    if not backwards and shape.blocks == shape.episodes:
+        return reading, found
+    reading = replace(reading, store=sorted_store(reading.store, database, workspace, reading.sort_keys))
+    return reading, look_at_order(database, reading, part)
+
+
+def _trouble(database: Database, reading: Reading) -> bool:
+    """Whether the triples show a missing label or an action that is not allowed."""
+    lost = " or (n is null and not ends)" if reading.given else ""
+    if database.rows("looking at labels", f"select count(*) from triples where s is null or a is null{lost}")[0][0]:
+        return True
+    if not reading.given and database.rows("looking at labels", "select count(*) from triples where s is null")[0][0]:
+        return True
+    if reading.allowed is None:
+        return False
+    taken = database.rows("looking at actions", "select distinct a from triples")
+    return any(match(plain_label(row[0]), reading.allowed) is None for row in taken)
+
+
+def _judged(
+    database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice, rows: int
+) -> tuple[Reading, Tally]:
+    """Raise, or go on with the rows that stay."""
+    kept = judge(database, with_time_type(reading, database), workspace, options.drop, part)
+    if not kept.left_out:
+        raise SurefootError("the passes over this log disagree about its rows; this is a fault of surefoot, please report it")
+    if sum(kept.left_out.values()) == rows and part is None:
+        raise LogError(f"no row of the log is left: {kept.left_out}")
+    seen = survey(database, kept.reading)
+    group_triples(database, kept.reading)
+    return kept.reading, _tallied(database, kept.reading, workspace, rows, kept.left_out, kept.starts, (seen.lowest, seen.highest))
+
+
+def _tallied(
+    database: Database,
+    reading: Reading,
+    workspace: Workspace,
+    rows: int,
+    left_out: dict[str, int],
+    starts: Any,
+    extremes: tuple[float, float],
+) -> Tally:
+    used, cut = database.rows(
+        "adding up",
+        "select coalesce(sum(k) filter (where n is not null or ends), 0), coalesce(sum(k) filter (where n is null and not ends), 0) "
+        "from triples",
+    )[0]
+    broken = {"broken-row": reading.store.broken} if reading.store.broken else {}
+    reasons = left_out | ({CUT: int(cut)} if cut else {}) | broken
+    account = accounting(rows + reading.store.broken, int(used), reasons)
+    return tally_triples(database, workspace.path, None if starts is None else [(s, int(n)) for s, n in starts if n], account, extremes)
+
+
+def _columns(option: Any) -> Column:
+    """A column option that can be hashed and sent."""
+    return option if option is None or isinstance(option, str) else tuple(option) if isinstance(option, Iterable) else str(option)
+
+
+def _names(choice: Any) -> Any:
+    """ "reward,time" as two names."""
+    return [part.strip() for part in choice.split(",")] if isinstance(choice, str) else choice
+
+
+def _labels(option: str, values: Any) -> tuple[Any, ...]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise LogError(f"{option} must be several labels, such as ['a', 'b'], got {values!r}")
+    return labels_of(values)

@@ -1,0 +1,121 @@
+"""Where a log comes from: files, a folder, a pattern, or a table in memory; and whether files are what they say."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from surefoot.errors import LogError
+from surefoot.logs.columns import nearest
+
+TEXT, PARQUET = ("csv", "tsv", "txt"), ("parquet", "pq")
+ENDINGS = ", ".join(f".{ending}" for ending in (*TEXT, *PARQUET)) + ", each also with .gz"
+
+
+@dataclass(frozen=True)
+class Source:
+    """`kind` is "csv", "parquet" or "table"; files are sorted by name."""
+
+    kind: str
+    files: tuple[str, ...] = ()
+    table: Any = None
+
+    @property
+    def name(self) -> str:
+        """The source in words."""
+        if self.kind == "table":
+            return "the table"
+        return self.files[0] if len(self.files) == 1 else f"{self.files[0]} (and {len(self.files) - 1} more)"
+
+
+def find_source(source: Any) -> Source:
+    """The files or the table meant by `source`, looked at from outside."""
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        files = _files(os.fspath(source))
+    elif isinstance(source, (list, tuple)) and source and all(isinstance(x, (str, os.PathLike)) for x in source):
+        files = [file for x in source for file in _files(os.fspath(x))]
+    elif _is_table(source):
+        return Source("table", table=source)
+    else:
+        raise LogError(
+            f"a log is a file, a folder, a pattern, a list of them, or a pandas, polars or Arrow table; got {type(source).__name__}"
+        )
+    files = sorted(files)
+    twice = {file for file in files if files.count(file) > 1} if len(set(map(os.path.realpath, files))) < len(files) else set()
+    if twice or len(set(map(os.path.realpath, files))) < len(files):
+        raise LogError(f"a file is named twice ({min(twice) if twice else files[0]}): its rows would count twice")
+    kinds = {file: _kind(file) for file in files}
+    if len(set(kinds.values())) > 1:
+        one = {kind: file for file, kind in kinds.items()}
+        raise LogError(f"one log is of one kind, but {one['csv']} is text and {one['parquet']} is Parquet: read them one after the other")
+    return Source(kinds[files[0]], tuple(files))
+
+
+def _files(text: str) -> list[str]:
+    """The files meant by one path or pattern."""
+    if "\0" in text or not text:
+        raise LogError(f"{text!r} is no file name")
+    if os.path.isdir(text):
+        inside = (Path(root) / name for root, _, names in os.walk(text) for name in names)
+        found = [str(p) for p in inside if _ending(p.name) in (*TEXT, *PARQUET) and p.name[0] not in "._"]
+        if not found:
+            raise LogError(f"the folder {text} holds no log: files end in {ENDINGS}")
+        return found
+    if os.path.isfile(text):
+        return [text]
+    found = [file for file in glob.glob(text, recursive=True) if os.path.isfile(file)] if glob.has_magic(text) else []
+    if not found:
+        folder = os.path.dirname(text) or "."
+        there = os.listdir(folder) if os.path.isdir(folder) else []
+        hint = nearest(os.path.basename(text), there) if there else f"the folder {folder} does not exist or is empty"
+        raise LogError(f"there is no file {text}: {hint}")
+    return found
+
+
+def _ending(name: str) -> str:
+    """The ending of a file name without its dot and without .gz."""
+    return name.lower().removesuffix(".gz").rpartition(".")[2]
+
+
+def _kind(file: str) -> str:
+    """What a file is, by its ending; its first bytes must agree."""
+    ending, zipped = _ending(os.path.basename(file)), file.lower().endswith(".gz")
+    if ending not in (*TEXT, *PARQUET):
+        raise LogError(f"{file} ends in .{ending}: a log ends in {ENDINGS}")
+    try:
+        with open(file, "rb") as raw:
+            start = raw.read(4)
+        if not start:
+            raise LogError(f"{file} is empty: a log has at least a header and one row")
+        if (start[:2] == b"\x1f\x8b") != zipped:
+            raise LogError(f"{file} is {'not ' if zipped else ''}compressed by gzip, against its ending: rename it")
+        if zipped:
+            with gzip.open(file, "rb") as packed:
+                start = packed.read(4)
+    except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+        raise LogError(f"{file} cannot be read: {error}") from error
+    if ending in PARQUET and start != b"PAR1":
+        raise LogError(f"{file} ends in .{ending} but is no Parquet file (its first bytes are {start!r}): rename or export it again")
+    if ending in TEXT and (start == b"PAR1" or start[:2] == b"PK" or start[:2] == b"\x1f\x8b"):
+        what = "Parquet" if start == b"PAR1" else "compressed"
+        raise LogError(f"{file} ends in .{ending} but is {what}, not text: rename or export it again")
+    return "parquet" if ending in PARQUET else "csv"
+
+
+def _is_table(source: Any) -> bool:
+    """Whether DuckDB reads it: pandas, polars, Arrow, or columns in a dict."""
+    if isinstance(source, dict):
+        return bool(source)
+    return type(source).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "duckdb")
+
+
+def labels_of(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Labels given by a user, several columns as tuples."""
+    return tuple(tuple(x) if isinstance(x, (list, tuple)) else x for x in values)

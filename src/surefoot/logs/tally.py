@@ -1,0 +1,187 @@
+"""Tally: counted triples with their labels, additive, and the Counts they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from surefoot.core import END, Counts
+from surefoot.errors import LogError
+from surefoot.logs.accounting import Accounting
+from surefoot.logs.database import Database, text_sql
+
+TO_END, NOWHERE = -1, -2  # codes of the next state: "(end)", and none
+
+
+@dataclass(frozen=True)
+class Tally:
+    """k rows (sum of rewards r, scatter m2) for each triple (s, a, t) of codes into the label tables.
+
+    t = TO_END where a terminal step names no next state. `ended` are the codes of states that terminal steps lead to, `starts`
+    [len(states)] the number of episodes that start in each state; None where the order of rows was not looked at.
+    """
+
+    states: tuple[Any, ...]
+    actions: tuple[Any, ...]
+    s: np.ndarray
+    a: np.ndarray
+    t: np.ndarray
+    k: np.ndarray
+    r: np.ndarray
+    m2: np.ndarray
+    ended: tuple[int, ...]
+    starts: np.ndarray | None
+    lowest: float
+    highest: float
+    accounting: Accounting
+
+    def __add__(self, other: Tally) -> Tally:
+        """Both parts of a log together: over all labels of either, in their order."""
+        if not isinstance(other, Tally):
+            return NotImplemented
+        states, actions = merged(self.states, other.states), merged(self.actions, other.actions)
+        left, right = self.over(states, actions), other.over(states, actions)
+        starts = [x.starts for x in (left, right) if x.starts is not None]
+        arrays = {name: np.concatenate((getattr(left, name), getattr(right, name))) for name in ("s", "a", "t", "k", "r", "m2")}
+        return Tally(
+            states, actions, **arrays, ended=tuple(sorted({*left.ended, *right.ended})),
+            starts=np.sum(starts, axis=0) if starts else None,
+            lowest=float(np.fmin(left.lowest, right.lowest)), highest=float(np.fmax(left.highest, right.highest)),
+            accounting=self.accounting + other.accounting,
+        )  # fmt: skip
+
+    def over(self, states: tuple[Any, ...], actions: tuple[Any, ...]) -> Tally:
+        """The same with codes into larger label tables."""
+        if (states, actions) == (self.states, self.actions):
+            return self
+        to_state, to_action = _codes(self.states, states), _codes(self.actions, actions)
+        starts = None
+        if self.starts is not None:
+            starts = np.zeros(len(states))
+            starts[to_state] = self.starts
+        return Tally(
+            states, actions, to_state[self.s], to_action[self.a], np.where(self.t >= 0, np.append(to_state, 0)[self.t], self.t),
+            self.k, self.r, self.m2, tuple(int(to_state[x]) for x in self.ended), starts, self.lowest, self.highest, self.accounting,
+        )  # fmt: skip
+
+    @property
+    def has_end(self) -> bool:
+        """Whether the extra state "(end)" is needed."""
+        return bool((self.t == TO_END).any())
+
+    def counts(self, *, as_sparse: bool) -> Counts:
+        """Counts over the states, with "(end)" last where it is needed."""
+        n_states, n_actions = len(self.states) + self.has_end, len(self.actions)
+        t = np.where(self.t == TO_END, n_states - 1, self.t).astype(np.int64)
+        pair = self.s.astype(np.int64) * n_actions + self.a
+        if not as_sparse:
+            triple = pair * n_states + t
+            k, r, rest = _joined(triple, pair, self, n_states * n_actions * n_states, n_states * n_actions)
+            shape = (n_states, n_actions, n_states)
+            return Counts(k.reshape(shape), r.reshape(shape), rest.reshape(shape[:2]), n_states, n_actions)
+        shape2 = (n_states * n_actions, n_states)
+        where = sparse.csr_array((np.arange(1, len(pair) + 1), (pair, t)), shape=shape2)  # its data: which entry went where
+        if where.nnz < len(pair) or where.data.max(initial=0) > len(pair):
+            return self._joined_first(pair, t, n_states).counts(as_sparse=True)
+        where.sort_indices()
+        at = where.data - 1
+        n_sas, r_sas = (sparse.csr_array((x[at].astype(float), where.indices, where.indptr), shape=shape2) for x in (self.k, self.r))
+        rest = np.bincount(pair, weights=self.m2, minlength=shape2[0]).reshape(1, n_states, n_actions)
+        return Counts(n_sas, r_sas, rest, n_states, n_actions)
+
+    def _joined_first(self, pair: np.ndarray, t: np.ndarray, n_states: int) -> Tally:
+        """The tally with each triple once."""
+        key, place = np.unique(pair * n_states + t, return_inverse=True)
+        k, r, rest = _joined(place, place, self, len(key), len(key))
+        _, first = np.unique(place, return_index=True)
+        return Tally(
+            self.states, self.actions, self.s[first], self.a[first], self.t[first], k, r, rest, self.ended, self.starts, self.lowest,
+            self.highest, self.accounting,
+        )  # fmt: skip
+
+
+def _joined(triple: np.ndarray, group: np.ndarray, x: Tally, n_triples: int, n_groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(k, r, m2) summed: k and r by triple, m2 by group, with sum of k (mean - mean of the triple)^2 for triples that come in parts."""
+    k = np.bincount(triple, weights=x.k, minlength=n_triples)
+    r = np.bincount(triple, weights=x.r, minlength=n_triples)
+    apart = x.r / x.k - r[triple] / k[triple]
+    return k, r, np.bincount(group, weights=x.m2 + np.where(k[triple] > x.k, x.k * apart**2, 0.0), minlength=n_groups)
+
+
+def add_up(parts: Iterable[Tally]) -> Tally:
+    """The tally of all parts of a log."""
+    return reduce(lambda x, y: x + y, parts)
+
+
+def tally_triples(
+    database: Database, folder: Path, starts: Sequence[tuple[Any, int]] | None, accounting: Accounting, extremes: tuple[float, float]
+) -> Tally:
+    """The Tally of the table `triples`, whose labels get their codes here: on the triples, never on the rows.
+
+    The label tables are kept as Parquet files in the folder, for reading the rows again.
+    """
+    used = "not (n is null and not ends)"
+    labels = {
+        "states": f"select s as x from triples where {used} union select n from triples where n is not null",
+        "actions": f"select distinct a as x from triples where {used}",
+    }
+    for name, query in labels.items():
+        database.run(
+            "coding labels",
+            f"create or replace temp table {name} as select x, (row_number() over (order by x) - 1)::integer as code from ({query})",
+        )
+        database.run("coding labels", f"copy {name} to {text_sql(str(folder / name))} (format parquet)")
+    found = {
+        name: tuple(plain_label(row[0]) for row in database.rows("coding labels", f"select x from {name} order by code"))
+        for name in labels
+    }
+    c = database.arrays(
+        "coding labels",
+        f"select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, k, r, v * k as m2 from (from triples where {used}) x "
+        "join states s on x.s = s.x join actions a on x.a = a.x left join states t on x.n = t.x",
+    )
+    ended = database.rows("finding terminal states", "select distinct t.code from triples x join states t on x.n = t.x where x.ends")
+    first = None
+    if starts is not None:
+        code = {label: i for i, label in enumerate(found["states"])}
+        first = np.zeros(len(code))
+        for label, n in starts:
+            first[code[plain_label(label)]] += n
+    return Tally(
+        found["states"], found["actions"], s=c["s"], a=c["a"], t=c["t"], k=c["k"], r=c["r"], m2=c["m2"],
+        ended=tuple(sorted(int(row[0]) for row in ended)), starts=first, lowest=extremes[0], highest=extremes[1], accounting=accounting,
+    )  # fmt: skip
+
+
+def plain_label(x: Any) -> Any:
+    """A label as DuckDB returns it; several columns together as a tuple."""
+    return tuple(x.values()) if isinstance(x, dict) else x
+
+
+def merged(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+    """All labels of both in their order."""
+    if left == right:
+        return left
+    try:
+        return tuple(sorted({*left, *right}))
+    except TypeError as error:
+        raise LogError(f"the parts of a log have labels of different types ({left[0]!r} and {right[0]!r}): {error}") from error
+
+
+def _codes(labels: tuple[Any, ...], among: tuple[Any, ...]) -> np.ndarray:
+    """The place of each label in a larger table."""
+    place = {label: i for i, label in enumerate(among)}
+    return np.array([place[label] for label in labels], dtype=np.int64)
+
+
+def all_labels(tally: Tally) -> tuple[Any, ...]:
+    """The labels of the states, with "(end)" last where it is needed."""
+    if tally.has_end and END in tally.states:
+        raise LogError(f"the log has a state labelled {END!r}, the name of the extra state its terminal steps lead to: rename it")
+    return (*tally.states, END) if tally.has_end else tally.states
