@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,7 @@ from surefoot.logs.database import Workspace
 from surefoot.logs.labels import as_text, match, places_of, unknown
 from surefoot.logs.reading import Reading
 from surefoot.logs.tally import Tally, all_labels, merged
-from surefoot.problems import Problem, check_name, estimate_baseline
-from surefoot.problems import build as building
+from surefoot.problems import Problem, check_name, estimate_baseline, given
 from surefoot.problems.montecarlo import check_cut_returns
 from surefoot.problems.ranges import pair_of_numbers
 
@@ -151,25 +149,24 @@ class Log:
         """
         check_name("masked_baseline", masked_baseline, ("error", "renormalise"))
         check_cut_returns(cut_returns)
-        gamma = building._gamma(gamma)
-        size: Any = SimpleNamespace(n_states=self.n_states, n_actions=self.n_actions, has_end=self.has_end)
-        mask = building._mask(allowed, size, self.terminal, self.n_sa, masked_baseline)
-        table = building._table(reward_table, size)
+        gamma = given.checked_gamma(gamma)
+        mask = given.allowed_mask(allowed, self, self.terminal, self.n_sa, masked_baseline)
+        table = given.declared_rewards(reward_table, self)
         notes = list(self.notes)
         policy, estimated = self._baseline(pi_b, mask, masked_baseline, notes)
         rewards, returns = self._ranges(gamma, table, reward_range, return_range, notes)
-        given = log = None
+        computed = log = None
         if needs_returns is not False and self.reading is not None and self.starts is not None:
             if self.accounting.used <= IN_MEMORY:
                 log = self.batch()
             elif needs_returns:
-                given = self.returns(gamma, cut_returns=cut_returns)
+                computed = self.returns(gamma, cut_returns=cut_returns)
         elif needs_returns:
             raise NotAvailableError("this log holds counts alone (its rows were counted elsewhere, or not in order): no returns")
         return Problem(
-            counts=self.counts, pi_b=policy, gamma=gamma, start=self._start(start, size), terminal=self.terminal, allowed=mask,
+            counts=self.counts, pi_b=policy, gamma=gamma, start=self._start(start), terminal=self.terminal, allowed=mask,
             return_range=returns, reward_range=rewards, reward_table=table, pi_b_estimated=estimated, unseen_states=unseen_states,
-            ties=ties, cut_returns=cut_returns, log=log, returns_given=given, n_bound_states=self.n_states - self.has_end,
+            ties=ties, cut_returns=cut_returns, log=log, returns_given=computed, n_bound_states=self.n_states - self.has_end,
             notes=tuple(notes),
         )  # fmt: skip
 
@@ -180,14 +177,13 @@ class Log:
         if isinstance(pi_b, Baseline):
             if (pi_b.states, pi_b.actions) != (self.states, self.actions):
                 raise BaselineError("this baseline belongs to a log with other labels: read it again with this log")
-            given, estimated = pi_b.pi_b, pi_b.estimated
+            rows, estimated = pi_b.pi_b, pi_b.estimated
             notes.extend(pi_b.notes)
         else:
-            given, estimated = number_array("pi_b", pi_b, BaselineError), False
-        if given.ndim != 2:
-            raise BaselineError(f"pi_b must be [S, A], got shape {given.shape}")
-        size: Any = SimpleNamespace(n_states=self.n_states, n_actions=self.n_actions, has_end=self.has_end)
-        policy = building._baseline(np.array(given), size, self.terminal, mask, masked_baseline, notes)
+            rows, estimated = number_array("pi_b", pi_b, BaselineError), False
+        if rows.ndim != 2:
+            raise BaselineError(f"pi_b must be [S, A], got shape {rows.shape}")
+        policy = given.given_baseline(np.array(rows), self, self.terminal, mask, masked_baseline, notes)
         impossible = 0 if estimated else int(self.n_sa[(policy == 0) & mask].sum())
         if impossible:
             notes.append(f"{impossible} logged actions have probability 0 under the given baseline")
@@ -195,11 +191,6 @@ class Log:
 
     def _ranges(self, gamma: float, table: Any, reward_range: Any, return_range: Any, notes: list[str]) -> Any:
         """(reward range, return range) as `surefoot.problem` finds them."""
-        low, high = self.rewards
-        if reward_range is not None:
-            lowest, highest = pair_of_numbers("reward_range", reward_range)
-            if low < lowest or high > highest:
-                raise ProblemError(f"reward_range ({lowest:g}, {highest:g}) does not hold: rewards go from {low:g} to {high:g}")
         last = self._last_rewards()
         if return_range is not None and len(last):
             lo, hi = pair_of_numbers("return_range", return_range)
@@ -208,8 +199,7 @@ class Log:
                     f"return_range ({lo:g}, {hi:g}) does not hold: the mean rewards of steps that end an episode, which are their "
                     f"returns, go from {last.min():g} to {last.max():g}"
                 )
-        seen: Any = SimpleNamespace(reward=np.array([low, high]), ends=np.zeros(2, dtype=bool), row=np.arange(2))
-        rewards, returns, said = building._ranges(seen, gamma, table, reward_range, return_range, self.terminal)
+        rewards, returns, said = given.found_ranges(self.rewards, gamma, table, reward_range, return_range, bool(self.terminal.any()))
         notes.extend(said)
         return rewards, returns
 
@@ -222,7 +212,7 @@ class Log:
         there = (n > 0) & self.terminal
         return np.asarray(r[there] / n[there])
 
-    def _start(self, start: Any, size: Any) -> np.ndarray:
+    def _start(self, start: Any) -> np.ndarray:
         """A distribution over states: given, a state's label, or where the episodes started."""
         if start is None:
             if self.starts is None:
@@ -231,7 +221,7 @@ class Log:
         if np.ndim(start) == 0 or isinstance(start, (str, tuple)):
             label = start.item() if isinstance(start, np.generic) else start
             return np.asarray(np.eye(1, self.n_states, self.state_code(label))[0])
-        return building._start(start, size)
+        return given.given_start(start, self)
 
 
 def make_log(
@@ -250,8 +240,7 @@ def make_log(
         raise LogError(
             f"{len(states)} states x {len(tally.actions)} actions are more than {MOST_PAIRS:,} pairs: is the state column right?"
         )
-    size: Any = SimpleNamespace(n_states=len(states), n_actions=len(tally.actions))
-    counts = tally.counts(as_sparse=building._is_sparse(sparse, size))
+    counts = tally.counts(as_sparse=given.held_sparse(sparse, len(states), len(tally.actions)))
     starts = None if tally.starts is None else np.append(tally.starts, np.zeros(int(tally.has_end)))
     terminal, notes = _terminal(tally, states, terminal_states)
     made = Log(
@@ -262,13 +251,13 @@ def make_log(
     return replace(made, notes=(*_notes(made), *notes))
 
 
-def _terminal(tally: Tally, states: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[np.ndarray, list[str]]:
+def _terminal(tally: Tally, states: tuple[Any, ...], named: tuple[Any, ...]) -> tuple[np.ndarray, list[str]]:
     """(the mask of terminal states, notes about those that never occur)."""
     terminal = np.zeros(len(states), dtype=bool)
     terminal[list(tally.ended)] = True
     terminal[len(states) - tally.has_end :] = True
     places, notes = places_of(states), []
-    for label in given:
+    for label in named:
         place = match(label, places)
         if place is None:
             notes.append(f"terminal {unknown(label, states, 'state')}")

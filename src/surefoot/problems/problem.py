@@ -15,7 +15,7 @@ from surefoot.errors import BaselineError, NotAvailableError, ProblemError, Unkn
 from surefoot.problems.montecarlo import monte_carlo
 from surefoot.problems.ranges import ReturnRange
 from surefoot.problems.rewards import Arrivals, arrivals, mean_reward, support
-from surefoot.rows.arrays import Array, block_rows, namespace
+from surefoot.rows.arrays import Array, block_rows, namespace, to_numpy
 
 TIE = 1e-11  # values closer than this share of the return range are equal
 SUM_TO_ONE = 1e-9  # a baseline row may miss 1 by this much
@@ -273,22 +273,18 @@ def _check_baseline(pi_b: Array, terminal: Array, allowed: Array) -> None:
     off = xp.abs(total - 1.0)
     good = xp.all(pi_b >= 0, axis=-1) & (off <= SUM_TO_ONE)
     if not bool(xp.all(good)):
-        where = np.argwhere(np.asarray(_host(~good)))
+        where = np.argwhere(to_numpy(~good))
         first = tuple(int(i) for i in where[0])
-        row = np.asarray(_host(pi_b))[first]
+        row = to_numpy(pi_b)[first]
         raise BaselineError(
             f"each row of pi_b must hold probabilities that sum to 1: state {first[-1]} has {np.array2string(row, threshold=8)} with sum "
             f"{row.sum():.12g} ({len(where)} such rows)"
         )
     masked = (pi_b > 0) & ~allowed & ~terminal[..., None]
     if bool(xp.any(masked)):
-        where = np.argwhere(np.asarray(_host(masked)))
+        where = np.argwhere(to_numpy(masked))
         *_, s, a = (int(i) for i in where[0])
         raise BaselineError(
             f"the baseline uses {len(where)} actions that are not allowed, first action {a} in state {s} with probability "
-            f'{float(np.asarray(_host(pi_b))[tuple(where[0])]):.4g}: correct pi_b or the mask, or pass masked_baseline="renormalise"'
+            f'{float(to_numpy(pi_b)[tuple(where[0])]):.4g}: correct pi_b or the mask, or pass masked_baseline="renormalise"'
         )
-
-
-def _host(x: Array) -> Any:
-    return x.cpu() if hasattr(x, "cpu") else x
