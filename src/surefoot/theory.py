@@ -9,7 +9,7 @@ import numpy as np
 
 from surefoot.core import DenseModel, Model, known_model
 from surefoot.errors import NotAvailableError, ProblemError
-from surefoot.rows.arrays import Array, namespace, times
+from surefoot.rows.arrays import Array, namespace, times, to_numpy
 
 ROUNDING = 1e-9  # by which share of its scale a constraint may be missed
 
@@ -59,7 +59,7 @@ def _spent(e: Array, amount: Array) -> Array:
 
 def _check(spent: Array, limit: float, scale: Array | float = 0.0) -> Check:
     """Whether spent <= limit in every state but for rounding at the state's own scale; NaN never passes."""
-    spent, scale = (np.asarray(x.cpu() if hasattr(x, "cpu") else x, dtype=float) for x in (spent, scale))
+    spent, scale = (to_numpy(x).astype(float) for x in (spent, scale))
     excess = spent - limit
     worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
     room = ROUNDING * np.maximum(abs(limit), scale)

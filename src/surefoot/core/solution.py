@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from surefoot.rows.arrays import Array
-
-
-def _as_numpy(x: Any) -> np.ndarray:
-    return np.asarray(x.cpu() if hasattr(x, "cpu") else x)
+from surefoot.rows.arrays import Array, to_numpy
 
 
 @dataclass(frozen=True)
@@ -24,10 +18,10 @@ class Status:
     @property
     def ok(self) -> bool:
         """Whether every problem of the batch converged."""
-        return bool(_as_numpy(self.converged).all())
+        return bool(to_numpy(self.converged).all())
 
     def __repr__(self) -> str:
-        converged, steps = _as_numpy(self.converged), _as_numpy(self.steps)
+        converged, steps = to_numpy(self.converged), to_numpy(self.steps)
         if converged.size == 1:
             word = "converged" if converged.all() else "NOT CONVERGED"
             return f"<{word} after {int(steps.max())} steps>"

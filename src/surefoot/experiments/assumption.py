@@ -10,7 +10,7 @@ import numpy as np
 from surefoot.benchmarks import RandomMDPs, Sampler, Worlds, first_key, trial_numbers
 from surefoot.core import Counts
 from surefoot.experiments.claims.verdict import FAILS, HOLDS, OPEN, Table, Verdict
-from surefoot.rows.arrays import Array, namespace, row_sum, times
+from surefoot.rows.arrays import namespace, row_sum, times, to_numpy
 from surefoot.theory import assumption_1, counterexample
 from surefoot.trust.errors import hoeffding
 
@@ -84,7 +84,7 @@ def needed_kappa(worlds: Worlds, counts: Counts) -> tuple[np.ndarray, np.ndarray
     broken = xp.astype(acting & (ratio >= 1 / worlds.gamma), xp.float64)
     kappa = xp.where(decisive, xp.max(xp.reshape(ratio, (n.shape[0], -1)), axis=-1), xp.nan)
     share = xp.sum(broken, axis=(1, 2)) / xp.sum(xp.astype(acting, xp.float64), axis=(1, 2))
-    return _host(kappa), _host(xp.where(decisive, share, xp.nan))
+    return to_numpy(kappa), to_numpy(xp.where(decisive, share, xp.nan))
 
 
 def judge_assumption(rows: Sequence[AssumptionRow], gammas: Sequence[float] = GAMMAS, seed: int = 0) -> Verdict:
@@ -132,7 +132,3 @@ def _row(gamma: float, eta: float, size: int, kappa: np.ndarray, violated: np.nd
     decided = ~np.isnan(kappa)
     low, share = (float(f(x[decided])) if decided.any() else float("nan") for f, x in ((np.min, kappa), (np.mean, violated)))
     return AssumptionRow(gamma, eta, size, len(kappa), int(decided.sum()), int((kappa[decided] < 1 / gamma).sum()), low, share)
-
-
-def _host(x: Array) -> np.ndarray:
-    return np.asarray(x.cpu() if hasattr(x, "cpu") else x)

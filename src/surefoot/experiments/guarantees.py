@@ -15,7 +15,7 @@ from surefoot.improvement import improve
 from surefoot.planning import evaluate
 from surefoot.problems import Problem
 from surefoot.rows import best_rows, duality_gap
-from surefoot.rows.arrays import Array, namespace, times
+from surefoot.rows.arrays import Array, namespace, times, to_numpy
 from surefoot.theory import theorem_1_bound
 
 DELTAS = (0.05, 0.2)
@@ -128,15 +128,15 @@ def _block(case: Case, start: int, stop: int, seed: int, device: str) -> Fits:
     for delta in DELTAS:
         for epsilon in EPSILONS:
             found = improve(problem, algorithm("adv-approx-soft-spibb", epsilon=epsilon, delta=delta))
-            moved = _host(namespace(found.pi).max(namespace(found.pi).abs(found.pi - problem.pi_b), axis=(1, 2)))
-            bounds[delta, epsilon] = np.stack([_host(_worst_change(worlds, found.pi)), moved])
+            moved = to_numpy(namespace(found.pi).max(namespace(found.pi).abs(found.pi - problem.pi_b), axis=(1, 2)))
+            bounds[delta, epsilon] = np.stack([to_numpy(_worst_change(worlds, found.pi)), moved])
     budgets = {}
     for name in ("approx-soft-spibb", "adv-approx-soft-spibb"):
         for published in (True, False):
             for epsilon in sorted({0.1, 0.5, 1.0, 2.0, 5.0, case.table_1}):
                 chosen = algorithm(name, epsilon=epsilon, delta=1, published=published)
                 e = chosen.e(problem)  # type: ignore[attr-defined]
-                budgets[name, published, epsilon] = _host(_spent(e, improve(problem, chosen).pi, problem.pi_b)) / epsilon
+                budgets[name, published, epsilon] = to_numpy(_spent(e, improve(problem, chosen).pi, problem.pi_b)) / epsilon
     return bounds, budgets, _certify(problem, case.table_1)
 
 
@@ -163,7 +163,7 @@ def _certify(problem: Problem, epsilon: float) -> tuple[int, int, float, float]:
     scale = 1.0 + xp.max(xp.abs(q), axis=-1)
     gap = float(xp.max(duality_gap(q, b, e, e, epsilon, rows) / scale))
     spent = float(xp.max(_spent(e, rows.pi, b))) / epsilon - 1.0
-    failed = int((~_host(solution.status.converged)).sum())
+    failed = int((~to_numpy(solution.status.converged)).sum())
     return int(np.prod(q.shape[:-1])), failed, gap, spent
 
 
@@ -261,7 +261,3 @@ def _c12(rows: Sequence[ExactRow]) -> Verdict:
         HOLDS if sound else FAILS,
         f"{sum(r.rows for r in rows):,} rows, largest relative gap {max(r.gap for r in rows):.1e}",
     )  # fmt: skip
-
-
-def _host(x: Array) -> np.ndarray:
-    return np.asarray(x.cpu() if hasattr(x, "cpu") else x)

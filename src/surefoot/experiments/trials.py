@@ -14,7 +14,7 @@ from surefoot.errors import StudyError
 from surefoot.experiments.spec import Study, Variant, settings
 from surefoot.improvement import improve
 from surefoot.problems import Problem
-from surefoot.rows.arrays import Array, namespace
+from surefoot.rows.arrays import Array, namespace, to_numpy
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,7 +54,7 @@ def run_trials(
     keys = first_key(study.seed, benchmark.name, trial_numbers(start, stop, "cpu" if benchmark.sparse else device))
     worlds = benchmark.worlds(keys)
     tick("worlds")
-    rho_b, rho_star = (np.broadcast_to(_host(x), (stop - start,)) for x in (worlds.rho_b, worlds.rho_star))
+    rho_b, rho_star = (np.broadcast_to(to_numpy(x), (stop - start,)) for x in (worlds.rho_b, worlds.rho_star))
     tick("optimum")
     shape = (len(study.benchmark.sizes), len(chosen), stop - start)
     rho, converged = np.empty(shape), np.empty(shape, dtype=bool)
@@ -64,9 +64,9 @@ def run_trials(
         for j, setting in enumerate(chosen):
             solution = improve(problem, setting.algorithm)
             tick(setting.label)
-            pi, done = solution.pi.reshape(-1, *worlds.pi_b.shape[1:]), _host(solution.status.converged).reshape(len(sizes), n)
+            pi, done = solution.pi.reshape(-1, *worlds.pi_b.shape[1:]), to_numpy(solution.status.converged).reshape(len(sizes), n)
             for k, i in enumerate(sizes):
-                rho[i, j, trials] = _host(worlds.value(pi[k * n : (k + 1) * n, ...]))
+                rho[i, j, trials] = to_numpy(worlds.value(pi[k * n : (k + 1) * n, ...]))
                 converged[i, j, trials] = done[k]
             tick("evaluation")
     return Trials(start, stop, rho_b, rho_star, rho, converged)
@@ -105,7 +105,3 @@ def _sparse_problems(study: Study, benchmark: Benchmark, worlds: Worlds, keys: A
 def _needs_returns(study: Study) -> bool:
     """Whether an algorithm asks for Monte-Carlo returns: the advantageous and one-step ones, and errors from their variance."""
     return any("adv-" in x.name or "one-step" in x.name or "mpeb" in x.parameters for x in settings(study))
-
-
-def _host(x: Array) -> np.ndarray:
-    return np.asarray(x.cpu() if hasattr(x, "cpu") else x)

@@ -33,6 +33,11 @@ def like(x: Array, values: Any, dtype: Any = None) -> Array:
     return xp.asarray(values, dtype=x.dtype if dtype is None else dtype, device=device_of(x))
 
 
+def to_numpy(x: Array) -> np.ndarray:
+    """An array of any namespace, on the host."""
+    return np.asarray(x.cpu() if hasattr(x, "cpu") else x)
+
+
 def times(cost: Array, amount: Array) -> Array:
     """cost * amount, where an infinite cost times an amount of 0 is 0 (nothing moved costs nothing)."""
     xp = namespace(cost, amount)
