@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from surefoot.benchmarks.base import NORMALISED, check_share, check_whole
@@ -11,7 +12,7 @@ from surefoot.benchmarks.draws import below, fold, uniforms
 from surefoot.benchmarks.sampling import Episodes
 from surefoot.benchmarks.worlds import Worlds, dense_rows
 from surefoot.core import DenseModel
-from surefoot.errors import ProblemError
+from surefoot.errors import ParameterError
 from surefoot.planning import evaluate, optimal
 from surefoot.problems import ReturnRange
 from surefoot.rows.arrays import Array, bincount, count_up, namespace, row_sum
@@ -58,7 +59,7 @@ class RandomMDPs:
         check_share(self, "gamma", open_high=True)
         check_whole(self, "horizon", low=1)
         if self.egg not in ("good", "bad", "none"):
-            raise ProblemError(f"{self.name}: egg must be 'good', 'bad' or 'none', got {self.egg!r}")
+            raise ParameterError(f"{self.name}: egg must be 'good', 'bad' or 'none', got {self.egg!r}")
 
     def episodes(self, size: int) -> Episodes:
         """`size` trajectories of at most `horizon` steps."""
@@ -164,11 +165,16 @@ class RandomMDPs:
         best = best & (xp.cumulative_sum(xp.astype(best, xp.int64), axis=-1) == 1)
         key = fold(keys, keys * 0 + STATES)[:, None]
 
+        @lru_cache(maxsize=1)
+        def drawn(most: int) -> Array:
+            """The states drawn, `most` of them, as cells of a flattened [B, S] array."""
+            return below(key, count_up(most, keys)[None, :], self.n_states) + (count_up(keys.shape[0], keys) * self.n_states)[:, None]
+
         def perturbed(n: Array) -> Array:
             """The odds of the optimal action times 0.9 for each time its state is among the first n drawn."""
-            counter = count_up(int(xp.max(n)), n)[None, :]
-            cell = below(key, counter, self.n_states) + (count_up(n.shape[0], n) * self.n_states)[:, None]
-            times = bincount(cell, n.shape[0] * self.n_states, xp.astype(counter < n[:, None], xp.float64))
+            cell = drawn(1 << int(xp.max(n)).bit_length())
+            early = count_up(cell.shape[1], n)[None, :] < n[:, None]
+            times = bincount(cell, n.shape[0] * self.n_states, xp.astype(early, xp.float64))
             odds = STEP ** xp.reshape(times, (n.shape[0], self.n_states))
             weights = start * xp.where(best, odds[..., None], 1.0)
             return weights / row_sum(weights)[..., None]
