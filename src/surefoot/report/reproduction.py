@@ -23,6 +23,7 @@ from surefoot.report.figures import Share, assumption_1_figure, pareto_figure, s
 from surefoot.report.style import save
 
 BENCHMARKS = ("random-mdps", "wet-chicken")
+PRODUCT = (*BENCHMARKS, "icu-sepsis")
 REFERENCE = "lower-approx-soft-spibb"  # what the product study compares with, at Table 1's setting
 
 Progress = Callable[[str, int, int], None]  # (what, done, total)
@@ -133,7 +134,7 @@ def _guarantees(options: Options) -> tuple[Verdict, ...]:
 def _product(options: Options) -> tuple[Verdict, ...]:
     """The product study: fronts and rivals of every benchmark; it judges no claim of the paper."""
     rivals: list[Rival] = []
-    for name in (*BENCHMARKS, "icu-sepsis"):
+    for name in PRODUCT:
         study, results = options.run(f"{name}-product")
         out = options.out / study.name
         reference = next((c.algorithm, c.parameters) for c in results.cells if c.algorithm == REFERENCE)
