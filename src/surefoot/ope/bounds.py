@@ -1,0 +1,197 @@
+"""Lower bounds on the mean of i.i.d. values at level delta, each with what it needs to be true.
+
+Importance-weighted values have a floor `lo` and no useful ceiling. The finite-sample bounds therefore look at
+Y = min(X, cap): E[Y] <= E[X] whatever the cap, so a lower bound on E[Y] is one on E[X]. Y lies in [lo, cap], a range the
+bounds can use. The cap must not depend on the values it is applied to: choose it on other episodes (`caps.choose_cap`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from surefoot.core.batch import number_array
+from surefoot.errors import ParameterError, ProblemError
+
+FINITE_SAMPLE = "finite-sample: at least 1 - delta for i.i.d. values in [lo, inf) and a cap chosen without them"
+ASYMPTOTIC = "asymptotic: near 1 - delta for many values; too optimistic where losses are rare and large"
+BOOTSTRAP = "bootstrap, approximate: near 1 - delta for many values; too optimistic for few or heavy-tailed ones"
+HIGHEST_DELTA = 0.5  # a failure probability above one half is a confidence by mistake
+STAKE = 0.5  # the share of its capital that a bet may lose
+HALVINGS = 60
+RESAMPLES = 2000
+CELLS = 4_000_000  # resampled values held at once
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """The mean of the values is at least `value`, except with probability delta; `validity` says in which sense.
+
+    n values with the sample mean `mean`; lo and cap where they are used.
+    """
+
+    method: str
+    value: float
+    delta: float
+    validity: str
+    n: int
+    mean: float
+    lo: float | None = None
+    cap: float | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
+    """mean(Y) - (cap - lo) sqrt( ln(1/delta) / (2 n) ),  Y = min(X, cap) (Hoeffding 1963, Theorem 2; one-sided).
+
+    Finite-sample, for i.i.d. X >= lo.
+    """
+    x, y = _truncated(x, delta, lo, cap, fewest=1)
+    bound = float(y.mean() - hoeffding_width(cap - lo, len(y), delta))
+    return LowerBound("hoeffding", bound, delta, FINITE_SAMPLE, len(x), float(x.mean()), lo, cap)
+
+
+def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
+    """mean(Y) - sqrt( 2 s^2 ln(2/delta) / n ) - 7 (cap - lo) ln(2/delta) / (3 (n - 1)),  Y = min(X, cap), s^2 its sample variance.
+
+    The empirical Bernstein bound of Maurer & Pontil (COLT 2009, Theorem 4), for truncated values Theorem 1 of Thomas,
+    Theocharous & Ghavamzadeh (AAAI 2015) with one cap: their (1/n) sqrt( ln(2/delta) / (n - 1) sum_ij (Y_i - Y_j)^2 ) is the
+    middle term, since sum_ij (Y_i - Y_j)^2 = 2 n (n - 1) s^2. Finite-sample, for i.i.d. X >= lo.
+    """
+    x, y = _truncated(x, delta, lo, cap, fewest=2)
+    bound = float(y.mean() - bernstein_width(y.var(ddof=1), cap - lo, len(y), delta))
+    return LowerBound("maurer-pontil", bound, delta, FINITE_SAMPLE, len(x), float(x.mean()), lo, cap)
+
+
+def betting(x: Any, delta: float, *, lo: float, cap: float, guess: tuple[float, float] | None = None) -> LowerBound:
+    """The largest m that a gambler who bets against "the mean is m" has refuted: whose capital reached 1/delta.
+
+    Scale Y = min(X, cap) to [0, 1]. Against a mean m, the capital after t values is
+        K_t(m) = prod_{i <= t} ( 1 + lambda_i(m) (Y_i - m) ),   lambda_i(m) = min( lambda_i, STAKE / m ) >= 0.
+    lambda_i is set before Y_i is seen and Y_i >= 0, so every factor is at least 1 - STAKE > 0, and at m = mu = E[Y] its mean
+    given the past is 1: K_t(mu) is a positive martingale that starts at 1. By Ville, P( max_t K_t(mu) >= 1/delta ) <= delta.
+    Each factor falls in m (both branches of the minimum do, and they join), so the refuted m are an interval from 0, found
+    by halving, and P( bound > mu ) <= delta. How to bet is free; near the best choice ln(1 + z) >= z - z^2/2 gives
+    lambda = sqrt( 2 ln(1/delta) / (n sigma^2) ), with sigma^2 plugged in from the past (Waudby-Smith & Ramdas, JRSS B 2024,
+    eqs. 24-26; of their two hedged processes only the one for a lower bound is run, at delta instead of delta/2). `guess`:
+    mean and variance of X expected beforehand, which count as one value of the past (default: of Y 1/2 and 1/4). The bound
+    depends on the order of the values. Finite-sample, for i.i.d. X >= lo.
+    """
+    x, y = _truncated(x, delta, lo, cap, fewest=1)
+    y = (y - lo) / (cap - lo)
+    mean, variance = (0.5, 0.25) if guess is None else ((guess[0] - lo) / (cap - lo), guess[1] / (cap - lo) ** 2)
+    bets = plug_in_bets(y, delta, min(max(mean, 0.0), 1.0), variance)
+    low, high = 0.0, 1.0
+    target = math.log(1 / delta)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if log_capital(y, bets, middle).max() >= target:
+            low = middle
+        else:
+            high = middle
+    return LowerBound("betting", lo + low * (cap - lo), delta, FINITE_SAMPLE, len(x), float(x.mean()), lo, cap)
+
+
+def log_capital(y: np.ndarray, bets: np.ndarray, m: float) -> np.ndarray:
+    """ln K_t(m), t = 1..n, for y in [0, 1] and m > 0."""
+    return np.cumsum(np.log1p(np.minimum(bets, STAKE / m) * (y - m)))
+
+
+def plug_in_bets(y: np.ndarray, delta: float, mean: float = 0.5, variance: float = 0.25) -> np.ndarray:
+    """lambda_i = sqrt( 2 ln(1/delta) / (n sigma_{i-1}^2) ), with mu_i, sigma_i^2 from y_1..y_i and one guessed value before them."""
+    n = len(y)
+    size = np.arange(2, n + 2)
+    mu = (mean + np.cumsum(y)) / size
+    sigma2 = (max(variance, 1 / n**2) + np.cumsum((y - mu) ** 2)) / size
+    before = np.append(max(variance, 1 / n**2), sigma2[:-1])
+    bets: np.ndarray = np.sqrt(2 * math.log(1 / delta) / (n * before))
+    return bets
+
+
+def student_t(x: Any, delta: float) -> LowerBound:
+    """mean(X) - t_{1 - delta, n - 1} s / sqrt(n).
+
+    Asymptotic: exact for normal values. For values skewed to the right, as importance weights of rewards >= 0 make them, the
+    bound errs on the low side; for values skewed to the left (losses that are rare and large) it is too high too often.
+    """
+    x = _sample(x, delta, fewest=2)
+    spread = _spread(x)
+    bound = float(x.mean() - student_width(spread, len(x), delta)) if spread > 0 else -math.inf
+    return LowerBound("student-t", bound, delta, ASYMPTOTIC, len(x), float(x.mean()), notes=_flat_note(spread))
+
+
+def bca(x: Any, delta: float, rng: np.random.Generator, *, resamples: int = RESAMPLES) -> LowerBound:
+    """The delta quantile of resampled means, corrected for bias and acceleration (Efron 1987; scipy.stats.bootstrap).
+
+    Bootstrap, approximate. The jackknife behind the acceleration costs n^2.
+    """
+    from scipy.stats import bootstrap  # not at the top: it would double the time of `import surefoot`
+
+    x = _sample(x, delta, fewest=2)
+    spread = _spread(x)
+    if spread > 0:
+        found = bootstrap(
+            (x,), np.mean, n_resamples=resamples, batch=max(1, CELLS // len(x)), vectorized=True, confidence_level=1 - delta,
+            alternative="greater", method="BCa", random_state=rng,
+        )  # fmt: skip
+        bound = float(found.confidence_interval.low)
+    return LowerBound("bca", bound if spread > 0 else -math.inf, delta, BOOTSTRAP, len(x), float(x.mean()), notes=_flat_note(spread))
+
+
+def hoeffding_width(width: float | np.ndarray, n: int, delta: float) -> Any:
+    """width sqrt( ln(1/delta) / (2 n) )."""
+    return width * math.sqrt(math.log(1 / delta) / (2 * n))
+
+
+def bernstein_width(variance: Any, width: Any, n: int, delta: float) -> Any:
+    """sqrt( 2 variance ln(2/delta) / n ) + 7 width ln(2/delta) / (3 (n - 1))."""
+    log = math.log(2 / delta)
+    return np.sqrt(2 * variance * log / n) + 7 * width * log / (3 * (n - 1))
+
+
+def student_width(variance: Any, n: int, delta: float) -> Any:
+    """t_{1 - delta, n - 1} sqrt( variance / n )."""
+    from scipy.special import stdtrit  # the quantile of Student's t; importing scipy.stats takes longer than all of surefoot
+
+    return float(stdtrit(n - 1, 1 - delta)) * np.sqrt(variance / n)
+
+
+def check_delta(delta: Any) -> None:
+    """Raise unless delta is a failure probability in (0, 1/2]."""
+    if isinstance(delta, (bool, str)) or np.ndim(delta) or not 0 < delta <= HIGHEST_DELTA:
+        raise ParameterError(f"delta is a failure probability in (0, {HIGHEST_DELTA}], got {delta!r}: for 95 % certainty give 0.05")
+
+
+def _sample(x: Any, delta: float, fewest: int) -> np.ndarray:
+    check_delta(delta)
+    found = number_array("values", x, ProblemError)
+    if found.ndim != 1 or len(found) < fewest:
+        raise ProblemError(f"expected a row of {fewest} or more values, got shape {found.shape}")
+    wrong = np.flatnonzero(~np.isfinite(found))
+    if len(wrong):
+        raise ProblemError(f"values must be finite, entry {wrong[0]} is {found[wrong[0]]} ({len(wrong)} such entries)")
+    return found
+
+
+def _truncated(x: Any, delta: float, lo: float, cap: float, fewest: int) -> tuple[np.ndarray, np.ndarray]:
+    """(x, min(x, cap)), with x >= lo."""
+    found = _sample(x, delta, fewest)
+    if not -math.inf < lo < cap < math.inf:
+        raise ParameterError(f"lo and cap must be finite with lo < cap, got lo={lo!r}, cap={cap!r}")
+    rounding = 1e-9 * (abs(lo) + cap - lo)
+    wrong = np.flatnonzero(found < lo - rounding)
+    if len(wrong):
+        raise ProblemError(f"no value may lie below lo = {lo:g}, entry {wrong[0]} is {found[wrong[0]]:g} ({len(wrong)} such entries)")
+    return found, np.clip(found, lo, cap)
+
+
+def _spread(x: np.ndarray) -> float:
+    """The sample variance; 0 where the values differ by rounding only."""
+    return float(x.var(ddof=1)) if np.ptp(x) > 1e-12 * np.abs(x).max() else 0.0
+
+
+def _flat_note(spread: float) -> tuple[str, ...]:
+    return () if spread > 0 else ("all values are equal: without scatter this method cannot judge the mean, and gives no bound",)
