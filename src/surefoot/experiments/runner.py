@@ -99,15 +99,17 @@ def _in_processes(folder: Folder, missing: list[Shard], workers: int) -> Iterato
     for _ in range(ATTEMPTS):
         if not missing:
             return
-        with _pool(min(workers, len(missing))) as pool:
-            waiting = [pool.submit(compute, folder, shard, "cpu") for shard in missing]
-            try:
+        try:
+            with _pool(min(workers, len(missing))) as pool:
+                waiting = [pool.submit(compute, folder, shard, "cpu") for shard in missing]
                 for future in as_completed(waiting):
                     shard = future.result()
                     missing = [s for s in missing if s != shard]
                     yield shard
-            except BrokenProcessPool:
-                missing = folder.missing()
+        except BrokenProcessPool:
+            missing = folder.missing()
+        finally:
+            folder.tidy()  # the workers are gone, whatever ended them
     if missing:
         raise StudyError(f"{len(missing)} shards could not be computed: a worker died {ATTEMPTS} times, perhaps for want of memory")
 
@@ -133,6 +135,8 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
+        for process in processes:
+            process.join(timeout=5)
 
 
 def _end_with_parent() -> None:

@@ -62,9 +62,13 @@ class Folder:
 
     def missing(self) -> list[Shard]:
         """Shards without a sound file; a file that is damaged is removed, so that it is made again, and so is what a kill left half."""
+        self.tidy()
+        return [shard for shard in self.shards if not self._sound(shard)]
+
+    def tidy(self) -> None:
+        """Remove files that were being written by processes that are gone."""
         for left in (self.path / SHARDS).glob(f"*{PARTIAL}"):
             left.unlink(missing_ok=True)
-        return [shard for shard in self.shards if not self._sound(shard)]
 
     def _sound(self, shard: Shard) -> bool:
         path = self.file(shard)

@@ -104,4 +104,4 @@ def _sparse_problems(study: Study, benchmark: Benchmark, worlds: Worlds, keys: A
 
 def _needs_returns(study: Study) -> bool:
     """Whether an algorithm asks for Monte-Carlo returns: the advantageous and one-step ones, and errors from their variance."""
-    return any("adv-" in x.name or "one-step" in x.name or "mpeb" in x.parameters for x in settings(study))
+    return any("adv-" in x.name or "one-step" in x.name or "certified" in x.name or "mpeb" in x.parameters for x in settings(study))
