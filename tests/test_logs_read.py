@@ -69,7 +69,7 @@ def logs(draw: st.DrawFn) -> tuple[list[list[Any]], bool]:
 
 
 @given_any(logs(), st.sampled_from([1, 2]))
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_log_is_counted_as_a_plain_reader_counts_it(tmp_path_factory: Any, made: tuple[list[list[Any]], bool], threads: int) -> None:
     rows, with_next = made
     header = "episode,time,state,action,reward," + ("next_state,terminal" if with_next else "terminal")

@@ -129,3 +129,16 @@ def test_rows_of_many_files_are_one_log(tmp_path: Path) -> None:
     parts: Log = read_log(tmp_path)
     assert np.array_equal(parts.counts.n_sas, whole.counts.n_sas)
     close(parts.returns(0.7), whole.returns(0.7))
+
+
+@pytest.mark.slow
+def test_rows_come_in_order_whatever_the_row_groups_of_the_file(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    n = 7000
+    state = np.arange(n) % 7
+    table = {"episode": np.zeros(n, dtype=int), "time": np.arange(n), "state": state, "action": state % 3, "reward": np.arange(n) * 1.0}
+    parquet.write_table(pyarrow.table(table), tmp_path / "log.parquet", row_group_size=2051)
+    log = read_log(tmp_path / "log.parquet")
+    assert np.array_equal(log.batch().reward, np.arange(n - 1))
+    assert np.array_equal(np.concatenate([part.reward for part in log.blocks(500)]), np.arange(n - 1))
