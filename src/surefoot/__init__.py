@@ -10,6 +10,7 @@ The straight line: a log becomes a `Problem`, an algorithm makes it a `Solution`
 
 from surefoot import theory
 from surefoot.algorithms import ALGORITHMS, Algorithm, algorithm
+from surefoot.certificates import CERTIFICATES, Certificate, certify
 from surefoot.core import Batch, Counts, DenseModel, Model, Returns, Solution, SparseModel, Status, known_model
 from surefoot.errors import (
     BaselineError,
@@ -30,9 +31,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ALGORITHMS",
+    "CERTIFICATES",
     "Algorithm",
     "BaselineError",
     "Batch",
+    "Certificate",
     "Counts",
     "DenseModel",
     "LogError",
@@ -50,6 +53,7 @@ __all__ = [
     "SurefootError",
     "UnknownNameError",
     "algorithm",
+    "certify",
     "error_function",
     "estimate_baseline",
     "evaluate",

@@ -1,0 +1,185 @@
+"""Certified-advantage improvement: probability moves only where the returns prove, errors included, that it does no harm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from surefoot.algorithms.base import RESTRICTS, maximum_likelihood, plan
+from surefoot.algorithms.parameters import check_choice, check_number
+from surefoot.core import Solution, Status
+from surefoot.problems import Problem
+from surefoot.rows.arrays import Array, actions_first, count_up, first_max, namespace, only, restore, row_sum, times
+from surefoot.trust.evidence import RETURN_ERRORS, VISITS, Evidence, evidence
+
+MARGIN = 1e-9  # by which share errors are enlarged, so that rounding never breaks the proof
+
+
+@dataclass(frozen=True)
+class CertifiedAdvantage:
+    """max_pi  v(pi; M_hat)   s.t.   c(s) = sum_a (pi - pi_b) q_mc  -  sum_a E |pi - pi_b|  >=  0   in every state.
+
+    q_mc are Monte-Carlo values of the baseline and E their error, |q^{pi_b} - q_mc| <= E for all pairs w.p. 1 - delta (`evidence`). By
+    the performance difference lemma v^pi >= v^{pi_b} in every state then: no epsilon, and no slack. A state in which nothing is proved
+    keeps the baseline. visits says which returns are used; "every" needs no log, and proves nothing.
+    """
+
+    name: ClassVar[str] = "certified-advantage"
+    taxonomy: ClassVar[str] = RESTRICTS
+    one_step: ClassVar[bool] = False
+    delta: float
+    error: str = "mpeb"
+    visits: str = "independent"
+
+    def __post_init__(self) -> None:
+        check_number(self, "delta", low=0, high=1, open_low=True)
+        check_choice(self, "error", RETURN_ERRORS)
+        check_choice(self, "visits", VISITS)
+
+    def trust(self, problem: Problem) -> CertifiedTrust:
+        """The policies whose advantage is certified."""
+        return _trust(problem, evidence(problem, self.delta, error=self.error, visits=self.visits))
+
+    def solve(self, problem: Problem) -> Solution:
+        """Policy iteration inside the trust."""
+        return plan(problem, maximum_likelihood(problem), self.trust(problem))
+
+
+@dataclass(frozen=True)
+class OneStepCertifiedAdvantage:
+    """max_pi  c(s)  in every state, in closed form and without a model; c, q_mc and E as in `CertifiedAdvantage`.
+
+    The receiver is the action with the best lower bound q_mc - E; every action whose upper bound q_mc + E lies below it gives it all
+    its mass.
+    """
+
+    name: ClassVar[str] = "one-step-certified-advantage"
+    taxonomy: ClassVar[str] = RESTRICTS
+    one_step: ClassVar[bool] = True
+    delta: float
+    error: str = "mpeb"
+    visits: str = "independent"
+
+    def __post_init__(self) -> None:
+        check_number(self, "delta", low=0, high=1, open_low=True)
+        check_choice(self, "error", RETURN_ERRORS)
+        check_choice(self, "visits", VISITS)
+
+    def trust(self, problem: Problem) -> CertifiedTrust:
+        """The policies whose advantage is certified."""
+        return _trust(problem, evidence(problem, self.delta, error=self.error, visits=self.visits))
+
+    def solve(self, problem: Problem) -> Solution:
+        """One step."""
+        xp = namespace(problem.pi_b)
+        trust = self.trust(problem)
+        q = xp.where(trust.error < xp.inf, trust.w, problem.return_range.lo)
+        q = xp.where(problem.terminal[..., None], 0.0, q)
+        one = xp.ones_like(problem.pi_b[:, 0, 0], dtype=xp.int64)
+        return Solution(problem.pi_b + trust.best_move(trust.w, 1.0), q, Status(one > 0, one))
+
+
+def _trust(problem: Problem, found: Evidence) -> CertifiedTrust:
+    """w and E from the evidence; a pair without a finite error moves neither way."""
+    xp = namespace(found.n)
+    known = (found.radius < xp.inf) & ~problem.terminal[..., None]
+    w = xp.where(known, found.mean, 0.0)
+    error = xp.where(known, (1 + MARGIN) * found.radius + 1e-13 * problem.return_range.v_max, xp.inf)
+    return CertifiedTrust(problem.pi_b, w, error, problem.may_rise & known, problem.tolerance)
+
+
+@dataclass(frozen=True)
+class CertifiedTrust:
+    """c(pi) = w . (pi - b) - error . |pi - b| >= 0 in every row, solved exactly; a pair with an infinite error does not move."""
+
+    maximises: ClassVar[bool] = True
+    b: Array
+    w: Array
+    error: Array
+    may_rise: Array
+    tolerance: float
+
+    def certified(self, move: Array) -> Array:
+        """c [...] of a move away from b."""
+        return row_sum(times(self.w, move)) - row_sum(times(self.error, namespace(move).abs(move)))
+
+    def best_move(self, value: Array, price: Array | float) -> Array:
+        """argmax of  value . move - price error . |move|:  all mass that gains goes to the best value - price error."""
+        xp = namespace(value)
+        known = self.error < xp.inf
+        cost = price * xp.where(known, self.error, 0.0)
+        rows = xp.reshape(xp.where(self.may_rise, value - cost, -1e300), (-1, value.shape[-1]))
+        columns = actions_first(rows)
+        best = xp.reshape(xp.max(columns, axis=0), value.shape[:-1])[..., None]
+        receiver = xp.reshape(first_max(columns), value.shape[:-1])[..., None]
+        gives = known & (value + cost < best - self.tolerance)
+        given = only(gives, self.b)
+        to = count_up(value.shape[-1], value) == receiver
+        return only(to, xp.zeros_like(given) + row_sum(given)[..., None]) - given
+
+    def step(self, q: Array, pi: Array) -> Array:
+        """argmax q . pi  s.t.  c(pi) >= 0:  where the best move is not certified, a search over the multiplier of c.
+
+        h(mu) = max_pi q . (pi - b) + mu c(pi) is convex and piecewise linear in mu >= 0, and each maximum is a closed form. Keep a move
+        that violates the constraint and one that meets it (at first none), go to the multiplier at which their lines cross, solve,
+        replace one of them. Where h does not rise above the crossing both maximise the Lagrangian, so does every mixture, and c is
+        linear between them: the mixture with c = 0 is optimal.
+        """
+        xp = namespace(q)
+        flat = _flat(self)
+        q = xp.reshape(q, flat.b.shape)
+        moves = flat.best_move(q, 0.0)
+        breaks = flat.certified(moves) < 0
+        todo, rest = xp.nonzero(breaks)[0], xp.nonzero(~breaks)[0]
+        if todo.shape[0] > 0:
+            found = _cross(xp.take(q, todo, axis=0), flat.take(todo), xp.take(moves, todo, axis=0))
+            moves = restore([todo, rest], [found, xp.take(moves, rest, axis=0)])
+        return self.b + xp.reshape(moves, self.b.shape)
+
+    def take(self, index: Array) -> CertifiedTrust:
+        """The same for these problems of the batch."""
+        xp = namespace(self.b)
+        parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("b", "w", "error", "may_rise")}
+        return replace(self, **parts)
+
+
+def _flat(trust: CertifiedTrust) -> CertifiedTrust:
+    """The same rows as [rows, A]."""
+    xp = namespace(trust.b)
+    parts = {name: xp.reshape(getattr(trust, name), (-1, trust.b.shape[-1])) for name in ("b", "w", "error", "may_rise")}
+    return replace(trust, **parts)
+
+
+def _cross(q: Array, trust: CertifiedTrust, against: Array) -> Array:
+    """Moves for rows whose best move `against` is not certified; a row leaves when its search ends."""
+    xp = namespace(q)
+    with_it = xp.zeros_like(q)
+    index = count_up(q.shape[0], q)
+    last = xp.full_like(q[:, 0], -1.0)
+    finished: list[tuple[Array, Array]] = []
+    for left in range(4 * q.shape[1] + 16, -1, -1):  # each round finds a new vertex; the cap is for rounding that finds two in turn
+        c_against, c_with, q_with = trust.certified(against), trust.certified(with_it), row_sum(q * with_it)
+        mu = (row_sum(q * against) - q_with) / (c_with - c_against)
+        mu = xp.maximum(mu, xp.zeros_like(mu))
+        price = mu[:, None]
+        move = trust.best_move(q + price * trust.w, price)
+        c_move = trust.certified(move)
+        size = 1.0 + xp.max(xp.abs(q), axis=-1) + mu * xp.max(xp.abs(trust.w), axis=-1)
+        rise = row_sum(q * move) + mu * c_move - (q_with + mu * c_with)
+        over = (rise <= 1e-14 * size + trust.tolerance) | (mu == last)
+        over = over if left else over == over
+        if bool(xp.any(over)):
+            at, keep = xp.nonzero(over)[0], xp.nonzero(~over)[0]
+            share = xp.maximum(c_with, xp.zeros_like(mu)) / (c_with - c_against)
+            mix = with_it + share[:, None] * (against - with_it)
+            finished.append((xp.take(index, at), xp.take(mix, at, axis=0)))
+            if keep.shape[0] == 0:
+                break
+            index, q, against, with_it, mu, move, c_move = (
+                xp.take(x, keep, axis=0) for x in (index, q, against, with_it, mu, move, c_move)
+            )
+            trust = trust.take(keep)
+        last = mu
+        meets = (c_move >= 0)[:, None]
+        with_it, against = xp.where(meets, move, with_it), xp.where(meets, against, move)
+    return restore([i for i, _ in finished], [m for _, m in finished])

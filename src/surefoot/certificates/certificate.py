@@ -1,0 +1,208 @@
+"""Certificate: a lower bound on v^pi - v^{pi_b}, with all that must be true for it to hold; and what every bound needs of its problem."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from surefoot.algorithms.parameters import check_number
+from surefoot.errors import NotAvailableError, ParameterError, PolicyError
+from surefoot.problems import Problem
+from surefoot.rows.arrays import to_numpy
+from surefoot.trust.evidence import Evidence, evidence
+
+RIGOROUS = "rigorous"  # proved, for these data, under the assumptions listed
+APPROXIMATE = "approximate"  # a step of the proof does not hold exactly for these data: the assumptions say which
+BAYESIAN = "Bayesian"  # a statement about a posterior
+ASYMPTOTIC = "asymptotic"  # right in the limit of ample data
+START, EVERYWHERE = "start", "every state"
+DOUBLINGS = 40  # how often the log is doubled, at most, in the search for the data needed
+STILL = 1e-12  # a probability that differs from the baseline's by no more has not moved
+SLACK = 1e-9  # what rounding may do to a probability row
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """With probability at least 1 - delta over the data:  `bounded`  >=  bound.
+
+    where: "start" (the mean over start states) or "every state". label: "rigorous", "approximate", "Bayesian" or "asymptotic". data:
+    "training" if the policy may have been chosen with the same data, else "fresh". n_smallest, n_typical: returns, or transitions,
+    behind the pairs the bound rests on (the least, the median). data_needed: rows of log at which the bound would reach 0 (inf: at none),
+    by the reasoning in data_needed_why. changed: in how many states the policy is not the baseline; lowest: lo - hi of returns.
+    """
+
+    method: str
+    bounded: str
+    where: str
+    bound: float
+    delta: float
+    label: str
+    data: str
+    assumptions: tuple[str, ...]
+    n_smallest: float
+    n_typical: float
+    changed: int
+    lowest: float
+    data_needed: float
+    data_needed_why: str
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the bound says no more than the return range does: it lies at or below lo - hi."""
+        return not self.bound > self.lowest
+
+    @property
+    def useful(self) -> bool:
+        """Whether it proves of a policy that is not the baseline that it is no worse."""
+        return self.changed > 0 and self.bound >= 0
+
+    def __str__(self) -> str:
+        verdict = "useful" if self.useful else "vacuous" if self.vacuous else "not useful" if self.changed else "policy unchanged"
+        needed = "no amount of data" if math.isinf(self.data_needed) else f"about {self.data_needed:.2g} rows"
+        lines = [
+            f"{self.bounded} >= {self.bound:.6g} with probability at least {1 - self.delta:g} ({self.label}; {verdict})",
+            f"  method {self.method}, {self.changed} states changed, {self.n_smallest:g} samples at least, {self.n_typical:g} typically",
+            f"  to reach 0: {needed} ({self.data_needed_why})",
+        ]
+        lines += [f"  assumes: {x}" for x in self.assumptions] + [f"  note: {x}" for x in self.notes]
+        return "\n".join(lines)
+
+
+class Method(Protocol):
+    """A frozen dataclass of parameters with a name and `certify`; `surefoot.certificates.certify` is the door for users."""
+
+    @property
+    def name(self) -> str:
+        """By which it is asked for."""
+
+    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
+        """The certificate of a checked policy [S, A]."""
+
+
+def check_door(method: Any, problem: Problem, pi: Any) -> np.ndarray:
+    """The policy as [S, A]; raise unless problem and policy are such that any certificate may be given."""
+    name = method.name
+    if problem.batch_shape:
+        raise NotAvailableError(f"{name}: one problem at a time, got a batch of shape {problem.batch_shape}")
+    if problem.gamma >= 1:
+        raise NotAvailableError(f"{name}: gamma = 1: the bound divides by 1 - gamma; use a gamma below 1")
+    if problem.pi_b_estimated:
+        raise NotAvailableError(f"{name}: the baseline is estimated from the log, and the proof compares with the true one: give pi_b")
+    pi = to_numpy(pi).astype(float)
+    if pi.shape != tuple(problem.pi_b.shape):
+        raise PolicyError(f"{name}: the policy must be [S, A] = {list(problem.pi_b.shape)}, got {list(pi.shape)}")
+    wrong = ~((pi >= -SLACK).all(axis=-1) & (abs(pi.sum(axis=-1) - 1) <= SLACK)) & ~problem.terminal
+    if wrong.any():
+        raise PolicyError(f"{name}: row {int(np.argmax(wrong))} of the policy is no probability row ({int(wrong.sum())} such rows)")
+    pi_b = to_numpy(problem.pi_b)
+    still = (abs(pi - pi_b) <= STILL) | problem.terminal[:, None]
+    return np.where(still, pi_b, pi)
+
+
+def on_policy(name: str, problem: Problem) -> None:
+    """Raise unless the logged actions are possible under the baseline, as returns of the baseline must be."""
+    impossible = (to_numpy(problem.n_sa) > 0) & (to_numpy(problem.pi_b) == 0) & ~to_numpy(problem.terminal)[:, None]
+    if impossible.any():
+        s, a = np.argwhere(impossible)[0]
+        raise NotAvailableError(
+            f"{name}: the log takes action {a} in state {s}, which the baseline never does ({int(impossible.sum())} such pairs): these "
+            "are not returns of the baseline"
+        )
+
+
+@dataclass(frozen=True)
+class FromReturns:
+    """Abstract: what the bounds on Monte-Carlo returns share. See `surefoot.trust.evidence` for error, visits and steps."""
+
+    name: ClassVar[str] = "from-returns"
+    delta: float = 0.05
+    error: str = "hoeffding"
+    visits: str = "independent"
+    steps: int | None = None
+    where: str = START
+
+    def __post_init__(self) -> None:
+        check_delta(self)
+        check_where(self)
+
+    def evidence(self, problem: Problem) -> Evidence:
+        """The baseline's values by the returns of the log."""
+        on_policy(self.name, problem)
+        return evidence(problem, self.delta, error=self.error, visits=self.visits, steps=self.steps)
+
+    def certificate(
+        self, problem: Problem, pi: np.ndarray, found: Evidence, bound_at: Callable[[float], float], notes: tuple[str, ...] = ()
+    ) -> Certificate:
+        """The certificate of a bound that is a function of the amount of data."""
+        label = RIGOROUS if found.rigorous and problem.return_range.declared else APPROXIMATE
+        assumptions = ("the log was collected by the baseline pi_b", *found.assumptions, *range_sentences(problem))
+        return made(self, problem, pi, bound_at, label, assumptions, found.n, "training", notes)
+
+
+def made(
+    method: Any, problem: Problem, pi: np.ndarray, bound_at: Callable[[float], float], label: str, assumptions: tuple[str, ...],
+    n: Any, data: str, notes: tuple[str, ...] = (),
+) -> Certificate:  # fmt: skip
+    """The certificate with what follows from the bound and the counts."""
+    moved = pi != problem.pi_b
+    bound = float(bound_at(1.0)) if moved.any() else 0.0
+    behind = to_numpy(n)[moved] if moved.any() else to_numpy(n)[~problem.terminal]
+    rows = float(to_numpy(problem.n_sa).sum())
+    needed, why = (rows, "it does already") if bound >= 0 else _data_needed(bound_at, rows)
+    if not moved.any():
+        notes += ("the policy is the baseline: the difference is 0, which needs no proof",)
+    what = "v^pi - v^{pi_b} at the start" if method.where == START else "v^pi - v^{pi_b} in every state"
+    least, typical = (float(behind.min()), float(np.median(behind))) if behind.size else (0.0, 0.0)
+    return Certificate(
+        method.name, what, method.where, bound, float(method.delta), label, data, assumptions, least, typical,
+        int(moved.any(axis=-1).sum()), -problem.return_range.width, needed, why, notes,
+    )  # fmt: skip
+
+
+def _data_needed(bound_at: Callable[[float], float], rows: float) -> tuple[float, str]:
+    """The least power of two by which the log must grow for the bound to reach 0, if all estimates stayed as they are."""
+    if not bound_at(2.0**DOUBLINGS) >= 0:
+        return math.inf, "with these estimates, and unseen pairs unseen, the bound stays below 0 however much the log grows"
+    low, high = 0, DOUBLINGS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if bound_at(2.0**middle) >= 0 else (middle, high)
+    return rows * 2.0**high, "within a factor of 2: every count grown alike, the same policy and estimates, the radii recomputed"
+
+
+def range_sentences(problem: Problem) -> tuple[str, ...]:
+    """What is assumed of the range of returns."""
+    lo, hi = problem.return_range.lo, problem.return_range.hi
+    if problem.return_range.declared:
+        return (f"no return lies outside [{lo:g}, {hi:g}], as declared",)
+    return (f"no return lies outside [{lo:g}, {hi:g}], which rests on observed rewards: declare reward_range",)
+
+
+def check_delta(method: Any) -> None:
+    """Raise unless delta is a failure probability."""
+    check_number(method, "delta", low=0, high=1, open_low=True)
+
+
+def check_where(method: Any, known: tuple[str, ...] = (START, EVERYWHERE)) -> None:
+    """Raise unless `where` is a place the method has a bound for."""
+    if method.where not in known:
+        raise ParameterError(f"{method.name}: where must be one of {', '.join(map(repr, known))}, got {method.where!r}")
+
+
+def parameters_of(cls: type) -> list[str]:
+    """The names of a method's parameters."""
+    return [f.name for f in fields(cls)]
+
+
+def fresh_only(method: Any) -> None:
+    """Raise unless the caller says that the policy was not chosen with these data."""
+    if method.data != "fresh":
+        raise NotAvailableError(
+            f"{method.name}: needs data that had no part in choosing the policy, for it is chosen to look good on its own: certify on a "
+            'problem made from other data, and say data="fresh"'
+        )

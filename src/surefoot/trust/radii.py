@@ -1,0 +1,134 @@
+"""Radii: how far a mean of n draws, or a row of n transitions, may lie from the truth with failure probability delta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from surefoot.rows.arrays import Array, like, namespace
+
+TYPICAL = 10  # the n at which the any-time radius is made tight
+EXACT = 100_000  # draws up to which the Clopper-Pearson radius is computed; beyond, Hoeffding's is a valid bound of it
+
+
+def hoeffding(n: Array, delta: Array | float, width: float = 1.0) -> Array:
+    """width sqrt( ln(2/delta) / (2n) ):  |mean - mu| exceeds it w.p. <= delta, for independent draws in a range of this width.
+
+    Hoeffding 1963, Theorem 2, both sides. With width = 2 g_max it is g_max sqrt( (2/n) ln(2/delta) ), the paper's e_Q g_max. delta may
+    be an array like n. Infinite where n = 0, as every radius here.
+    """
+    xp = namespace(n)
+    some = n > 0
+    return xp.where(some, width * xp.sqrt(xp.log(2 / like(n, delta)) / (2 * xp.where(some, n, 1.0))), xp.inf)
+
+
+def empirical_bernstein(n: Array, variance: Array, delta: Array | float, width: float = 1.0) -> Array:
+    """sqrt( 2 Var ln(4/delta) / n ) + 7 width ln(4/delta) / (3 (n - 1)),  Var the unbiased sample variance; both sides.
+
+    Maurer & Pontil 2009, Theorem 4 with ln(2/delta) on one side (Theorem 11: independent draws suffice, they need not have one law).
+    Infinite where n <= 1.
+    """
+    xp = namespace(n)
+    enough = n > 1
+    n, variance = xp.where(enough, n, 2.0), xp.where(enough, variance, 0.0)
+    log = xp.log(4 / like(n, delta))
+    return xp.where(enough, xp.sqrt(2 * variance * log / n) + 7 * width * log / (3 * (n - 1)), xp.inf)
+
+
+def any_time(n: Array, delta: Array | float, width: float = 1.0, typical: float = TYPICAL) -> Array:
+    """(width/2) sqrt( (n + m) ( ln((n + m)/m) + 2 ln(1/delta) ) ) / n,  m = typical:  |mean - mu| ever exceeds it w.p. <= delta.
+
+    Robbins' normal mixture: with S_n the centred sum and v = width^2 / 4, exp(x S_n - x^2 n v / 2) is a supermartingale for every x
+    (Hoeffding's lemma); its mean over x ~ N(0, 1/(m v)) is sqrt(m/(n+m)) exp( S_n^2 / (2 v (n+m)) ), which by Ville's inequality ever
+    exceeds 1/delta w.p. <= delta. So n may be random, and may depend on the draws. m is fixed before the data are seen.
+    """
+    xp = namespace(n)
+    some = n > 0
+    n = xp.where(some, n, 1.0)
+    spread = xp.log((n + typical) / typical) + 2 * xp.log(1 / like(n, delta))
+    return xp.where(some, 0.5 * width * xp.sqrt((n + typical) * spread) / n, xp.inf)
+
+
+def spent_at(n: Array, delta: float) -> Array:
+    """delta / (n (n + 1)): what a union over every possible number of draws may spend on n of them (it sums to delta)."""
+    xp = namespace(n)
+    some = xp.where(n > 0, n, 1.0)
+    return delta / (some * (some + 1))
+
+
+def weissman(n: Array, delta: Array | float, successors: int) -> Array:
+    """sqrt( (2/n) ln( (2^m - 2) / delta ) ):  ||P_hat - P||_1 exceeds it w.p. <= delta, for a row with m possible successors.
+
+    Weissman et al. 2003, Theorem 2.1 with its factor phi >= 2. A union over the 2^m - 2 proper sets of successors of Hoeffding's
+    bound on one side. At most 2, as any such distance; 0 for a single successor.
+    """
+    xp = namespace(n)
+    if successors < 2:
+        return xp.zeros_like(n)
+    some = n > 0
+    # ln(2^m - 2) = m ln 2 + ln(1 - 2^(1 - m)), which does not overflow.
+    subsets = successors * np.log(2) + np.log1p(-(2.0 ** (1 - successors)))
+    radius = xp.sqrt(2 * (float(subsets) + xp.log(1 / like(n, delta))) / xp.where(some, n, 1.0))
+    return xp.where(some & (radius < 2), radius, 2.0)
+
+
+def two_successor(n: Array, delta: Array | float, successors: int = 2) -> Array:
+    """sqrt( (2/n) ln(2/delta) ):  Weissman's radius of a row with two successors, where ||P_hat - P||_1 = 2 |p_hat - p|.
+
+    It does not depend on `successors`, and is no bound on a row that has more than two: see docs/certificates.md.
+    """
+    return weissman(n, delta, 2)
+
+
+def clopper_pearson(n: Array, delta: Array | float) -> np.ndarray:
+    """r(n) = max_k max{ k/n - B(delta/2; k, n-k+1),  B(1 - delta/2; k+1, n-k) - k/n },  B the quantile of a Beta distribution.
+
+    |p_hat - p| exceeds it with probability <= delta for a binomial p_hat = k/n: were p outside the (exact) Clopper-Pearson interval of
+    k, one of its two tails would have happened. Never above Hoeffding's radius, since Chernoff's bound is no less than the tail.
+    """
+    n, delta = np.broadcast_arrays(np.asarray(n, dtype=float), np.asarray(delta, dtype=float))
+    found = [_clopper_pearson(float(x), float(d)) for x, d in zip(n.reshape(-1), delta.reshape(-1), strict=True)]
+    return np.array(found).reshape(n.shape)
+
+
+@cache
+def _clopper_pearson(n: float, delta: float) -> float:
+    from scipy.special import betaincinv
+
+    if n < 1:
+        return 1.0
+    if n > EXACT:
+        return float(hoeffding(np.array(n), delta))
+    k = np.arange(0.0, np.floor(n))  # the other side is its mirror image: k -> n - k
+    return float((betaincinv(k + 1, n - k, 1 - delta / 2) - k / n).max())
+
+
+def beta(n: Array, delta: Array | float) -> np.ndarray:
+    """1/2 - B(delta/2; n/2 + 1, n/2 + 1): half the L1 radius of Wienhoeft et al. 2023. Bayesian, and no frequentist bound.
+
+    The posterior radius under a uniform prior if k = n/2 was seen. |p_hat - p| exceeds it far more often than delta at small n.
+    """
+    from scipy.special import betaincinv
+
+    n = np.asarray(n, dtype=float)
+    found: np.ndarray = 0.5 - betaincinv(n / 2 + 1, n / 2 + 1, np.asarray(delta) / 2)
+    return found
+
+
+def _doubled(radius: Callable[[Array, Any], np.ndarray]) -> Callable[[Array, Any, int], Array]:
+    """The L1 radius of a row with two successors from the radius of one probability."""
+
+    def of_row(n: Array, delta: Any, successors: int) -> Array:
+        return np.where(np.asarray(n) > 0, 2 * radius(n, delta), 2.0)
+
+    return of_row
+
+
+# L1 radii of a row, by name: (n, delta, successors) -> radius. All but the first hold for rows with at most two successors.
+ROW_RADII: MappingProxyType[str, Callable[[Array, Any, int], Array]] = MappingProxyType(
+    {"weissman": weissman, "two-successor": two_successor, "clopper-pearson": _doubled(clopper_pearson), "beta": _doubled(beta)}
+)
