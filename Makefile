@@ -28,7 +28,7 @@ help: ## Show this list
 	@echo 'Variables: PYTHON=$(PYTHON)  TORCH=$(TORCH)  PYTEST_ARGS=$(PYTEST_ARGS)'
 
 demo: $(VENV)/.demo-installed ## Run the demonstration (needs the runtime dependencies only)
-	@$(PY) -m surefoot.demo
+	@$(PY) -m surefoot.cli demo
 
 test: $(VENV)/.test-installed ## Run the quick tests (no PyTorch)
 	$(ONE_THREAD) $(PY) -m pytest -m "not slow" -n 2 $(PYTEST_ARGS)

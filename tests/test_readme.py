@@ -29,10 +29,12 @@ def test_the_readmes_first_use_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert names["solution"].pi.argmax(axis=1).tolist() == [1, 1]
 
 
-def test_the_demo_prints_the_readmes_table() -> None:
-    (table,) = blocks("README.md", "text")
-    printed = subprocess.run([sys.executable, "-m", "surefoot.demo"], capture_output=True, text=True, check=True).stdout
-    assert table.strip("\n") in printed
+def test_the_demo_prints_what_the_readme_shows() -> None:
+    shown = blocks("README.md", "text")
+    assert len(shown) == 3
+    printed = subprocess.run([sys.executable, "-m", "surefoot.cli", "demo"], capture_output=True, text=True, check=True).stdout
+    for part in shown:
+        assert part.strip("\n") in printed
 
 
 def test_the_readme_names_every_algorithm() -> None:

@@ -1,71 +1,107 @@
-"""`python -m surefoot.demo`: from a shipped log to better policies, printed as a table, with the truth beside the estimates."""
+"""`surefoot demo`: from a shipped log with text labels to a policy, its changes and a summary."""
 
 from __future__ import annotations
 
 import csv
+import io
+import json
+import tempfile
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import surefoot
-from surefoot.benchmarks import WetChicken
+from surefoot.advice import advise, baseline_elsewhere, chosen_algorithm, plain, summarise, write_advice
+from surefoot.advice.summary import text
+from surefoot.benchmarks import Sampler, WetChicken, first_key
+from surefoot.benchmarks.wet_chicken import ACTIONS
+from surefoot.logs import disagreement, read_baseline, read_log
 
-SHOWN: dict[str, dict[str, Any]] = {
-    "basic-rl": {},
-    "ramdp": {"kappa": 2},
-    "pi-b-spibb": {"n_wedge": 7},
-    "approx-soft-spibb": {"epsilon": 1, "delta": 1},
-    "lower-approx-soft-spibb": {"epsilon": 0.5, "delta": 1},
-    "lower-exact-soft-spibb": {"epsilon": 0.5, "delta": 1},
-    "ramdp+lower-exact-soft-spibb": {"kappa": 0.5, "epsilon": 1, "delta": 1},
-}
+STEPS = 5000
+LOG, BASELINE = "wet_chicken.csv", "wet_chicken_rule.csv"
 
 
-def load_log() -> dict[str, Any]:
-    """The shipped log: 2,000 steps of the rule of thumb on the Wet Chicken river, as columns for `surefoot.problem`."""
-    with resources.files("surefoot").joinpath("data/wet_chicken.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    integers = ("episode", "time", "state", "action", "next_state")
-    columns: dict[str, Any] = {name: np.array([int(row[name]) for row in rows]) for name in integers}
-    columns["reward"] = np.array([float(row["reward"]) for row in rows])
-    return columns
-
-
-def main() -> None:
-    """Improve the shipped log's baseline with several algorithms and print what each would change."""
+def run(out: str | Path | None = None, *, as_json: bool = False) -> None:
+    """The whole line: read, improve, judge, write, and say what was found; with the truth, which only a demonstration knows."""
+    out = Path(tempfile.mkdtemp(prefix="surefoot-demo-")) if out is None else Path(out)
     river = WetChicken()
-    log = load_log()
-    problem = surefoot.problem(**log, pi_b=river.pi_b, gamma=river.gamma, start=0, reward_range=(0, river.length - 1))
-    seen = int(problem.seen.sum())
+    with resources.as_file(resources.files("surefoot") / "data") as data:
+        log = read_log(data / LOG)
+        rule = read_baseline(data / BASELINE, log, unknown_states="ignore")
+        elsewhere = baseline_elsewhere(data / BASELINE, log)
+    problem = log.problem(river.gamma, rule, reward_range=(0, river.length - 1))
+    advice = advise(log, problem, chosen_algorithm(problem))
+    summary = summarise(advice, LOG, disagreement(log, rule))
+    truth = _truth(river, advice.policy, log.states, log.actions)
+    files = write_advice(out, advice, summary | {"truth": truth}, elsewhere=elsewhere)
+    if as_json:
+        print(json.dumps(plain(summary | {"truth": truth, "files": {k: str(v) for k, v in files.items()}}), indent=2))
+        return
+    print("A boat paddles towards a waterfall: the closer, the more it pays; who falls starts again. This is the log of its controller,")
     print(
-        f"Wet Chicken: a log of {len(log['state']):,} steps of a rule of thumb, {problem.n_states} states x {problem.n_actions} actions,"
+        "a rule of thumb that tries something else now and then. By hand: surefoot improve LOG --gamma 0.95 --baseline RULE --out DIR\n"
     )
-    print(f"{seen} of {problem.seen.size} pairs ever tried. The closer to the fall, the more it pays; who falls starts again.\n")
-    best = surefoot.optimal(river.model).pi
-    worth = {
-        name: float(surefoot.evaluate_at_start(river.model, pi, problem.start)) for name, pi in (("rule", river.pi_b), ("best", best))
+    print(text(summary))
+    print(f"files     {', '.join(str(path) for path in files.values())}\n")
+    _print_changes(files["changes.csv"])
+    print(f"\ntruth     rule of thumb {truth['baseline']:.2f}, policy.csv {truth['policy']:.2f}, best possible {truth['best']:.2f}")
+    print("          (in the real river, which only a demonstration knows)")
+
+
+def _print_changes(path: Path) -> None:
+    """The first rows of changes.csv, as they are."""
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    print(f"The {min(5, len(rows))} largest of {len(rows)} changes:")
+    for row in rows[:5]:
+        more, less = (f"{row[name]!r} (seen {row[name + '_count']} times)" for name in ("more_of", "less_of"))
+        print(f"  {row['state']:8}  {float(row['mass_moved']):4.0%} of decisions, most to {more}, from {less}")
+
+
+def _truth(river: WetChicken, policy: np.ndarray, states: tuple[Any, ...], actions: tuple[Any, ...]) -> dict[str, float]:
+    """Values in the real river of the rule, the policy and the best possible one; states never met keep the rule."""
+    pi = np.array(river.pi_b)
+    at = [state_label(s) for s in range(river.n_states)]
+    columns = [ACTIONS.index(str(label)) for label in actions]
+    for i, label in enumerate(states):
+        pi[at.index(str(label)), columns] = policy[i]
+    start = np.eye(river.n_states)[0]
+    found = {"baseline": river.pi_b, "policy": pi, "best": surefoot.optimal(river.model).pi}
+    return {name: float(surefoot.evaluate_at_start(river.model, x, start)) for name, x in found.items()}
+
+
+def state_label(state: int) -> str:
+    """The label of a state of the river, such as "x=2 y=1"."""
+    x, y = divmod(int(state), WetChicken().width)
+    return f"x={x} y={y}"
+
+
+def shipped_files(steps: int = STEPS) -> dict[str, str]:
+    """The text of the shipped files, by name: the log of one trip under the rule of thumb (trial 0 of seed 0), and the rule.
+
+    To make them again: write each text to src/surefoot/data under its name.
+    """
+    river = WetChicken()
+    key = int(first_key(0, river.name, np.zeros(1, dtype=np.int64))[0])
+    log = Sampler(river.worlds(np.array([key]))).log(key, river.episodes(steps))
+    columns = zip(*(log[name].tolist() for name in ("time", "state", "action", "reward", "next_state")), strict=True)
+    rows = [("trip 1", t, state_label(s), ACTIONS[a], f"{r:g}", state_label(n)) for t, s, a, r, n in columns]
+    rule = [(state_label(s), ACTIONS[a], f"{p:.2f}") for s in range(river.n_states) for a, p in enumerate(river.pi_b[s])]
+    return {
+        LOG: _csv(("episode", "time", "state", "action", "reward", "next_state"), rows),
+        BASELINE: _csv(("state", "action", "probability"), rule),
     }
-    print(f"{'':32}{'rows changed':>14}{'mass moved':>12}{'estimate':>11}{'truth':>9}")
-    print(f"{'rule of thumb (baseline)':32}{'-':>14}{'-':>12}{_estimate(problem, river.pi_b):11.2f}{worth['rule']:9.2f}")
-    for name, parameters in SHOWN.items():
-        solution = surefoot.improve(problem, surefoot.algorithm(name, **parameters))
-        moved = 0.5 * np.abs(solution.pi - problem.pi_b).sum(axis=1)
-        truth = float(surefoot.evaluate_at_start(river.model, solution.pi, problem.start))
-        flag = "" if solution.status.ok else "  NOT CONVERGED"
-        print(f"{name:32}{int((moved > 1e-9).sum()):14d}{moved.mean():12.0%}{_estimate(problem, solution.pi):11.2f}{truth:9.2f}{flag}")
-    print(f"{'best possible policy':32}{'-':>14}{'-':>12}{'-':>11}{worth['best']:9.2f}\n")
-    print("estimate: value at the start in the model counted from this log, where a pair never tried is worth the least possible; of a")
-    print("policy chosen by that model it is optimistic. truth: in the real river, which only a demonstration knows. Methods that trust")
-    print("every count promise most; a soft constraint around the baseline gives up some of the gain to keep the rest.")
-    for note in problem.notes:
-        print(f"note: {note}")
 
 
-def _estimate(problem: surefoot.Problem, pi: np.ndarray) -> float:
-    """The value at the start in the estimated model."""
-    return float(surefoot.evaluate_at_start(problem.model, pi, problem.start))
+def _csv(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    made = io.StringIO()
+    writer = csv.writer(made, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return made.getvalue()
 
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from surefoot.cli import studies
+from surefoot.cli import check, discretize, improve, policies, studies
 from surefoot.cli.terminal import WRONG_INPUT, complain
 from surefoot.errors import SurefootError
 
@@ -18,6 +18,10 @@ app = typer.Typer(
     help="Improve a decision policy from its own log, and do not make it worse.",
 )  # fmt: skip
 studies.add_to(app)
+check.add_to(app)
+discretize.add_to(app)
+improve.add_to(app)
+policies.add_to(app)
 
 
 def main() -> None:

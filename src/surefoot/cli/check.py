@@ -1,0 +1,86 @@
+"""surefoot check: what a log can and cannot teach, from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from surefoot.cli.reading import Column, progress
+from surefoot.cli.terminal import console
+
+if TYPE_CHECKING:
+    from surefoot.diagnosis import Finding
+    from surefoot.logs import Log
+
+COLOURS = {"ok": "green", "note": "yellow", "warning": "bold red"}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("check", epilog="Example: `surefoot check log.csv --gamma 0.95 --baseline rule.csv`")(check)
+
+
+def check(
+    log: Annotated[str, typer.Argument(help="The log: a CSV or Parquet file, a folder or a pattern.")],
+    gamma: Annotated[float, typer.Option(help="Discount factor: how far returns reach.")] = 0.95,
+    baseline: Annotated[Path | None, typer.Option(help="The policy that made the log: a file with state, action, probability.")] = None,
+    episode: Column = None,
+    time: Column = None,
+    state: Column = None,
+    action: Column = None,
+    reward: Column = None,
+    next_state: Column = None,
+    terminal: Column = None,
+    truncated: Column = None,
+    terminal_states: Annotated[str, typer.Option(help="States that end an episode, joined by commas.")] = "",
+    episode_end: Annotated[str, typer.Option(help="What the last row of an episode is: cut or terminal.")] = "cut",
+    drop_bad_rows: Annotated[str, typer.Option(help="Reasons for which rows may be left out, joined by commas; all.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Check a log before learning from it.
+
+    Size, coverage, rare pairs, dead ends, drift, independent returns, time gaps, and whether it is Markov. Every finding is ok, a note
+    or a warning. The exit code is 0 for every log that can be read.
+    """
+    from surefoot.diagnosis import check_log
+    from surefoot.logs import read_baseline, read_log
+
+    with progress() as shown:
+        found = read_log(
+            log, episode=episode, time=time, state=state, action=action, reward=reward, next_state=next_state, terminal=terminal,
+            truncated=truncated, terminal_states=[x.strip() for x in terminal_states.split(",") if x.strip()], episode_end=episode_end,
+            drop_bad_rows=drop_bad_rows == "all" or drop_bad_rows or False, progress=shown,
+        )  # fmt: skip
+        given = None if baseline is None else read_baseline(baseline, found, unknown_states="ignore")
+        findings = check_log(found, gamma=gamma, baseline=given)
+    if as_json:
+        typer.echo(json.dumps(_for_machines(log, found, findings), indent=2, ensure_ascii=False))
+    else:
+        _print(found, findings)
+
+
+def _for_machines(name: str, log: Log, findings: tuple[Finding, ...]) -> dict[str, Any]:
+    account = log.accounting
+    return {
+        "log": name,
+        "columns": log.columns,
+        "rows": {"read": account.rows, "used": account.used, "left_out": dict(account.left_out)},
+        "warnings": sum(finding.level == "warning" for finding in findings),
+        "findings": [{"name": x.name, "level": x.level, "sentence": x.sentence, "numbers": dict(x.numbers)} for x in findings],
+    }
+
+
+def _print(log: Log, findings: tuple[Finding, ...]) -> None:
+    """Row accounting, then one finding a line."""
+    console.print(escape(str(log.accounting)), highlight=False, soft_wrap=True)
+    console.print(escape(log.columns), highlight=False, soft_wrap=True, style="dim")
+    for finding in findings:
+        level = f"[{COLOURS[finding.level]}]{finding.level:>7}[/]"
+        console.print(f"{level}  [bold]{escape(finding.name)}:[/] {escape(finding.sentence)}", highlight=False, soft_wrap=True)
+    counted = sum(finding.level == "warning" for finding in findings)
+    last = "no warnings" if counted == 0 else "1 warning" if counted == 1 else f"{counted} warnings"
+    console.print(f"{len(findings)} findings, {last}", highlight=False)

@@ -1,0 +1,147 @@
+"""surefoot improve, surefoot compare: from a log to a policy file, or to a table of what every algorithm would do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surefoot.cli.reading import LogOptions, Posed, parsed_settings, pose, reads_a_log
+from surefoot.cli.terminal import NO_SUPPORT, bars, errors
+
+if TYPE_CHECKING:
+    from surefoot.advice import Advice
+
+Source = Annotated[str, typer.Argument(help="The log: a CSV or Parquet file, a folder or a pattern.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines, and nothing else.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter of the algorithm: key=value; may be repeated.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command("improve", epilog="Example: `surefoot improve log.csv --gamma 0.95 --baseline rule.csv --out improved`")(improve)
+    app.command("compare", epilog="Example: `surefoot compare log.csv --gamma 0.95 --baseline rule.csv`")(compare)
+
+
+@reads_a_log
+def improve(
+    log: Source,
+    algorithm: Annotated[str, typer.Option(help="Its name; `surefoot list` shows all.")] = "lower-exact-soft-spibb",
+    settings: Settings = None,
+    out: Annotated[Path, typer.Option(help="Folder for policy.csv, changes.csv and summary.json.")] = Path("improved"),
+    accept: Annotated[bool, typer.Option("--accept", help="Use the policy even where the data do not support it.")] = False,
+    dask: Annotated[str | None, typer.Option("--dask", help="Address of a Dask scheduler whose workers count the files.")] = None,
+    as_json: AsJson = False,
+    *,
+    options: LogOptions,
+) -> None:
+    """Improve the policy that made a log, and say whether the data support it.
+
+    Exit code 0: supported (or accepted with --accept). Exit code 3: not supported; policy.csv then holds the baseline and candidate.csv
+    the policy that was not supported. The default method moves away from the baseline only as far as counts allow; its parameters have
+    no unit and need no tuning to the scale of rewards.
+    """
+    from surefoot.advice import advise, chosen_algorithm, plain, summarise, write_advice
+    from surefoot.advice.summary import text
+
+    posed = pose(log, options, dask)
+    chosen = chosen_algorithm(posed.problem, algorithm, parsed_settings(settings))
+    advice = advise(posed.log, posed.problem, chosen, parts=posed.units, accept=accept)
+    summary = summarise(advice, log, posed.disagreement)
+    files = write_advice(out, advice, summary, options.state_names, posed.elsewhere)
+    if as_json:
+        typer.echo(json.dumps(plain(summary | {"files": {name: str(path) for name, path in files.items()}}), indent=2, allow_nan=False))
+    else:
+        typer.echo(text(summary))
+        typer.echo(f"files     {', '.join(str(path) for path in files.values())}")
+    if not (advice.supported or advice.accepted):
+        raise typer.Exit(NO_SUPPORT)
+
+
+@reads_a_log
+def compare(
+    log: Source,
+    only: Annotated[str, typer.Option(help="Names of algorithms, joined by commas; composed names such as ramdp+pi-b-spibb too.")] = "",
+    as_json: AsJson = False,
+    *,
+    options: LogOptions,
+) -> None:
+    """Run all algorithms on one log, with default parameters, and print one table.
+
+    The cross-fitted gain is measured on data the policy was not learned from. Choosing the best row of this table is a choice too:
+    judge the winner on fresh data. Exit code 0 whatever the verdicts.
+    """
+    from surefoot.advice import plain
+    from surefoot.advice.summary import log_summary, read_lines
+    from surefoot.algorithms import ALGORITHMS
+
+    posed = pose(log, options)
+    names = [name.strip() for name in only.split(",") if name.strip()] or list(ALGORITHMS)
+    rows = _compared(posed, names)
+    summary: dict[str, Any] = {
+        "log": log_summary(posed.log, log),
+        "gamma": options.gamma,
+        "algorithms": rows,
+        "notes": list(posed.problem.notes),
+    }
+    if as_json:
+        typer.echo(json.dumps(plain(summary), indent=2, allow_nan=False))
+        return
+    typer.echo("\n".join([*read_lines(summary["log"]), "", *_table(rows), ""]))
+    typer.echo("optimistic: gain in sample, on the data the policy was learned from. gain: cross-fitted, with its 90 % interval; it is")
+    typer.echo("supported (yes) where the interval lies above 0. A table of many rows has a lucky one: judge the winner on fresh data.")
+    for note in posed.problem.notes:
+        typer.echo(f"note: {note}")
+
+
+def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
+    """One row of the table for each algorithm; one that cannot run on this log says why."""
+    from surefoot.advice import advise, chosen_algorithm
+    from surefoot.advice import units as units_of
+    from surefoot.errors import NotAvailableError, ParameterError
+
+    units = units_of(posed.log, posed.problem.log, posed.problem.gamma)
+    rows = []
+    with bars() as shown:
+        for i, name in enumerate(names):
+            try:
+                rows.append(_row(advise(posed.log, posed.problem, chosen_algorithm(posed.problem, name), parts=units)))
+            except (NotAvailableError, ParameterError) as error:
+                rows.append({"algorithm": name, "not_available": str(error)})
+            if errors.is_terminal:
+                shown("comparing algorithms", i + 1, len(names))
+    return rows
+
+
+def _row(advice: Advice) -> dict[str, Any]:
+    from surefoot.advice import parameters_of
+    from surefoot.advice.summary import gain_summary
+
+    return {
+        "algorithm": advice.algorithm.name, "parameters": parameters_of(advice.algorithm), "states_changed": len(advice.changed),
+        "mass_moved": advice.mass_moved, "verdict": advice.verdict, "reason": advice.reason,
+        "converged": None if advice.solution is None else bool(advice.solution.status.ok),
+    } | gain_summary(advice.gain, advice.in_sample)  # fmt: skip
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    """The rows as text."""
+    wide = max(len(row["algorithm"]) for row in rows)
+    lines = [f"{'':{wide}}{'states':>8}{'mass':>7}{'optimistic':>12}{'gain':>10}{'90 % interval':>22}  supported"]
+    for row in rows:
+        if "not_available" in row:
+            lines.append(f"{row['algorithm']:{wide}}  not available: {row['not_available']}")
+            continue
+        inside, cross = row["in_sample_optimistic"], row["cross_fitted"]
+        optimistic = "-" if inside is None else f"{inside['gain']:+.4g}"
+        known = cross is not None and cross["gain"] == cross["gain"]
+        gain = f"{cross['gain']:+.4g}" if known else "-"
+        between = f"[{cross['low']:+.4g}, {cross['high']:+.4g}]" if known else "-"
+        end = "yes" if row["verdict"] == "supported" else "no"
+        end += "" if row["converged"] in (True, None) else "  NOT CONVERGED"
+        lines.append(
+            f"{row['algorithm']:{wide}}{row['states_changed']:8d}{row['mass_moved']:7.1%}{optimistic:>12}{gain:>10}{between:>22}  {end}"
+        )
+    return lines

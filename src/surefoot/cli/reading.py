@@ -1,0 +1,206 @@
+"""What the commands that read a log share: its options, reading it with progress, and the problem it poses."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from surefoot.cli.terminal import errors
+from surefoot.errors import LogError, ParameterError
+
+if TYPE_CHECKING:
+    from surefoot.advice import Units
+    from surefoot.logs import Baseline, Disagreement, Log
+    from surefoot.problems import Problem
+
+LOG = "The log"
+Column = Annotated[
+    str | None,
+    typer.Option(help="Its column; several joined by commas; - for none.", show_default="found by name", rich_help_panel=LOG),
+]
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """The options of every command that learns from a log; each field is an option of the same name."""
+
+    gamma: Annotated[float, typer.Option(help="Discount factor: a reward t steps ahead counts gamma^t.")]
+    baseline: Annotated[Path | None, typer.Option(help="The policy that made the log: state, action, probability.")] = None
+    smoothing: Annotated[float, typer.Option(help="Added to every count where the baseline is estimated from the log.")] = 0.0
+    allowed: Annotated[Path | None, typer.Option(help="The allowed actions: a file with state, action.")] = None
+    renormalise: Annotated[bool, typer.Option("--renormalise", help="Take actions that are not allowed out of the baseline.")] = False
+    reward_range: Annotated[str | None, typer.Option(help="Lowest and highest possible reward: LOW,HIGH.")] = None
+    return_range: Annotated[str | None, typer.Option(help="Lowest and highest possible return: LOW,HIGH; gamma 1 needs it.")] = None
+    start: Annotated[str | None, typer.Option(help="The state whose value counts.", show_default="where episodes start")] = None
+    episode: Column = None
+    time: Column = None
+    state: Column = None
+    action: Column = None
+    reward: Column = None
+    next_state: Column = None
+    terminal: Column = None
+    truncated: Column = None
+    terminal_states: Annotated[str, typer.Option(help="States that end an episode, joined by commas.", rich_help_panel=LOG)] = ""
+    episode_end: Annotated[str, typer.Option(help="What the last row of an episode is: cut or terminal.", rich_help_panel=LOG)] = "cut"
+    terminal_to_end: Annotated[
+        bool, typer.Option("--terminal-to-end", help="Terminal rows end, whatever their next state says.", rich_help_panel=LOG)
+    ] = False
+    drop_bad_rows: Annotated[
+        str, typer.Option(help="Reasons for which rows may be left out, joined by commas; or all.", rich_help_panel=LOG)
+    ] = ""
+
+    def for_reading(self) -> dict[str, Any]:
+        """The arguments of `read_log`."""
+        roles = ("episode", "time", "state", "action", "reward", "next_state", "terminal", "truncated", "episode_end", "terminal_to_end")
+        return {name: getattr(self, name) for name in roles} | {
+            "terminal_states": [x.strip() for x in self.terminal_states.split(",") if x.strip()],
+            "drop_bad_rows": self.drop_bad_rows == "all" or self.drop_bad_rows or False,
+        }
+
+    @property
+    def state_columns(self) -> tuple[str, ...]:
+        """The columns of the state, as far as they were given."""
+        return tuple(part.strip() for part in (self.state or "state").split(","))
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The names of the state columns in result files: "state", or those of a state of several columns."""
+        given = self.state_columns
+        taken = ("action", "probability", "baseline", "count")
+        return tuple(f"state {name}" if name in taken else name for name in given) if len(given) > 1 else ("state",)
+
+
+def reads_a_log(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of LogOptions, which it gets as one argument `options`."""
+    own = inspect.signature(command, eval_str=True).parameters
+    hints = get_type_hints(LogOptions, include_extras=True)
+    shared = [
+        inspect.Parameter(
+            f.name, inspect.Parameter.KEYWORD_ONLY, default=... if f.name == "gamma" else f.default, annotation=hints[f.name]
+        )
+        for f in fields(LogOptions)
+    ]
+    others = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, p in own.items() if name != "options"]
+    parameters = [others[0], *shared[:2], *others[1:], *shared[2:]]
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        options = LogOptions(**{f.name: given.pop(f.name) for f in fields(LogOptions)})
+        command(**given, options=options)
+
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+    return with_options
+
+
+@dataclass(frozen=True)
+class Posed:
+    """A log, the problem it poses, whether a given baseline agrees with it, and its units where they were counted apart.
+
+    `elsewhere` are the rows of the baseline file about states that the log never visits.
+    """
+
+    log: Log
+    problem: Problem
+    disagreement: Disagreement | None
+    units: Units | None = None
+    elsewhere: tuple[Any, ...] = ()
+
+
+@contextmanager
+def progress() -> Iterator[Any]:
+    """A bar on stderr where that is a terminal."""
+    from surefoot.logs import progress_bar
+
+    if not errors.is_terminal:
+        yield None
+        return
+    with progress_bar(errors) as shown:
+        yield shown
+
+
+def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
+    """Read a log, here or on a Dask cluster, and build its problem."""
+    from surefoot.advice import baseline_elsewhere, log_and_units_on_dask
+    from surefoot.logs import disagreement, estimated_baseline, read_allowed, read_log
+
+    units = None
+    if dask is None:
+        with progress() as shown:
+            log = read_log(source, progress=shown, **options.for_reading())
+    else:
+        log, units = log_and_units_on_dask(dask, source, **options.for_reading())
+    mask = None if options.allowed is None else read_allowed(options.allowed, log, **_allowed_names(options))
+    elsewhere: tuple[Any, ...] = ()
+    if options.baseline is None:
+        given = estimated_baseline(log, options.smoothing, mask)
+    else:
+        given = policy_file(options.baseline, log, options)
+        elsewhere = baseline_elsewhere(options.baseline, log, options.state_columns, options.action or "action")
+    problem = log.problem(
+        options.gamma, given, start=options.start, allowed=mask, reward_range=_pair("reward-range", options.reward_range),
+        return_range=_pair("return-range", options.return_range), masked_baseline="renormalise" if options.renormalise else "error",
+        needs_returns=None if dask is None else False,
+    )  # fmt: skip
+    return Posed(log, problem, None if given.estimated else disagreement(log, given), units, elsewhere)
+
+
+def policy_file(path: Path, log: Log, options: LogOptions, probability: str = "") -> Baseline:
+    """A baseline, or another policy in a file of the same form; its rows about states that the log never visits are left aside."""
+    from surefoot.logs import read_baseline
+
+    try:
+        return read_baseline(path, log, probability=probability, unknown_states="ignore")
+    except LogError as error:
+        own = len(options.state_columns) > 1 or options.state_columns[0] != "state"
+        if log.reading is not None or not own:
+            raise
+        # Counted on a cluster, the log does not know what its columns are called.
+        try:
+            return read_baseline(path, log, state=options.state or "", probability=probability, unknown_states="ignore")
+        except LogError:
+            raise error from None
+
+
+def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
+    """{key: value} of --set key=value."""
+    found: dict[str, Any] = {}
+    for text in settings or []:
+        key, sign, value = text.partition("=")
+        if not sign or not key.strip():
+            raise ParameterError(f"--set takes key=value, such as epsilon=0.5, got {text!r}")
+        found[key.strip()] = _value(value.strip())
+    return found
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _pair(name: str, text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ParameterError(f"--{name} takes LOW,HIGH, such as 0,1, got {text!r}") from error
+    return low, high
+
+
+def _allowed_names(options: LogOptions) -> dict[str, str]:
+    """The columns of the file of allowed actions: those of the log where several make a state."""
+    return {"state": options.state} if options.state and "," in options.state else {}

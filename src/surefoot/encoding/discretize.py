@@ -1,0 +1,143 @@
+"""`discretize`: a log with continuous features gets a state column, an encoder for new rows, and a word on how much states mix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefoot.encoding.encoders import Encoder, fit_kmeans, fit_quantiles
+from surefoot.encoding.files import whole_file, write_encoder
+from surefoot.encoding.mixing import Mixing, mixing
+from surefoot.encoding.rows import Rows, open_rows
+from surefoot.errors import LogError, ParameterError
+from surefoot.logs.columns import find_columns
+from surefoot.logs.database import Database, Workspace, name_sql, text_sql
+from surefoot.problems import check_name
+
+SAMPLE = 1_000_000  # rows an encoder is fitted to, drawn evenly from larger logs
+ENDINGS = {".csv": "format csv, header", ".csv.gz": "format csv, header, compression gzip", ".parquet": "format parquet"}
+METHODS: Mapping[str, Callable[[tuple[str, ...], np.ndarray, int], Encoder]] = {"quantile": fit_quantiles, "kmeans": fit_kmeans}
+
+
+@dataclass(frozen=True)
+class Discretized:
+    """What was done: `counts[i]` rows got the label `labels[i]`; `mixing` is None where reward or episode are not known."""
+
+    rows: int
+    encoder: Encoder
+    labels: tuple[str, ...]
+    counts: tuple[int, ...]
+    mixing: Mixing | None
+    notes: tuple[str, ...]
+
+
+def discretize(
+    source: Any,
+    out: Path,
+    *,
+    features: Sequence[str] = (),
+    states: int = 200,
+    method: str = "quantile",
+    encoder: Encoder | None = None,
+    save: Path | None = None,
+    column: str = "state",
+    roles: Mapping[str, str | None] | None = None,
+) -> Discretized:
+    """Write the log `source` to `out` (.csv, .csv.gz or .parquet) with the column `column` added, whole or not at all.
+
+    features, states, method   fit an encoder: "quantile" bins or "kmeans"; or
+    encoder                    use this one
+    save                       where to save the encoder as JSON
+    roles                      columns named as in `read_log` (episode, time, reward), which mixing needs; found by name otherwise
+    """
+    if (encoder is None) == (not features):
+        raise ParameterError("give either features to fit an encoder, or an encoder to apply")
+    check_name("method", method, tuple(METHODS))
+    written = _ending(out)
+    workspace = Workspace()
+    try:
+        with Database(workspace) as database:
+            rows = open_rows(source, tuple(features) if encoder is None else encoder.features, database, workspace)
+            _check_target(out, column, rows)
+            found = encoder if encoder is not None else METHODS[method](rows.features, rows.sample(database, SAMPLE), states)
+            counts = _encode(database, rows, found)
+            used = _roles(rows, roles or {}, needed=encoder is None)
+            mixed = None if used is None else mixing(database, rows.ordered(used), len(rows.features))
+            if save is not None:
+                write_encoder(found, save)
+            _write(database, rows, found, out, written, column)
+    finally:
+        workspace.close()
+    return Discretized(int(counts.sum()), found, found.labels, tuple(map(int, counts)), mixed, tuple(_notes(found, counts, mixed)))
+
+
+def _encode(database: Database, rows: Rows, encoder: Encoder) -> np.ndarray:
+    """The table `codes`, one row for each row of the log in its order; how often each state occurs."""
+    database.run("coding rows", "create or replace temp table codes (code integer)")
+    counts = np.zeros(len(encoder.labels), dtype=np.int64)
+    for x in rows.blocks(database):
+        code = encoder.encode(x)
+        counts += np.bincount(code, minlength=len(counts))
+        database.connection.register("coded", {"code": code.astype(np.int32)})
+        database.run("coding rows", "insert into codes select code from coded")
+        database.connection.unregister("coded")
+    return counts
+
+
+def _write(database: Database, rows: Rows, encoder: Encoder, out: Path, written: str, column: str) -> None:
+    """The log with the label of every row, in its order."""
+    labels = ", ".join(text_sql(label) for label in encoder.labels)
+    with whole_file(out) as part:
+        database.run(
+            f"writing {out}",
+            f"copy (select {rows.all_columns}, ([{labels}])[code + 1] as {name_sql(column)} from {rows.sql} positional join codes) "
+            f"to {text_sql(str(part))} ({written})",
+        )
+
+
+def _ending(out: Path) -> str:
+    """How to write a file, by its ending."""
+    for ending, written in ENDINGS.items():
+        if out.name.lower().endswith(ending):
+            return written
+    raise ParameterError(f"{out} must end in {', '.join(ENDINGS)}")
+
+
+def _check_target(out: Path, column: str, rows: Rows) -> None:
+    if out.exists() and any(out.samefile(file) for file in rows.files):
+        raise ParameterError(f"{out} is the log itself: write to another file")
+    if not column or column in rows.names:
+        raise LogError(f"the log already has a column {column!r}: name the new one with --column")
+
+
+def _roles(rows: Rows, given: Mapping[str, str | None], *, needed: bool) -> dict[str, str] | None:
+    """The columns of episode, time and reward; None where an encoder is applied to rows that have none."""
+    first = rows.features[0]
+    try:
+        found = find_columns(rows.names, rows.name, state=first, action=first, next_state="-", terminal="-", truncated="-", **given)
+    except LogError:
+        if needed or any(given.values()):
+            raise
+        return None
+    return {role: names[0] for role, names in found.roles().items() if role in ("time", "reward") and names} | {
+        "episode": ",".join(found.episode)
+    }
+
+
+def _notes(encoder: Encoder, counts: np.ndarray, mixed: Mixing | None) -> list[str]:
+    """What a user should know about the states."""
+    notes = []
+    if encoder.method == "quantile":
+        single = [name for name, edges in zip(encoder.features, encoder.edges, strict=True) if not edges]  # type: ignore[union-attr]
+        if single:
+            notes.append(f"{', '.join(single)} got one bin and do not matter: more states or fewer features would change that")
+    few = int(((counts > 0) & (counts < 10)).sum())
+    if few:
+        notes.append(f"{few} of {int((counts > 0).sum())} states have fewer than 10 rows")
+    if mixed is None:
+        notes.append("how much the states mix is not known: these rows have no columns for episode and reward")
+    return notes

@@ -1,0 +1,145 @@
+"""Policies in the model of some units: right values, scores that are derivatives, and nothing from what was not seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import logfiles
+import surefoot
+from surefoot.advice import UnitModel, model, units_of_batch
+
+
+def pieces(problem: surefoot.Problem) -> UnitModel:
+    parts = units_of_batch(problem.log, problem.gamma)
+    return UnitModel(parts, parts, problem)
+
+
+def some_policy(problem: surefoot.Problem, seed: int = 5) -> np.ndarray:
+    return np.random.default_rng(seed).dirichlet(np.ones(problem.n_actions), size=problem.n_states)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_where_every_pair_was_seen_values_are_those_of_the_estimated_model(
+    sparse: bool, direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model, "DENSE_STATES", 1500 if direct else 0)
+    problem = logfiles.random_problem(sparse=sparse)
+    pi = some_policy(problem)
+    found = pieces(problem).compare(pi)
+    assert found.value == pytest.approx(float(surefoot.evaluate_at_start(problem.model, pi, problem.start)), abs=1e-7)
+    assert found.baseline == pytest.approx(float(surefoot.evaluate_at_start(problem.model, problem.pi_b, problem.start)), abs=1e-7)
+    assert found.checked == 1
+
+
+def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its_unit() -> None:
+    problem = logfiles.random_problem(n=12_000, n_states=3, n_actions=2)
+    parts = units_of_batch(problem.log, problem.gamma)
+    pi = some_policy(problem)
+    scores = UnitModel(parts, parts, problem).compare(pi).scores
+    for unit in (0, 17, 59):
+        weight = np.where(parts.unit == unit, 1e-5, 0.0)
+
+        def gain(sign: int, weight: np.ndarray = weight) -> float:
+            changed = replace(parts, k=parts.k * (1 + sign * weight), r=parts.r * (1 + sign * weight))
+            return UnitModel(changed, changed, problem).compare(pi).gain
+
+        assert scores[unit] == pytest.approx((gain(1) - gain(-1)) / 2e-5, rel=5e-3)  # n / (n - 1) apart
+
+
+def test_the_scatter_of_the_scores_is_that_of_the_gain_over_logs() -> None:
+    pi = np.tile([0.6, 0.1, 0.3], (4, 1))
+    found = [pieces(logfiles.random_problem(seed=3, n=1500)).compare(pi)]
+    errors = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        base = logfiles.random_problem(seed=3, n=1500)
+        chosen = rng.integers(0, 60, 60)  # a bootstrap of episodes, with every pair still seen
+        parts = units_of_batch(base.log, base.gamma)
+        rows = np.concatenate([np.flatnonzero(parts.unit == u) for u in chosen])
+        names = ("state", "action", "next_state", "k", "r", "m2")
+        again = replace(parts, unit=parts.unit[rows], **{name: getattr(parts, name)[rows] for name in names})
+        errors.append(UnitModel(again, again, base).compare(pi).gain)
+    predicted = np.sqrt(60 * found[0].scores.var(ddof=1))
+    assert np.std(errors) == pytest.approx(predicted, rel=0.3)
+
+
+def test_the_baseline_gains_nothing_and_scores_nothing() -> None:
+    problem = logfiles.random_problem()
+    found = pieces(problem).compare(np.asarray(problem.pi_b))
+    assert found.gain == pytest.approx(0, abs=1e-12)
+    assert np.abs(found.scores).max() < 1e-12
+    assert found.extra == pytest.approx(0, abs=1e-20)
+
+
+def test_a_pair_seen_once_is_neither_gain_nor_loss() -> None:
+    n = 41
+    action = np.zeros(n, dtype=int)
+    action[20] = 1
+    problem = surefoot.problem(
+        state=np.zeros(n), action=action, reward=np.where(action == 1, 100.0, 1.0), next_state=np.zeros(n), episode=np.arange(n),
+        n_actions=3, pi_b=[[0.8, 0.1, 0.1]], gamma=0.5,
+    )  # fmt: skip
+    found = pieces(problem).compare(np.array([[0.0, 1.0, 0.0]]))
+    assert found.gain == pytest.approx(0, abs=1e-9)
+    assert found.checked == pytest.approx(0.8 / 1.8)
+    assert pieces(problem).compare(np.array([[0.1, 0.1, 0.8]])).gain == pytest.approx(0, abs=1e-9)
+
+
+def test_three_equal_outcomes_do_not_make_a_pair_certain() -> None:
+    n = 103
+    action = (np.arange(n) >= 100).astype(int)
+    reward = np.where(action == 1, 1.0, np.arange(n) % 2)
+    problem = surefoot.problem(
+        state=np.zeros(n), action=action, reward=reward, next_state=np.zeros(n), episode=np.arange(n), pi_b=[[0.95, 0.05]], gamma=0.0,
+    )  # fmt: skip
+    found = pieces(problem).compare(np.array([[0.0, 1.0]]))
+    assert found.gain > 0.4
+    assert found.extra == pytest.approx(0.95**2 / 3 * 0.5 * 0.25, rel=0.1)
+
+
+def test_a_state_never_acted_in_is_worth_the_average_state() -> None:
+    state, follow = np.array([0, 0, 0, 0] * 10), np.array([0, 0, 0, 1] * 10)
+    problem = surefoot.problem(
+        state=state, action=np.array([0, 1] * 20), reward=np.ones(40), next_state=follow, episode=np.repeat(np.arange(10), 4),
+        pi_b=[[0.5, 0.5]] * 2, gamma=0.9,
+    )  # fmt: skip
+    found = pieces(problem).compare(np.array([[1.0, 0.0]] * 2))
+    assert found.value == pytest.approx(10, abs=1e-9)
+    assert found.baseline == pytest.approx(10, abs=1e-9)
+
+
+def test_a_state_that_a_part_never_acts_in_does_what_the_whole_log_does() -> None:
+    n = 40
+    state = np.zeros(n, dtype=int)
+    state[:4] = 1  # the first four episodes alone act in state 1: it pays 5 and leads to state 0, which pays 1 for ever
+    problem = surefoot.problem(
+        state=state, action=np.arange(n) % 2, reward=np.where(state == 1, 5.0, 1.0), next_state=np.zeros(n), episode=np.arange(n),
+        n_states=2, pi_b=[[0.5, 0.5]] * 2, gamma=0.5, start=1,
+    )  # fmt: skip
+    parts = units_of_batch(problem.log, problem.gamma)
+    held_out = parts.some(np.arange(n) >= 4)
+    found = UnitModel(held_out, parts, problem).compare(np.array([[1.0, 0.0]] * 2))
+    assert found.value == pytest.approx(5 + 0.5 * 2)
+    assert found.baseline == pytest.approx(5 + 0.5 * 2)
+
+
+def test_undiscounted_episodes_that_end_have_values_and_endless_ones_are_refused() -> None:
+    def walk(last: int) -> surefoot.Problem:
+        return surefoot.problem(
+            state=[0, 1] * 20, action=[0, 1] * 20, reward=[0.0, 1.0] * 20, next_state=[1, last] * 20, episode=np.repeat(np.arange(20), 2),
+            terminal_states=(2,) if last == 2 else (), n_states=3, pi_b=[[0.5, 0.5]] * 3, gamma=1.0, return_range=(0, 1e4),
+        )  # fmt: skip
+
+    assert pieces(walk(2)).compare(np.full((3, 2), 0.5)).value == pytest.approx(1.0)
+    with pytest.raises(surefoot.NotAvailableError, match="gamma = 1"):
+        pieces(walk(0)).compare(np.full((3, 2), 0.5))
+
+
+def test_undiscounted_large_problems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "DENSE_STATES", 0)
+    with pytest.raises(surefoot.NotAvailableError, match="use gamma < 1"):
+        model._solve(np.zeros((2, 2)), np.ones(2), 1.0)

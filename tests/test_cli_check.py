@@ -1,0 +1,70 @@
+"""surefoot check, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from surefoot.cli import app, main
+
+LOG = "episode,time,state,action,reward\n" + "".join(
+    f"e{i // 10},{i % 10},{'wet' if i % 3 else 'dry'},{'go' if i % 4 else '[stay]'},{i % 2}\n" for i in range(60)
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.csv"
+    path.write_text(LOG, encoding="utf-8")
+    return path
+
+
+def test_the_rows_are_accounted_for_and_every_finding_is_printed(log: Path) -> None:
+    done = CliRunner().invoke(app, ["check", str(log)])
+    assert done.exit_code == 0, done.output
+    assert "60 rows read, 54 used, 6 left out" in done.stdout
+    for name in ("size", "coverage", "rare pairs", "dead ends", "alternatives", "independent returns", "Markov", "drift", "time"):
+        assert f" {name}: " in done.stdout
+
+
+def test_json_is_all_there_is_on_stdout(log: Path) -> None:
+    done = CliRunner().invoke(app, ["check", str(log), "--gamma", "0.9", "--json"])
+    found = json.loads(done.stdout)
+    assert found["rows"] == {"read": 60, "used": 54, "left_out": {"cut": 6}}
+    assert {finding["level"] for finding in found["findings"]} <= {"ok", "note", "warning"}
+    assert found["findings"][0]["numbers"]["states"] == 2
+
+
+def test_a_baseline_file_is_compared_with_the_log(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "rule.csv").write_text("state,action,probability\nwet,go,1\nwet,[stay],0\ndry,go,0.5\ndry,[stay],0.5\nfrozen,go,1\n")
+    done = CliRunner().invoke(app, ["check", str(log), "--baseline", str(tmp_path / "rule.csv"), "--json"])
+    found = {x["name"]: x for x in json.loads(done.stdout)["findings"]}
+    assert found["baseline"]["level"] == "warning"
+    assert found["baseline"]["numbers"]["impossible"] > 0
+
+
+def test_columns_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(LOG.replace("state", "weather", 1).replace("episode", "trip_no", 1))
+    options = ["--state", "weather", "--episode", "trip_no", "--episode-end", "terminal", "--json"]
+    done = CliRunner().invoke(app, ["check", str(tmp_path / "log.csv"), *options])
+    assert json.loads(done.stdout)["rows"]["used"] == 60
+
+
+@pytest.mark.parametrize("arguments", [["--state", "nothing"], ["--gamma", "2"], ["--baseline", "no-such-file.csv"], ["--gamma", "x"]])
+def test_wrong_input_exits_with_two_and_leaves_stdout_empty(
+    log: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["surefoot", "check", str(log), "--json", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    shown = capsys.readouterr()
+    assert (stop.value.code, shown.out) == (2, "")
+    assert "rror" in shown.err
+
+
+def test_help_has_an_example() -> None:
+    assert "Example: surefoot check" in CliRunner().invoke(app, ["check", "--help"]).output
