@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import surefoot
 import worlds
 from surefoot.algorithms.duipi import _moments
+from surefoot.core import Support, operator
 from surefoot.planning import iterate, loop
 
 
@@ -140,27 +141,38 @@ def problems(n: int, table: str, *, steps: int = 12, sparse: bool = False) -> li
     return found
 
 
+def plain_sums(support: Support, weights: list[tuple[np.ndarray, np.ndarray]], ys: list[np.ndarray]) -> np.ndarray:
+    """What an operator stands for: x over the entries of every pair, x_all over all states."""
+    return sum(support.dot(x, support.at(y)) + x_all * y.sum(axis=-1)[:, None, None] for (x, x_all), y in zip(weights, ys, strict=True))
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
 @pytest.mark.parametrize("steps", [0, 1, 12, 200])
-def test_an_operator_is_the_sum_over_successors_it_stands_for(steps: int) -> None:
+def test_an_operator_is_the_sum_over_successors_it_stands_for(steps: int, parts: int) -> None:
     if steps:
         support = worlds.stacked(problems(4, "pair", steps=steps)).support
     else:  # nothing was ever seen
         support = worlds.stacked(problems(4, "pair")).support
         support = type(support)(support.state * 0, support.n * 0, support.reward * 0)
     rng = np.random.default_rng(1)
-    x = rng.normal(size=support.n.shape) * (support.n > 0)
-    apply = support.operator(x)
-    for _ in range(3):
-        y = rng.normal(size=(4, 5))
-        assert np.allclose(apply(y), support.dot(x, support.at(y)), atol=1e-13)
-    assert apply(y).shape == (4, 5, 3)
+    weights = [(rng.normal(size=support.n.shape) * (support.n > 0), rng.normal(size=(4, 5, 3))) for _ in range(parts)]
+    apply = operator(support, *weights)
+    ys = [rng.normal(size=(4, 5)) for _ in range(parts)]
+    expected = plain_sums(support, weights, ys)
+    assert apply(*ys).shape == (4, 5, 3) and np.allclose(apply(*ys), expected, atol=1e-13)
+    for index in ([2], [0, 3], [1, 2, 3], [0, 1, 2, 3]):
+        some = apply.take(np.array(index))
+        assert np.allclose(some(*(y[index] for y in ys)), expected[index], atol=1e-13)
+    again = apply.take(np.array([0, 2, 3])).take(np.array([1, 2]))
+    assert np.allclose(again(*(y[2:] for y in ys)), expected[2:], atol=1e-13)
 
 
 def test_an_operator_of_a_sparse_support_is_the_sum_over_successors_it_stands_for() -> None:
     for seed, problem in enumerate(problems(3, "pair", steps=8, sparse=True)):
         support, rng = problem.blocks[0].support, np.random.default_rng(seed)
-        x, y = rng.normal(size=support.n.shape), rng.normal(size=(1, 5))
-        assert np.allclose(support.operator(x)(y), support.dot(x, support.at(y)), atol=1e-13)
+        weights = [(rng.normal(size=support.n.shape), rng.normal(size=(1, 5, 3))) for _ in range(2)]
+        ys = [rng.normal(size=(1, 5)) for _ in range(2)]
+        assert np.allclose(operator(support, *weights).take(np.array([0]))(*ys), plain_sums(support, weights, ys), atol=1e-13)
 
 
 @pytest.mark.slow
@@ -169,8 +181,12 @@ def test_an_operator_in_pytorch_is_that_in_numpy() -> None:
     support = worlds.stacked(problems(3, "pair")).support
     theirs = type(support)(*(torch.asarray(np.array(x)) for x in (support.state, support.n, support.reward)))
     rng = np.random.default_rng(1)
-    x, y = rng.normal(size=support.n.shape) * (support.n > 0), rng.normal(size=(3, 5))
-    assert np.allclose(support.operator(x)(y), theirs.operator(torch.asarray(x))(torch.asarray(y)).numpy(), atol=1e-13)
+    weights = [(rng.normal(size=support.n.shape) * (support.n > 0), rng.normal(size=(3, 5, 3))) for _ in range(2)]
+    ys = [rng.normal(size=(3, 5)) for _ in range(2)]
+    index = np.array([2, 0])
+    other = operator(theirs, *((torch.asarray(x), torch.asarray(x_all)) for x, x_all in weights)).take(torch.asarray(index))
+    found = other(*(torch.asarray(y[index]) for y in ys)).numpy()
+    assert np.allclose(operator(support, *weights)(*ys)[index], found, atol=1e-13)
 
 
 def plain_moments(problem: surefoot.Problem, alpha: float, v: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -192,14 +208,14 @@ def plain_moments(problem: surefoot.Problem, alpha: float, v: np.ndarray, w: np.
 def test_the_moments_of_duipi_are_those_of_the_formula(table: str, alpha: float) -> None:
     single = problems(4, table)
     batch = worlds.stacked(single)
-    moments = _moments(batch, alpha)
+    moments, _ = _moments(batch, alpha)
     assert moments.by_arrival == (table == "arrival")
     rng = np.random.default_rng(0)
     v, w = rng.normal(size=(4, 5)), rng.random((4, 5))
-    some = moments.take(np.array([2, 0]), once=True)
+    some = moments.take(np.array([2, 0]))
     for part, index in ((moments, range(4)), (some, (2, 0))):
         at = list(index)
-        q, u = part.of_q(v[at]), part.of_u(w[at], part.local(v[at]))
+        q, u = part.of_q(v[at]), part.of_u(v[at], w[at])
         for i, problem in enumerate(at):
             q_plain, u_plain = plain_moments(single[problem], alpha, v[problem], w[problem])
             assert np.allclose(q[i], q_plain, atol=1e-12)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from typing import ClassVar
 
 from surefoot.algorithms.base import PENALISES
 from surefoot.algorithms.parameters import check_choice, check_number
-from surefoot.core import Model, Solution, Support
+from surefoot.core import Model, Operator, Solution, operator
 from surefoot.planning import evaluate, iterate
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows import free_rows
@@ -55,7 +53,8 @@ class DUIPI:
             uniform = open_rows / xp.sum(open_rows, axis=-1)[..., None]
             pi = xp.where(xp.any(problem.may_rise, axis=-1)[..., None], uniform, pi)
         body = _Iteration(
-            _moments(problem, self.alpha if self.prior == "bayesian" else 0.0),
+            *_moments(problem, self.alpha if self.prior == "bayesian" else 0.0),
+            count_up(pi.shape[0], pi),
             self.xi,
             problem.may_rise,
             xp.any(problem.may_rise, axis=-1)[..., None],
@@ -77,58 +76,32 @@ class _Moments:
 
     sum_s' f(s') P(s') = sum over seen successors of f (P - P_0) + P_0 sum over all s' of f, and so for every coefficient. The part of
     u that v decides is sum_s' (R + gamma v')^2 Var(P) + P^2 Var(R): where R is a table of arrivals R(s'), summed over z = R + gamma v;
-    else as a quadratic, constant + sum linear v' + square v'^2 + Var(P_0) (2 gamma R . v + gamma^2 v . v).
+    else as a quadratic, constant + sum linear v' + gamma^2 Var(P) v'^2 + 2 gamma Var(P_0) (R . v).
     """
 
-    support: Support
+    sums_of_q: Operator  # gamma P v
+    sums_of_u: Operator  # Var(P) z^2 + gamma^2 P^2 w, or the quadratic
+    r: Array
     arrivals: Arrivals
-    mean: Model  # q = r + gamma P v
-    p: Array  # gamma (P - P_0) at the seen successors
-    p_all: Array  # gamma P_0 [B, S, A]
-    p2: Array  # gamma^2 (P^2 - P_0^2)
-    p2_all: Array  # gamma^2 P_0^2
-    var: Array  # Var(P) - Var(P_0)
-    var_all: Array  # Var(P_0)
+    gamma: float
     constant: Array
-    linear: Array
-    by_arrival: bool  # R(s'), declared: constant and linear are not needed
-    once: bool = False  # for a single product: not worth the making of operators
+    var_all: Array  # Var(P_0)
+    by_arrival: bool  # R(s'), declared: no quadratic is needed
 
     def of_q(self, v: Array) -> Array:
         """q from v."""
-        return self.mean.r + self._operators[0](v) + self.p_all * row_sum(v)[:, None, None]
+        return self.r + self.sums_of_q(v)
 
-    def local(self, v: Array) -> Array:
-        """sum_s' (R + gamma v')^2 Var(P) + P^2 Var(R)."""
-        gamma = self.mean.gamma
+    def of_u(self, v: Array, w: Array) -> Array:
+        """u from v and w."""
         if self.by_arrival:
-            z2 = (self.arrivals.table[:, 0, 0, :] + gamma * v) ** 2
-            return self._operators[2](z2) + self.var_all * row_sum(z2)[:, None, None]
-        everyone = 2 * gamma * self.arrivals.dot(v) + gamma**2 * row_sum(v**2)[:, None, None]
-        seen = self._operators[3](v) + gamma**2 * self._operators[2](v**2)
-        return self.constant + seen + self.var_all * everyone
+            return self.sums_of_u((self.arrivals.table[:, 0, 0, :] + self.gamma * v) ** 2, w)
+        return self.constant + 2 * self.gamma * self.var_all * self.arrivals.dot(v) + self.sums_of_u(v**2, w, v)
 
-    def of_u(self, w: Array, local: Array) -> Array:
-        """u from w."""
-        return local + self._operators[1](w) + self.p2_all * row_sum(w)[:, None, None]
-
-    @cached_property
-    def _operators(self) -> tuple[Callable[[Array], Array], ...]:
-        """Sums over seen successors with the weights p, p2, var, linear."""
-        weights = (self.p, self.p2, self.var) if self.by_arrival else (self.p, self.p2, self.var, self.linear)
-        if self.once:
-            return tuple(partial(self._sum, x) for x in weights)
-        return tuple(self.support.operator(x) for x in weights)
-
-    def _sum(self, x: Array, v: Array) -> Array:
-        return self.support.dot(x, self.support.at(v))
-
-    def take(self, index: Array, once: bool = False) -> _Moments:
-        xp = namespace(self.p_all)
-        parts = {name: _entries(getattr(self, name), index) for name in ("p", "p2", "var", "linear")}
-        parts |= {name: xp.take(getattr(self, name), index, axis=0) for name in ("p_all", "p2_all", "constant", "var_all")}
-        parts |= {name: getattr(self, name).take(index) for name in ("support", "arrivals", "mean")}
-        return replace(self, **parts, once=once)
+    def take(self, index: Array) -> _Moments:
+        xp = namespace(self.r)
+        parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("r", "constant", "var_all")}
+        return replace(self, **parts, **{name: getattr(self, name).take(index) for name in ("sums_of_q", "sums_of_u", "arrivals")})
 
 
 def _flat(x: Array) -> Array:
@@ -136,13 +109,8 @@ def _flat(x: Array) -> Array:
     return namespace(x).reshape(x, (x.shape[0], -1))
 
 
-def _entries(x: Array, index: Array) -> Array:
-    """Entries of a support for these problems of the batch (a sparse support has one problem)."""
-    return namespace(x).take(x, index, axis=1) if x.ndim == 4 else x
-
-
-def _moments(problem: Problem, alpha: float) -> _Moments:
-    """The coefficients of the published update; alpha = 0 is the frequentist one."""
+def _moments(problem: Problem, alpha: float) -> tuple[_Moments, Model]:
+    """The published update, and the model whose values its means are; alpha = 0 is the frequentist one."""
     xp = namespace(problem.pi_b)
     support, arrivals, gamma = problem.support, problem.arrivals, problem.gamma
     n = problem.n_sa
@@ -170,10 +138,13 @@ def _moments(problem: Problem, alpha: float) -> _Moments:
             constant = constant + problem.counts.r_rest * weight**2
         linear = linear + 2 * gamma * support.spread(var_all) * own
     by_arrival = problem.reward_table is not None and arrivals.table.shape[1] == arrivals.table.shape[2] == 1
-    return _Moments(
-        support, arrivals, problem.model_of(r, weight, alpha), gamma * (p - everyone), gamma * p_all,
-        gamma**2 * (p**2 - everyone**2), gamma**2 * p_all**2, var, var_all, constant, linear, by_arrival,
-    )  # fmt: skip
+    scale_of_v = 1.0 if by_arrival else gamma**2
+    of_u = [(scale_of_v * var, scale_of_v * var_all), (gamma**2 * (p**2 - everyone**2), gamma**2 * p_all**2)]
+    if not by_arrival:
+        of_u.append((linear, xp.zeros_like(p_all)))
+    of_q = operator(support, (gamma * (p - everyone), gamma * p_all))
+    moments = _Moments(of_q, operator(support, *of_u), r, arrivals, gamma, constant, var_all, by_arrival)
+    return moments, problem.model_of(r, weight, alpha)
 
 
 @dataclass(frozen=True)
@@ -181,6 +152,8 @@ class _Iteration:
     """One joint step; state (pi, q, u, number of steps for which pi stood still)."""
 
     moments: _Moments
+    model: Model  # of all problems of the batch,
+    place: Array  # and where in it these are
     xi: float
     may_rise: Array
     opens: Array  # states [B, S, 1] with an action that may rise
@@ -196,7 +169,7 @@ class _Iteration:
         v, w = row_sum(pi * q), row_sum(pi**2 * u)
         old = q
         q = self.moments.of_q(v)
-        u = self.moments.of_u(w, self.moments.local(v))
+        u = self.moments.of_u(v, w)
         target = self.target(pi, q, u)
         move = target - pi
         still = xp.all(_flat(move == 0), axis=-1)
@@ -206,7 +179,9 @@ class _Iteration:
             share = xp.minimum(1.0 / xp.maximum(step * moved, xp.full_like(moved, 1e-300)), xp.ones_like(moved))
             new = xp.where(share < 1, pi + share * move, target)
         standing = xp.where(still, standing + 1, 0.0)
-        done = still & (xp.max(_flat(xp.abs(q - old)), axis=-1) <= self.tolerance)
+        done = still
+        if bool(xp.any(still)):
+            done = still & (xp.max(_flat(xp.abs(q - old)), axis=-1) <= self.tolerance)
         # A deterministic policy that stands still is tried as the final one: solve both fixed points exactly.
         ripe = ~done & ((standing == PATIENCE) | ((standing > 0) & (standing % (8 * PATIENCE) == 0)))
         if bool(xp.any(ripe)):
@@ -214,7 +189,7 @@ class _Iteration:
         if bool(xp.any(ripe)):
             at = xp.nonzero(ripe)[0]
             rest = xp.nonzero(~ripe)[0]
-            part = self.take(at, once=True)
+            part = self.take(at)
             trial = xp.take(new, at, axis=0)
             q_exact, u_exact = part.settle(trial)
             agrees = xp.all(_flat(part.target(trial, q_exact, u_exact) == trial), axis=-1)
@@ -240,14 +215,13 @@ class _Iteration:
     def settle(self, pi: Array) -> tuple[Array, Array]:
         """q and u of a policy that no longer changes: two linear systems."""
         xp = namespace(pi)
-        mean = self.moments.mean
+        mean = self.model.take(self.place)
         v = evaluate(mean, pi, tolerance=self.accuracy)
-        local = self.moments.local(v)
-        squares = mean.squared(local, mean.r == mean.r)
+        squares = mean.squared(self.moments.of_u(v, xp.zeros_like(v)), mean.r == mean.r)
         w = evaluate(squares, pi**2, tolerance=self.accuracy**2)  # variances: squared units
-        return self.moments.of_q(v), self.moments.of_u(xp.reshape(w, v.shape), local)
+        return self.moments.of_q(v), self.moments.of_u(v, xp.reshape(w, v.shape))
 
-    def take(self, index: Array, once: bool = False) -> _Iteration:
+    def take(self, index: Array) -> _Iteration:
         xp = namespace(self.may_rise)
-        parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("may_rise", "opens", "closed", "start")}
-        return replace(self, moments=self.moments.take(index, once), **parts)
+        parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("place", "may_rise", "opens", "closed", "start")}
+        return replace(self, moments=self.moments.take(index), **parts)

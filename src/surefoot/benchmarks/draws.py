@@ -10,9 +10,8 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
 
-from surefoot.rows.arrays import Array, namespace
+from surefoot.rows.arrays import Array, is_numpy_array, namespace
 
 # The increments and multipliers of SplitMix64 (Steele, Lea & Flood 2014), as signed 64-bit integers.
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from array_api_compat import is_numpy_array
 
 from surefoot.benchmarks.alias import alias_tables
 from surefoot.benchmarks.draws import fold, uniforms
 from surefoot.benchmarks.worlds import Worlds
 from surefoot.core import Counts, Returns
-from surefoot.rows.arrays import Array, bincount, count_up, like, namespace
+from surefoot.rows.arrays import Array, bincount, count_up, is_numpy_array, like, namespace
 
 STRIDE = 16  # steps drawn and recorded together
 BUFFER = 1 << 14  # records counted together, at least

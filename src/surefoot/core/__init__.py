@@ -18,6 +18,7 @@ Leading dimensions `...` are a batch of problems. Boxes: Batch -> Counts -> Prob
 from surefoot.core.batch import END, Batch, make_batch
 from surefoot.core.counts import Counts, count
 from surefoot.core.model import DenseModel, Model, SparseModel, known_model
+from surefoot.core.operator import Operator, operator
 from surefoot.core.returns import Returns
 from surefoot.core.solution import Solution, Status
 from surefoot.core.support import DenseSupport, SparseSupport, Support, dense_support, sparse_support
@@ -29,6 +30,7 @@ __all__ = [
     "DenseModel",
     "DenseSupport",
     "Model",
+    "Operator",
     "Returns",
     "Solution",
     "SparseModel",
@@ -39,5 +41,6 @@ __all__ = [
     "dense_support",
     "known_model",
     "make_batch",
+    "operator",
     "sparse_support",
 ]

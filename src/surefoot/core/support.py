@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
 from scipy import sparse
 
-from surefoot.rows.arrays import Array, count_up, namespace
+from surefoot.rows.arrays import Array, count_up, is_numpy_array, namespace
 
 
 @dataclass(frozen=True)
@@ -49,27 +46,6 @@ class DenseSupport:
     def dot(self, x: Array, y: Array) -> Array:
         """The sum of x y over the entries of every pair, [B, S, A]."""
         return np.einsum("k...,k...->...", x, y) if is_numpy_array(x) else self.total(x * y)
-
-    def operator(self, x: Array) -> Callable[[Array], Array]:
-        """y [B, S] -> the sum of x y over the entries of every pair, [B, S, A]; x is 0 where the lists are padded.
-
-        For the many products of an iteration: on NumPy a CSR matrix over all problems, which skips the padding.
-        """
-        if not is_numpy_array(x):
-            return lambda y: self.dot(x, self.at(y))
-        filled, column, start = self._rows
-        data = np.ascontiguousarray(x.reshape(len(x), -1).T)[filled]
-        matrix = sparse.csr_array((data, column, start), shape=(len(start) - 1, math.prod(self.n.shape[1:3])))
-        return lambda y: (matrix @ y.reshape(-1)).reshape(self.n.shape[1:])
-
-    @cached_property
-    def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Which entries [pairs, K] are filled; their column in a flattened [B, S] array; where the row of each pair starts."""
-        filled = np.ascontiguousarray(self.n.reshape(len(self.n), -1).T) > 0
-        column = np.ascontiguousarray(self._cell.reshape(len(self.n), -1).T)[filled].astype(np.int32)
-        start = np.zeros(len(filled) + 1, dtype=np.int32)
-        np.cumsum(filled.sum(axis=1), out=start[1:])
-        return filled, column, start
 
     def without_top(self, p: Array, z: Array, mass: Array) -> Array:
         """Sum of p z over the entries of every pair after `mass` [B, S, A] was taken from those with the largest z."""
@@ -124,11 +100,6 @@ class SparseSupport:
     def dot(self, x: Array, y: Array) -> Array:
         """The sum of x y over the entries of every pair, [1, S, A]."""
         return self.total(x * y)
-
-    def operator(self, x: Array) -> Callable[[Array], Array]:
-        """See DenseSupport."""
-        matrix = sparse.csr_array((x, self.state, self.start), shape=(len(self.start) - 1, self.shape[1]))
-        return lambda y: (matrix @ y[0]).reshape(self.shape)
 
     def without_top(self, p: Array, z: Array, mass: Array) -> Array:
         """See DenseSupport."""

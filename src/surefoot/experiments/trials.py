@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from array_api_compat import is_numpy_array
 
 from surefoot.benchmarks import NORMALISED, Benchmark, Sampler, Worlds, first_key, trial_numbers
 from surefoot.core import Counts, Returns
@@ -14,7 +13,7 @@ from surefoot.errors import StudyError
 from surefoot.experiments.spec import Study, Variant, settings
 from surefoot.improvement import improve
 from surefoot.problems import Problem
-from surefoot.rows.arrays import Array, namespace, to_numpy
+from surefoot.rows.arrays import Array, is_numpy_array, namespace, to_numpy
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from array_api_compat import is_numpy_array
-
 from surefoot.core import Status
-from surefoot.rows.arrays import Array, count_up, namespace, restore
+from surefoot.rows.arrays import Array, count_up, is_numpy_array, namespace, restore
 
 COMPACT = 0.9  # problems still at work are moved together once fewer than this share of a group are left
 FIRST, LONGEST = 8, 64  # steps of the first round, and of the longest

@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
 
 from surefoot.core import Batch, Counts, DenseModel, Model, Returns, SparseModel, Support
 from surefoot.errors import BaselineError, NotAvailableError, ProblemError, UnknownNameError
 from surefoot.problems.montecarlo import monte_carlo
 from surefoot.problems.ranges import ReturnRange
 from surefoot.problems.rewards import Arrivals, arrivals, mean_reward, support
-from surefoot.rows.arrays import Array, block_rows, namespace, to_numpy
+from surefoot.rows.arrays import Array, block_rows, is_numpy_array, namespace, to_numpy
 
 TIE = 1e-11  # values closer than this share of the return range are equal
 SUM_TO_ONE = 1e-9  # a baseline row may miss 1 by this much

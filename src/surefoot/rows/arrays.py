@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace
 from array_api_compat import device as _device
 
 Array = Any  # an array of any array-API namespace; shapes are in the docstrings
@@ -17,9 +18,14 @@ BLOCK_CELLS = 65536  # entries [A, rows] worked on at once on a CPU: half a mega
 
 def namespace(*arrays: Array) -> Any:
     """The array-API namespace (numpy, torch, ...) of these arrays; scalars and None are passed over."""
-    if all(type(x) is np.ndarray for x in arrays):
+    if type(arrays[0]) is np.ndarray and (len(arrays) == 1 or all(type(x) is np.ndarray for x in arrays)):
         return np  # NumPy 2 follows the array API itself, and without a wrapper around every call
     return array_namespace(*(x for x in arrays if hasattr(x, "shape") and not isinstance(x, np.generic)))
+
+
+def is_numpy_array(x: Array) -> bool:
+    """Whether x is an array of NumPy."""
+    return type(x) is np.ndarray or isinstance(x, np.ndarray | np.generic)
 
 
 def device_of(x: Array) -> Any:
@@ -47,8 +53,15 @@ def times(cost: Array, amount: Array) -> Array:
 
 def row_sum(x: Array) -> Array:
     """The sum over the last (short) axis; a product with ones is several times faster there than a reduction."""
+    if type(x) is np.ndarray:
+        return x @ _ones(x.shape[-1], x.dtype)
     xp = namespace(x)
     return xp.matmul(x, xp.ones(x.shape[-1], dtype=x.dtype, device=device_of(x)))
+
+
+@cache
+def _ones(n: int, dtype: Any) -> np.ndarray:
+    return np.ones(n, dtype=dtype)
 
 
 def row_dot(x: Array, y: Array) -> Array:
