@@ -60,25 +60,41 @@ def _evaluate_sparse(model: SparseModel, pi: np.ndarray, v: Array | None, tolera
     constant = 1 - gamma * step(np.ones(model.n_states))  # (I - gamma P) 1: what a constant added to v does to the residual
     norm = row_dot(constant, constant)  # not `@`: threads of a BLAS cost more than they save here
     v = np.full(model.n_states, r_pi.mean() / (1 - gamma)) if v is None else np.array(v[0])
-    residual = r_pi + gamma * step(v) - v
-    size = mark = np.abs(residual).max()
+    residual = _residual(step, r_pi, gamma, v)
+    size = mark = _size(residual)
     sweeps = 0
-    while size > enough and size > 4e-16 * np.abs(v).max():
-        v = v + residual
-        residual = r_pi + gamma * step(v) - v
-        size = np.abs(residual).max()
+    while size > enough and size > 4e-16 * _size(v):
+        v += residual
+        residual = _residual(step, r_pi, gamma, v)
+        size = _size(residual)
         # Most of what is left is a constant, which is known to solve away.
         shift = row_dot(residual, constant) / norm
         shifted = residual - shift * constant
-        if np.abs(shifted).max() < size:
-            v, residual, size = v + shift, shifted, np.abs(shifted).max()
+        shifted_size = _size(shifted)
+        if shifted_size < size:
+            v += shift
+            residual, size = shifted, shifted_size
         sweeps += 1
         if sweeps % SWEEPS == 0:
             if size > SLOW**SWEEPS * mark and size > enough:
                 v, residual = _krylov(step, r_pi, v, residual, gamma, 0.5 * enough)
-                size = np.abs(residual).max()
+                size = _size(residual)
             mark = size
     return v[None]
+
+
+def _residual(step: Any, r_pi: np.ndarray, gamma: float, v: np.ndarray) -> np.ndarray:
+    """r_pi + gamma P_pi v - v, in place: passes over [S] cost as much as the product."""
+    y: np.ndarray = step(v)
+    y *= gamma
+    y += r_pi
+    y -= v
+    return y
+
+
+def _size(x: np.ndarray) -> float:
+    """max |x|."""
+    return float(max(x.max(), -x.min()))
 
 
 def _krylov(
@@ -90,18 +106,19 @@ def _krylov(
     n = len(residual)
     operator = LinearOperator((n, n), matvec=lambda x: x - gamma * step(x), dtype=float)
     x, _ = bicgstab(operator, residual, rtol=1e-3, atol=enough, maxiter=200)
-    better = r_pi + gamma * step(v + x) - (v + x)
-    return (v + x, better) if np.abs(better).max() < np.abs(residual).max() else (v, residual)
+    better = _residual(step, r_pi, gamma, v + x)
+    return (v + x, better) if _size(better) < _size(residual) else (v, residual)
 
 
 def policy_operator(model: SparseModel, pi: np.ndarray) -> tuple[Any, np.ndarray]:
     """(x -> P_pi x, r_pi), from the rows of the pairs that pi uses; rows of one state are joined, not summed (CSR allows duplicates)."""
-    share = (pi * model.weight).reshape(-1)
-    used = np.flatnonzero(share != 0)
-    prior = model.prior * share.reshape(model.n_states, -1).sum(axis=1) if model.prior else None
+    n_states, n_actions = model.n_states, model.n_actions
+    used = np.flatnonzero(pi.reshape(-1) != 0)
+    share = pi.reshape(-1)[used] * model.weight.reshape(-1)[used]
+    prior = model.prior * np.bincount(used // n_actions, share, minlength=n_states) if model.prior else None
     transitions = model.transitions
-    if len(used) > 0.5 * len(share):
-        by_state = share.reshape(model.n_states, model.n_actions)
+    if len(used) > 0.5 * n_states * n_actions:
+        by_state = (pi * model.weight)[0]
 
         def full(x: np.ndarray) -> np.ndarray:
             y: np.ndarray = np.einsum("sa,sa->s", by_state, (transitions @ x).reshape(by_state.shape))
@@ -109,18 +126,17 @@ def policy_operator(model: SparseModel, pi: np.ndarray) -> tuple[Any, np.ndarray
 
         return full, row_dot(pi, model.r)[0]
     rows = transitions[used]
-    if len(used) == model.n_states and np.array_equal(used // model.n_actions, np.arange(model.n_states)):
-        scale = share[used]  # one action a state
+    if len(used) == n_states and np.array_equal(used // n_actions, np.arange(n_states)):
 
-        def single(x: np.ndarray) -> np.ndarray:
+        def single(x: np.ndarray) -> np.ndarray:  # one action a state
             y: np.ndarray = rows @ x
-            y *= scale
+            y *= share
             return y if prior is None else y + prior * x.sum()
 
-        return single, model.r.reshape(-1)[used] * pi.reshape(-1)[used]
-    data = rows.data * np.repeat(share[used], np.diff(rows.indptr))
-    start = rows.indptr[np.searchsorted(used, np.arange(model.n_states + 1) * model.n_actions)]
-    matrix = sparse.csr_array((data, rows.indices, start), shape=(model.n_states, model.n_states))
+        return single, pi.reshape(-1)[used] * model.r.reshape(-1)[used]
+    data = rows.data * np.repeat(share, np.diff(rows.indptr))
+    start = rows.indptr[np.searchsorted(used, np.arange(n_states + 1) * n_actions)]
+    matrix = sparse.csr_array((data, rows.indices, start), shape=(n_states, n_states))
     r_pi = row_dot(pi, model.r)[0]
     if prior is None:
         return matrix.__matmul__, r_pi

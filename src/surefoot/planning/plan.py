@@ -67,7 +67,10 @@ class ModelEstimate:
         if accuracy == math.inf and self.model.gamma < 1:  # (at 1, `evaluate` refuses in words)
             xp = namespace(pi)
             level = xp.mean(row_dot(pi, self.model.r)) / (1 - self.model.gamma)
-            return self.model.r + self.model.gamma * level * xp.astype(self.model.weight > 0, pi.dtype)
+            q = xp.astype(self.model.weight > 0, pi.dtype)
+            q *= self.model.gamma * level
+            q += self.model.r
+            return q
         return self.model.backup(evaluate(self.model, pi, v=v, tolerance=accuracy))
 
     def take(self, index: Array) -> ModelEstimate:
