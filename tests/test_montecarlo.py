@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import worlds
 from surefoot import LogError, ProblemError, Returns
 from surefoot.core import Batch, make_batch
 from surefoot.problems import discounted_returns, monte_carlo, separation, thinned_counts
+from surefoot.problems.montecarlo import time_in_episode
 
 S, A = 4, 3  # states 0..2 act, state 3 is terminal
 
@@ -149,11 +152,62 @@ def test_leaving_out_cut_episodes_uses_whole_ones_only(batch: Batch, gamma: floa
 
 @given(batches(), gammas, st.integers(1, 11))
 @settings(max_examples=100, deadline=None)
-def test_returns_over_k_steps_start_at_least_k_steps_before_a_cut(batch: Batch, gamma: float, k: int) -> None:
-    use = [i for rows, ended in walk(batch) for t, i in enumerate(rows) if ended or len(rows) - t >= k]
+def test_returns_over_k_steps_start_at_least_k_steps_before_the_shortest_cut_of_the_log(batch: Batch, gamma: float, k: int) -> None:
+    limit = min((len(rows) for rows, ended in walk(batch) if not ended), default=np.inf)
+    use = [i for rows, _ in walk(batch) for t, i in enumerate(rows) if t + k <= limit]
     found = monte_carlo(batch, gamma, cut_returns=k)
     assert agrees(found, table(batch, naive_returns(batch, gamma, steps=k), use))
     assert found.cut == 0
+
+
+END_AT_ONCE = 0.3  # each step leads into the end with this probability, and pays 1 then
+
+
+def all_logs(episodes: int, limit: int) -> list[tuple[float, Batch]]:
+    """Every log of so many episodes of one state, cut after `limit` steps, with its probability."""
+    ways = [(END_AT_ONCE * (1 - END_AT_ONCE) ** t, t + 1, True) for t in range(limit)] + [((1 - END_AT_ONCE) ** limit, limit, False)]
+    found = []
+    for chosen in product(ways, repeat=episodes):
+        length, ended = np.array([n for _, n, _ in chosen]), np.array([e for _, _, e in chosen])
+        last = np.repeat(np.cumsum(length) - 1, length) == np.arange(length.sum())
+        ends = last & np.repeat(ended, length)
+        n = len(ends)
+        log = {"state": np.zeros(n), "action": np.zeros(n), "reward": 1.0 * ends, "next_state": 1 * ends}
+        batch = make_batch(**log, episode=np.repeat(np.arange(episodes), length), terminal_states=[1], n_actions=2)
+        found.append((math.prod(p for p, _, _ in chosen), batch))
+    return found
+
+
+def test_whether_a_return_of_k_steps_is_used_does_not_depend_on_what_follows_the_visit() -> None:
+    """By enumeration of all logs: the sum of used returns minus their mean has expectation 0, which selected ends would raise."""
+    gamma, k, limit = 0.9, 2, 3
+    truth = END_AT_ONCE + gamma * (1 - END_AT_ONCE) * END_AT_ONCE
+    excess = {"declared": 0.0, "read off": 0.0, "unless cut": 0.0}
+    for p, batch in all_logs(2, limit):
+        for name, found in (
+            ("declared", monte_carlo(batch, gamma, cut_returns=k, limit=limit)),
+            ("read off", monte_carlo(batch, gamma, cut_returns=k)),
+        ):
+            excess[name] += p * found.n[0, 0] * (found.mean[0, 0] - truth)
+            if batch.cuts.any():
+                assert found.n[0, 0] == (time_in_episode(batch) + k <= limit).sum()
+        # The rule "drop a visit only if its own k steps were cut" keeps late visits of the episodes that end.
+        g = naive_returns(batch, gamma, steps=k)
+        whole = [i for rows, ended in walk(batch) for t, i in enumerate(rows) if ended or len(rows) - t >= k]
+        excess["unless cut"] += p * sum(g[i] - truth for i in whole)
+    assert excess["declared"] == pytest.approx(0, abs=1e-12)
+    selected = 2 * (1 - END_AT_ONCE) ** 2 * END_AT_ONCE * (1 - truth)  # two episodes, each with a visit at time 2 if it then ends
+    assert excess["unless cut"] == pytest.approx(selected)
+    # Read off the log, the limit is unknown only where no episode reached it: the other episode ended too.
+    assert excess["read off"] == pytest.approx(selected * (1 - (1 - END_AT_ONCE) ** limit))
+
+
+def test_a_declared_limit_beyond_a_cut_is_refused() -> None:
+    batch = episodes(np.random.default_rng(0), [5, 3], [True, False])
+    assert monte_carlo(batch, 0.9, cut_returns=1, limit=3).n.sum() == 6
+    for limit in (4, 0):
+        with pytest.raises(ProblemError, match="shortest cut 3 steps"):
+            monte_carlo(batch, 0.9, cut_returns=1, limit=limit)
 
 
 @given(batches(), batches(), gammas)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from surefoot.logs.labels import match, places_of
 from surefoot.logs.reading import Reading
 from surefoot.logs.tally import TO_END, plain_label
 from surefoot.problems import monte_carlo
+from surefoot.problems.montecarlo import step_limit
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log
@@ -24,8 +25,10 @@ Columns = dict[str, np.ndarray]
 
 
 def returns_of(log: Log, gamma: float, visits: str, cut_returns: str | int) -> Returns:
-    """The returns of all blocks; they add up, since each block holds whole episodes."""
-    parts = (monte_carlo(block, gamma, visits=visits, cut_returns=cut_returns) for block in coded_blocks(log, 2_000_000))
+    """The returns of all blocks; they add up, since each block holds whole episodes. For returns of k steps the cuts of all count."""
+    blocks = partial(coded_blocks, log, 2_000_000)
+    limit = None if isinstance(cut_returns, str) else min(map(step_limit, blocks()))
+    parts = (monte_carlo(block, gamma, visits=visits, cut_returns=cut_returns, limit=limit) for block in blocks())
     return reduce(lambda x, y: x + y, parts)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from surefoot.core import Batch, Returns
@@ -35,14 +37,18 @@ def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
     return g
 
 
-def monte_carlo(batch: Batch, gamma: float, *, visits: str = "every", cut_returns: str | int = "as-end", rho: float = RHO) -> Returns:
+def monte_carlo(
+    batch: Batch, gamma: float, *, visits: str = "every", cut_returns: str | int = "as-end", limit: float | None = None, rho: float = RHO
+) -> Returns:
     """The returns of every pair: their number, mean and scatter.
 
     visits: "every"; "first" (of the pair in each episode); "thinned" (in one trajectory, a visit is kept only if more than
     k = ceil(ln rho / ln gamma) steps passed since the last kept visit of the pair: Scholl et al. 2022b).
     cut_returns: a return that runs into a cut lacks what would have followed. "as-end" uses it as it is (as the paper does:
     biased, so the number of such returns is kept); "leave-out" uses whole episodes only (biased towards episodes that end
-    early); a number of steps k uses the return over exactly k steps, from visits at least k steps before a cut.
+    early); a number of steps k uses the return over k steps from visits at time t with t + k <= limit, and no others: whether a visit
+    is used is decided before what follows it. (To use later ones where the episode then ended would select ends.)
+    limit: a number of steps, fixed in advance, before which no episode is cut; by default the shortest cut of the log, see `step_limit`.
     """
     check_cut_returns(cut_returns)
     if visits not in ("every", "first", "thinned"):
@@ -58,15 +64,15 @@ def monte_carlo(batch: Batch, gamma: float, *, visits: str = "every", cut_return
         beyond = np.arange(len(batch)) + steps
         longer = beyond <= stop
         g = g - np.where(longer, gamma**steps * g[np.where(longer, beyond, 0)], 0.0)
-        runs_into_cut = runs_into_cut & (beyond > stop + 1)
-        use &= ~runs_into_cut
+        use &= time_in_episode(batch) + steps <= _checked(limit, step_limit(batch))
+        runs_into_cut = np.zeros(len(batch), dtype=bool)
     pair = batch.state * batch.n_actions + batch.action
     if visits == "first":
         keep = np.zeros(len(batch), dtype=bool)
         keep[np.unique(batch.episode * (batch.n_states * batch.n_actions) + pair, return_index=True)[1]] = True
         use &= keep
     elif visits == "thinned":
-        use &= _thin(batch, pair, use, separation(gamma, rho))
+        use &= apart(batch, pair, use, separation(gamma, rho))
     shape = (batch.n_states, batch.n_actions)
     size = batch.n_states * batch.n_actions
     pair, g = pair[use], g[use]
@@ -97,8 +103,32 @@ def separation(gamma: float, rho: float = RHO) -> int:
     return int(np.ceil(np.log(rho) / np.log(gamma))) if gamma > 0 else 1
 
 
-def _thin(batch: Batch, pair: np.ndarray, use: np.ndarray, k: int) -> np.ndarray:
-    """Which visits stay if each must lie more than k steps after the last one kept of its pair."""
+def time_in_episode(batch: Batch) -> np.ndarray:
+    """The time of each row in its episode, from 0."""
+    first = np.flatnonzero(np.append(True, batch.last[:-1]))
+    found: np.ndarray = np.arange(len(batch)) - first[batch.episode]
+    return found
+
+
+def step_limit(batch: Batch) -> float:
+    """The length of the shortest episode that was cut; inf where none was.
+
+    With one limit for all episodes it is that limit, unless every episode ended before it, which does not show in the log. With several,
+    it is the least of those that were reached.
+    """
+    cut = np.bincount(batch.episode)[batch.cuts[batch.last]]
+    return float(cut.min()) if len(cut) else math.inf
+
+
+def _checked(limit: float | None, shortest: float) -> float:
+    """The declared limit, or the one the log shows."""
+    if limit is not None and not 1 <= limit <= shortest:
+        raise ProblemError(f"limit must be >= 1, and no episode may be cut before it: got {limit!r}, shortest cut {shortest:g} steps")
+    return shortest if limit is None else limit
+
+
+def apart(batch: Batch, pair: np.ndarray, use: np.ndarray, k: int) -> np.ndarray:
+    """Which visits stay if each must lie more than k steps after the last one kept of its pair in its episode."""
     k = min(k, int(np.bincount(batch.episode).max()))  # no episode is longer, and the products below must not overflow
     time = np.arange(len(batch)) + batch.episode * (k + 1)  # episodes are independent: further apart than k
     rows = np.flatnonzero(use)

@@ -11,7 +11,7 @@ import numpy as np
 from surefoot.core import Batch, Returns
 from surefoot.errors import NotAvailableError, ParameterError
 from surefoot.problems import Problem
-from surefoot.problems.montecarlo import _thin, discounted_returns, separation
+from surefoot.problems.montecarlo import apart, discounted_returns, separation, step_limit, time_in_episode
 from surefoot.problems.problem import check_name
 from surefoot.rows.arrays import Array, namespace
 from surefoot.trust.radii import any_time, empirical_bernstein, hoeffding, spent_at
@@ -134,23 +134,16 @@ def _chosen(problem: Problem, visits: str, steps: int | None) -> tuple[np.ndarra
     k = separation(problem.gamma) if steps is None else int(steps)
     if k < 1:
         raise ParameterError(f"steps must be a whole number >= 1, got {steps!r}")
-    keep = _thin(log, pair, np.ones(len(log), dtype=bool), k - 1)
-    limit, known = _limit(log)
-    time = np.arange(len(log)) - np.append(0, np.flatnonzero(log.last)[:-1] + 1)[log.episode]
-    rows = np.flatnonzero(keep & (time + k <= limit) & ((left >= k) | ~log.cuts[stop]))
-    sentences: tuple[str, ...] = ("the log was stopped after a number of steps fixed in advance",)
-    if not known:
-        sentences += ("episodes cut at different lengths lose no kept visit that would have changed the mean",)
-    return rows, np.minimum(left[rows], k), False, sentences, known
-
-
-def _limit(log: Batch) -> tuple[float, bool]:
-    """The number of steps after which episodes were cut, and whether it is the same for all."""
+    keep = apart(log, pair, np.ones(len(log), dtype=bool), k - 1)
+    limit = step_limit(log)
+    rows = np.flatnonzero(keep & (time_in_episode(log) + k <= limit))
+    sentences = (
+        "the log was stopped after a number of steps fixed in advance",
+        f"every episode would have been cut after {limit:g} steps" if limit < math.inf else "no episode would ever have been cut",
+    )
     length = np.bincount(log.episode)
-    cut = length[log.cuts[log.last]]
-    if len(cut) == 0:
-        return math.inf, True
-    return float(cut.max()), bool((cut == cut.max()).all()) and bool((length <= cut.max()).all())
+    one_limit = bool((length <= limit).all())
+    return rows, np.minimum(left[rows], k), False, sentences, one_limit
 
 
 def _summed(
