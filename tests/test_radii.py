@@ -74,8 +74,9 @@ def test_radii_of_returns_scale_with_the_range(g_max: float) -> None:
     assert np.allclose(radii.hoeffding(n, 0.1, 2 * g_max), g_max * np.sqrt(2 / n * np.log(2 / 0.1)))
     assert np.allclose(radii.any_time(n, 0.1, 2 * g_max), 2 * g_max * radii.any_time(n, 0.1))
     variance = np.array([0.2, 0.1])
-    wide = radii.empirical_bernstein(n, variance * (2 * g_max) ** 2, 0.1, 2 * g_max)
-    assert np.allclose(wide, 2 * g_max * radii.empirical_bernstein(n, variance, 0.1))
+    for radius in (radii.empirical_bernstein, radii.any_time_bernstein):
+        wide = radius(n, variance * (2 * g_max) ** 2, 0.1, 2 * g_max)
+        assert np.allclose(wide, 2 * g_max * radius(n, variance, 0.1))
 
 
 @pytest.mark.parametrize("g_max", [5.0])
@@ -106,6 +107,58 @@ def test_the_any_time_radius_and_the_union_over_n_miss_at_any_n_at_all_with_prob
 
 def test_a_radius_for_a_fixed_number_of_draws_misses_more_often_when_the_number_may_depend_on_them() -> None:
     assert ever_missed(lambda n: radii.hoeffding(n, 0.2), 0.5, 1000) > 0.2
+
+
+def squares(x: np.ndarray, middle: float) -> list[float]:
+    """sum over i <= n of (x_i - (middle + x_1 + .. + x_{i-1}) / i)^2 for every n, by a plain loop."""
+    found, total = [0.0], middle
+    for i, y in enumerate(x, start=1):
+        found.append(found[-1] + (y - total / i) ** 2)
+        total += y
+    return found[1:]
+
+
+def test_the_any_time_bernstein_radius_is_the_least_over_its_tilts() -> None:
+    n, variance, delta, width = 40.0, 0.3, 0.07, 3.0
+    each = [width / n * (np.log(2 * len(radii.TILTS) / delta) + (-np.log(1 - x) - x) * n * variance / width**2) / x for x in radii.TILTS]
+    assert float(radii.any_time_bernstein(np.array(n), np.array(variance), delta, width)) == pytest.approx(min(each), rel=1e-12)
+
+
+@pytest.mark.parametrize("tilt", radii.TILTS)
+def test_the_step_of_the_any_time_bernstein_proof_holds_for_all_two_point_draws_and_no_smaller_psi_would_do(tilt: float) -> None:
+    """E exp( tilt (x - m) - psi (x - m)^2 ) <= 1 + tilt (mu - m)  for x in [0, 1], m a guess in [0, 1]; equality at x = 0, m = 1."""
+    p, low, high, guess = np.meshgrid(*[np.linspace(0, 1, 21)] * 4, indexing="ij")
+    psi = -np.log(1 - tilt) - tilt
+
+    def excess(psi: float) -> float:
+        above, below = (np.exp(tilt * (x - guess) - psi * (x - guess) ** 2) for x in (high, low))
+        return float((p * above + (1 - p) * below - (1 + tilt * (p * high + (1 - p) * low - guess))).max())
+
+    assert excess(psi) <= 1e-12
+    assert excess(0.97 * psi) > 0
+
+
+def test_squares_in_order_are_those_of_a_loop_in_every_group() -> None:
+    rng = np.random.default_rng(0)
+    group, x = rng.integers(0, 4, 200), 50 + rng.random(200)
+    found = radii.squares_in_order(group, x, 5, 7.0)
+    for k in range(4):
+        assert found[k] == pytest.approx(squares(x[group == k], 7.0)[-1], rel=1e-10)
+    assert found[4] == 0
+    assert radii.squares_in_order(group[:0], x[:0], 2, 7.0).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("p", [0.02, 0.1, 0.5])
+def test_the_any_time_bernstein_radius_misses_at_any_n_at_all_with_probability_delta_at_most(p: float) -> None:
+    """Draws of 0 and 1, 2,000 walks of 1,000 steps; a third of the radius misses more often, so that this can fail."""
+    delta, walks, n = 0.2, 2000, np.arange(1.0, 1001)
+    x = (np.random.default_rng(1).random((walks, 1000)) < p).astype(float)
+    before = np.cumsum(x, axis=1) - x
+    v = np.cumsum((x - (0.5 + before) / n) ** 2, axis=1)
+    r = radii.any_time_bernstein(np.broadcast_to(n, x.shape), v / n, delta)
+    error = abs(np.cumsum(x, axis=1) / n - p)
+    assert (error > r).any(axis=1).mean() <= delta
+    assert (error > r / 3).any(axis=1).mean() > delta
 
 
 @pytest.mark.parametrize("delta", DELTAS)
@@ -154,6 +207,7 @@ def test_without_draws_a_radius_is_as_large_as_can_be() -> None:
     nothing = np.array([0.0, 1.0])
     assert radii.hoeffding(nothing, 0.1)[0] == radii.any_time(nothing, 0.1)[0] == np.inf
     assert (radii.empirical_bernstein(nothing, nothing, 0.1) == np.inf).all()
+    assert radii.any_time_bernstein(nothing, nothing, 0.1)[0] == np.inf
     assert all(float(radius(nothing, 0.1, 3)[0]) == 2.0 for radius in radii.ROW_RADII.values())
 
 

@@ -14,19 +14,21 @@ from surefoot.problems import Problem
 from surefoot.problems.montecarlo import apart, discounted_returns, separation, step_limit, time_in_episode
 from surefoot.problems.problem import check_name
 from surefoot.rows.arrays import Array, namespace
-from surefoot.trust.radii import any_time, empirical_bernstein, hoeffding, spent_at
+from surefoot.trust.cycles import comes_back, cycles_of, learning_steps, star_of
+from surefoot.trust.radii import any_time, any_time_bernstein, empirical_bernstein, hoeffding, spent_at, squares_in_order
 
-RETURN_ERRORS = ("hoeffding", "mpeb")
-VISITS = ("independent", "first", "thinned", "every")
+RETURN_ERRORS = ("hoeffding", "mpeb", "bernstein")
+VISITS = ("independent", "first", "thinned", "cycles", "every")
 
 
 @dataclass(frozen=True, repr=False)
 class Evidence:
-    """q_hat = mean and |q^{pi_b} - q_hat| <= radius for all pairs at once w.p. 1 - delta; [..., S, A].
+    """q_hat = mean and |q^{pi_b} - q_hat - constant of the state| <= radius for all pairs at once w.p. 1 - delta; [..., S, A].
 
-    n: returns used; mean: the middle of what the returns allow; variance: of the less certain end; unknown: half the mean width of
-    what returns that were cut leave open. `open` are the pairs the union is over; elsewhere the radius is infinite. The counts are
-    `fixed` where, given which episodes meet a pair, its returns are independent.
+    The constant is 0 but for cycles; sum_a (pi - pi_b) q does not depend on it. n: returns used; mean: the middle of what the returns
+    allow; variance: of the less certain end; unknown: what they leave open (half the mean width of what follows a cut, or of the value at
+    which cycles end). `open` are the pairs the union is over; elsewhere the radius is infinite. The counts are `fixed` where, given which
+    episodes meet a pair, its returns are independent.
     """
 
     n: Array
@@ -51,12 +53,9 @@ class Evidence:
     def radius_at(self, scale: float) -> Array:
         """The error if there were `scale` times as many returns with the same mean and variance."""
         xp = namespace(self.n)
-        n, delta = scale * self.n, self.delta / self.n_pairs
-        if self.error == "hoeffding":
-            found = hoeffding(n, delta, self.width) if self.fixed else any_time(n, delta / 2, self.width)
-        else:
-            found = empirical_bernstein(n, self.variance, delta if self.fixed else spent_at(n, delta), self.width)
-        return xp.where(self.open & (self.n > 0), found + xp.where(self.n > 0, self.unknown, 0.0), xp.inf)
+        found = return_radius(self.error, self.fixed, scale * self.n, self.variance, self.delta / self.n_pairs, self.width)
+        unknown = self.unknown / math.sqrt(scale) if self.visits == "cycles" else self.unknown
+        return xp.where(self.open & (self.n > 0), found + xp.where(self.n > 0, unknown, 0.0), xp.inf)
 
     @property
     def returns(self) -> Returns:
@@ -66,16 +65,27 @@ class Evidence:
         return Returns(self.n, self.mean, m2)
 
 
+def return_radius(error: str, fixed: bool, n: Array, variance: Array, delta: Array | float, width: float) -> Array:
+    """The radius by this name of n draws in a range of this width, each side at delta / 2; at every n at once where n is not fixed."""
+    if error == "bernstein":
+        return any_time_bernstein(n, variance, delta, width)
+    if error == "hoeffding":
+        return hoeffding(n, delta, width) if fixed else any_time(n, delta / 2, width)
+    return empirical_bernstein(n, variance, delta if fixed else spent_at(n, delta), width)
+
+
 def evidence(
     problem: Problem, delta: float, *, error: str = "hoeffding", visits: str = "independent", steps: int | None = None
 ) -> Evidence:
     """What the log says about q^{pi_b}, at failure probability delta over all pairs.
 
-    visits: "first" uses the first visit of a pair in each episode, to the episode's end or cut; "thinned" uses returns of `steps`
-    steps from visits at least so far apart (default: where gamma^steps <= 0.01); "independent" is "first" for more than one episode,
-    else "thinned". A return that is cut leaves open what would have followed, which lies in the return range: that is part of the
-    radius. "every" uses all returns as they are, as the paper does: they depend on each other, and nothing is proved.
-    error: "hoeffding" or "mpeb" (Maurer & Pontil's empirical Bernstein).
+    visits: "first" uses the first visit of a pair in each episode, to the episode's end or cut; "cycles" uses the first visit in each
+    cycle of one trajectory, to the end of the cycle (see `cycles`); "thinned" uses returns of `steps` steps from visits at least so far
+    apart (default: where gamma^steps <= 0.01). "independent" is "first" for more than one episode; for one it is "cycles" if in its first
+    tenth a state comes back sooner than returns separate, else "thinned", both on the rest. A return that is cut leaves open what would
+    have followed, which lies in the return range: that is part of the radius. "every" uses all returns as they are, as the paper does:
+    they depend on each other, and nothing is proved.
+    error: "hoeffding", "mpeb" (Maurer & Pontil's empirical Bernstein) or "bernstein" (one that holds at every n at once).
     """
     check_name("error", error, RETURN_ERRORS)
     check_name("visits", visits, VISITS)
@@ -90,10 +100,18 @@ def evidence(
         )
     if problem.gamma == 1 and visits != "first":
         raise NotAvailableError("gamma = 1: returns of one trajectory never separate; use whole episodes")
-    if visits == "independent":
-        visits = "first" if problem.log.n_episodes > 1 else "thinned"
-    rows, used, fixed, assumptions, rigorous = _chosen(problem, visits, steps)
-    return _summed(problem, rows, used, delta, error, visits, fixed, assumptions, rigorous)
+    if steps is not None and visits not in ("independent", "thinned"):
+        raise ParameterError(f'steps belongs to visits="thinned", not to {visits!r}, which takes returns as far as they go')
+    log, begin = problem.log, 0
+    if visits == "independent" and (log.n_episodes > 1 or steps is not None):
+        visits = "thinned" if steps is not None else "first"
+    elif visits == "independent":
+        visits, begin = ("cycles" if comes_back(log, problem.gamma) else "thinned"), learning_steps(log)
+    if visits == "cycles":
+        draws = _cycles(problem, log, delta, error)
+    else:
+        draws = _first_visits(problem, log) if visits == "first" else _thinned(problem, log, steps, begin)
+    return _summed(problem, draws, visits, delta, error)
 
 
 def with_independent_returns(problem: Problem, **options: object) -> Problem:
@@ -115,66 +133,93 @@ def _every(problem: Problem, delta: float, error: str) -> Evidence:
     )
 
 
-def _chosen(problem: Problem, visits: str, steps: int | None) -> tuple[np.ndarray, np.ndarray, bool, tuple[str, ...], bool]:
-    """(rows, how many steps of the return each may use, whether counts are fixed, assumptions, whether that is rigorous)."""
-    log = problem.log
-    assert log is not None
-    pair = log.state * log.n_actions + log.action
-    stop = np.flatnonzero(log.last)[log.episode]
-    left = stop - np.arange(len(log)) + 1  # steps to the end of the log of this episode
-    if visits == "first":
-        if steps is not None:
-            raise ParameterError('steps belongs to visits="thinned": a first visit uses its whole episode')
-        rows = np.unique(log.episode * (log.n_states * log.n_actions) + pair, return_index=True)[1]
-        whole = (
-            "episodes are independent, and their number was fixed in advance",
-            "a cut was decided by what had happened before it, not by what would have followed",
-        )
-        return rows, left[rows], True, whole, True
-    k = separation(problem.gamma) if steps is None else int(steps)
-    if k < 1:
-        raise ParameterError(f"steps must be a whole number >= 1, got {steps!r}")
-    keep = apart(log, pair, np.ones(len(log), dtype=bool), k - 1)
-    limit = step_limit(log)
-    rows = np.flatnonzero(keep & (time_in_episode(log) + k <= limit))
-    sentences = (
-        "the log was stopped after a number of steps fixed in advance",
-        f"every episode would have been cut after {limit:g} steps" if limit < math.inf else "no episode would ever have been cut",
-    )
-    length = np.bincount(log.episode)
-    one_limit = bool((length <= limit).all())
-    return rows, np.minimum(left[rows], k), False, sentences, one_limit
+@dataclass(frozen=True)
+class _Draws:
+    """The draws of each pair in order of time, each in [low, high], and what must be true for them to be independent.
+
+    quantities: over how many more than the means of the pairs the union is.
+    """
+
+    pair: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    fixed: bool
+    assumptions: tuple[str, ...]
+    rigorous: bool = True
+    quantities: int = 0
 
 
-def _summed(
-    problem: Problem, rows: np.ndarray, used: np.ndarray, delta: float, error: str, visits: str, fixed: bool,
-    assumptions: tuple[str, ...], rigorous: bool,
-) -> Evidence:  # fmt: skip
-    """Sums over the chosen returns: what is certain of each, and what its cut leaves open."""
-    log = problem.log
-    assert log is not None
-    low, high = _bracket(problem, log, rows, used)
-    size = log.n_states * log.n_actions
-    pair = (log.state * log.n_actions + log.action)[rows]
-    n = np.bincount(pair, minlength=size).astype(float)
-    some = np.where(n > 0, n, 1.0)
-    ends = [np.bincount(pair, weights=x, minlength=size) / some for x in (low, high)]
-    scatter = [np.bincount(pair, weights=(x - m[pair]) ** 2, minlength=size) for x, m in zip((low, high), ends, strict=True)]
-    variance = np.maximum(*scatter) / np.where(n > 1, n - 1, 1.0)
-    mean = np.where(n > 0, 0.5 * (ends[0] + ends[1]), np.nan)
-    n, mean, variance, unknown = (x.reshape(problem.pi_b.shape) for x in (n, mean, variance, 0.5 * (ends[1] - ends[0])))
-    acting = (problem.pi_b > 0) & ~problem.terminal[..., None]
+def _summed(problem: Problem, draws: _Draws, visits: str, delta: float, error: str) -> Evidence:
+    """Sums over the draws of every pair: what is certain of each, and what its cut, or the end of its cycle, leaves open."""
+    shape, acting, lo, hi = problem.pi_b.shape, _acting(problem), problem.return_range.lo, problem.return_range.hi
+    n, (low, high), variance = _moments(error, draws.pair, (draws.low, draws.high), problem.n_states * problem.n_actions, 0.5 * (lo + hi))
+    mean = np.where(n > 0, 0.5 * (low + high), np.nan)
+    n, mean, variance, unknown = (x.reshape(shape) for x in (n, mean, variance, 0.5 * (high - low)))
+    if visits == "cycles":  # v* enters every pair of a state by its own E D: only their differences matter
+        seen = acting & (n > 0)
+        largest, least = unknown.max(axis=-1, where=seen, initial=0.0), unknown.min(axis=-1, where=seen, initial=hi - lo)
+        unknown = np.where(seen, abs(unknown - 0.5 * (largest + least)[..., None]), 0.0)
+    n_pairs = max(int(acting.sum()), 1) + draws.quantities
     return Evidence(
-        n, mean, variance, unknown, acting, delta, error, problem.return_range.width, max(int(acting.sum()), 1), visits, fixed,
-        assumptions, rigorous,
+        n, mean, variance, unknown, acting, delta, error, problem.return_range.width, n_pairs, visits, draws.fixed, draws.assumptions,
+        draws.rigorous,
     )  # fmt: skip
 
 
-def _bracket(problem: Problem, log: Batch, rows: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest mean of a return given its first `used` steps: what follows a cut lies in [lo, hi], as does the whole."""
+def _moments(error: str, pair: np.ndarray, ends: tuple[np.ndarray, ...], size: int, middle: float) -> tuple[Array, list[Array], Array]:
+    """n, the mean of each of the ends, and the larger of their variances as this error reads it; each [size]."""
+    n = np.bincount(pair, minlength=size).astype(float)
+    some = np.where(n > 0, n, 1.0)
+    means = [np.bincount(pair, weights=x, minlength=size) / some for x in ends]
+    if error == "bernstein":
+        return n, means, np.max([squares_in_order(pair, x, size, middle) for x in ends], axis=0) / some
+    scatter = [np.bincount(pair, weights=(x - m[pair]) ** 2, minlength=size) for x, m in zip(ends, means, strict=True)]
+    return n, means, np.max(scatter, axis=0) / np.where(n > 1, n - 1, 1.0)
+
+
+def _acting(problem: Problem) -> np.ndarray:
+    """The pairs the union is over: those the baseline uses, a set fixed in advance."""
+    found: np.ndarray = (problem.pi_b > 0) & ~problem.terminal[..., None]
+    return found
+
+
+def _pairs(log: Batch) -> np.ndarray:
+    found: np.ndarray = log.state * log.n_actions + log.action
+    return found
+
+
+def _first_visits(problem: Problem, log: Batch) -> _Draws:
+    """The first visit of every pair in every episode, to its end or cut."""
+    rows = np.unique(log.episode * (log.n_states * log.n_actions) + _pairs(log), return_index=True)[1]
+    assumptions = (
+        "episodes are independent, and their number was fixed in advance",
+        "a cut was decided by what had happened before it, not by what would have followed",
+    )
+    return _Draws(_pairs(log)[rows], *_bracket(problem, log, rows, len(log)), True, assumptions)
+
+
+def _thinned(problem: Problem, log: Batch, steps: int | None, begin: int) -> _Draws:
+    """Returns of k steps from visits k steps apart, from row `begin` on, k steps before the step limit."""
+    k = separation(problem.gamma) if steps is None else int(steps)
+    if k < 1:
+        raise ParameterError(f"steps must be a whole number >= 1, got {steps!r}")
+    keep = apart(log, _pairs(log), np.arange(len(log)) >= begin, k - 1)
+    limit = step_limit(log)
+    rows = np.flatnonzero(keep & (time_in_episode(log) + k <= limit))
+    assumptions = (
+        "the log was stopped after a number of steps fixed in advance",
+        f"every episode would have been cut after {limit:g} steps" if limit < math.inf else "no episode would ever have been cut",
+    )
+    one_limit = bool((np.bincount(log.episode) <= limit).all())
+    return _Draws(_pairs(log)[rows], *_bracket(problem, log, rows, k), False, assumptions, one_limit)
+
+
+def _bracket(problem: Problem, log: Batch, rows: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest mean of a return given its first `steps`: what follows a cut lies in [lo, hi], as does the whole."""
     lo, hi, gamma = problem.return_range.lo, problem.return_range.hi, problem.gamma
     g = discounted_returns(log, gamma)
     stop = np.flatnonzero(log.last)[log.episode[rows]]
+    used = np.minimum(stop - rows + 1, steps)
     beyond = rows + used
     inside = beyond <= stop
     later = gamma ** used.astype(float)
@@ -182,3 +227,23 @@ def _bracket(problem: Problem, log: Batch, rows: np.ndarray, used: np.ndarray) -
     goes_on = inside | log.cuts[stop]
     low, high = (np.where(goes_on, np.clip(seen + later * end, lo, hi), g[rows]) for end in (lo, hi))
     return low, high
+
+
+def _cycles(problem: Problem, log: Batch, delta: float, error: str) -> _Draws:
+    """X + v* D of the first visits in cycles, at both ends of the interval of v*: one more quantity in the union."""
+    if log.n_episodes > 1 or not log.cuts[-1]:
+        raise NotAvailableError('cycles are those of one trajectory that goes on: use visits="first" for episodes')
+    lo, hi = problem.return_range.lo, problem.return_range.hi
+    share = delta / (int(_acting(problem).sum()) + 1)
+
+    def radius(y: np.ndarray) -> float:
+        n, _, variance = _moments(error, np.zeros(len(y), dtype=int), (y,), 1, 0.5 * (lo + hi))
+        return float(return_radius(error, False, n, variance, share, hi - lo)[0])
+
+    cycles = cycles_of(log, problem.gamma)
+    low, high = (cycles.x + v * cycles.d for v in cycles.value_of_star(lo, hi, radius))
+    assumptions = (
+        "the log was stopped after a number of steps fixed in advance",
+        f"the trajectory starts afresh whenever it comes to state {star_of(log)}, chosen by its first {learning_steps(log)} steps",
+    )
+    return _Draws(cycles.pair, low, high, False, assumptions, quantities=1)

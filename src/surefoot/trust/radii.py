@@ -12,6 +12,7 @@ import numpy as np
 from surefoot.rows.arrays import Array, like, namespace
 
 TYPICAL = 10  # the n at which the any-time radius is made tight
+TILTS = tuple(0.8 / 2**k for k in range(10))  # the lambdas of the any-time Bernstein radius; the least is tight at n = 1e7 or so
 EXACT = 100_000  # draws up to which the Clopper-Pearson radius is computed; beyond, Hoeffding's is a valid bound of it
 
 
@@ -51,6 +52,33 @@ def any_time(n: Array, delta: Array | float, width: float = 1.0, typical: float 
     n = xp.where(some, n, 1.0)
     spread = xp.log((n + typical) / typical) + 2 * xp.log(1 / like(n, delta))
     return xp.where(some, 0.5 * width * xp.sqrt((n + typical) * spread) / n, xp.inf)
+
+
+def any_time_bernstein(n: Array, variance: Array, delta: Array | float, width: float = 1.0) -> Array:
+    """min over K lambdas of  (width/n) ( ln(2K/delta) + psi(lambda) n Var / width^2 ) / lambda,  psi(x) = -ln(1 - x) - x;  both sides.
+
+    |mean - mu| ever exceeds it w.p. <= delta: Howard et al. 2021, Theorem 4 (on Fan et al. 2015, Lemma 4.1), with a union over lambdas.
+    Var = mean of (x_i - m_i)^2, m_i in the range and known before x_i: see `squares_in_order`. docs/certificates.md has the proof.
+    """
+    xp = namespace(n)
+    some = n > 0
+    n, variance = xp.where(some, n, 1.0), xp.where(some, variance, 0.0)
+    log, found = xp.log(2 * len(TILTS) / like(n, delta)), xp.full_like(n, xp.inf)
+    for x in TILTS:
+        found = xp.minimum(found, (log + float(-np.log1p(-x) - x) * n * variance / width**2) / x)
+    return xp.where(some, width * found / n, xp.inf)
+
+
+def squares_in_order(group: np.ndarray, x: np.ndarray, size: int, middle: float) -> np.ndarray:
+    """sum over i of (x_i - m_i)^2 in each group, m_i = (middle + x_1 + .. + x_{i-1}) / i:  known before x_i, in order of time."""
+    order = np.argsort(group, kind="stable")
+    group, x = group[order], x[order] - middle
+    before = np.cumsum(x) - x
+    begins = np.append(True, group[1:] != group[:-1])[: len(x)]
+    at = np.flatnonzero(begins)[np.cumsum(begins) - 1]
+    guess = (before - before[at]) / (np.arange(len(x)) - at + 1)
+    found: np.ndarray = np.bincount(group, weights=(x - guess) ** 2, minlength=size)
+    return found
 
 
 def spent_at(n: Array, delta: float) -> Array:
