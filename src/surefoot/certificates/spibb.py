@@ -30,10 +30,10 @@ LONG_RUN = 1e-9  # accuracy of values in a sparse model, as a share of the retur
 
 @dataclass(frozen=True)
 class SPIBBBound:
-    """rho(pi, M_hat) - rho(pi_b, M_hat) - 2 gamma h r / (1 - gamma),   r the largest L1 radius of a known row that pi or pi_b uses.
+    """rho(pi, M_hat) - rho(pi_b, M_hat) - 2 h r / (1 - gamma),   r the largest L1 radius of a known row that pi or pi_b uses.
 
-    For a policy with pi = pi_b wherever n <= n_wedge (default: the largest n_wedge it meets). h is half the range of values. The
-    published form (Laroche et al. 2019, Theorem 2) has 4 v_max in place of 2 gamma h. radius: "weissman"; "two-successor",
+    For a policy with pi = pi_b wherever n <= n_wedge (default: the largest n_wedge it meets). h is half the range of R + gamma v' over
+    successors. The published form (Laroche et al. 2019, Theorem 2) has 4 v_max in place of 2 h. radius: "weissman"; "two-successor",
     "clopper-pearson" and "beta" hold for rows with two successors. successors: how many a row can have at most, where you know it. Where
     the baseline also uses unknown pairs, the model is taken to be right about them, and the bound is labelled approximate.
     """
@@ -75,7 +75,7 @@ class SPIBBBound:
 
         def bound_at(scale: float) -> float:
             r = float(row_radius(problem, self.radius, np.array(least * scale), self.delta, self.successors))
-            return rho - rho_b - 2 * problem.gamma * half * r / (1 - problem.gamma)
+            return rho - rho_b - 2 * half * r / (1 - problem.gamma)
 
         label, assumptions = row_label(problem, self.radius, self.successors)
         if unknown.any():
@@ -115,8 +115,15 @@ def row_label(problem: Problem, radius: str, successors: int | None) -> tuple[st
 
 
 def _half_range(problem: Problem) -> float:
-    """Half the range of the values of successors: of returns, and of 0 where there are terminal states."""
-    lo, hi = problem.return_range.lo, problem.return_range.hi
+    """Half the range of R(s, a, s') + gamma v(s') over successors s'.
+
+    It is the mean of a return given its first step: it lies in [lo, hi]. Where rewards do not depend on the successor, only gamma v'
+    varies: over the range of returns, and 0 where there are terminal states.
+    """
+    lo, hi, table = problem.return_range.lo, problem.return_range.hi, problem.reward_table
+    half = 0.5 * (hi - lo)
+    if table is None or bool((table != table[..., :1]).any()):
+        return half
     if bool(to_numpy(problem.terminal).any()):
         lo, hi = min(lo, 0.0), max(hi, 0.0)
-    return 0.5 * (hi - lo)
+    return min(half, 0.5 * problem.gamma * (hi - lo))
