@@ -228,6 +228,23 @@ def test_a_log_that_the_baseline_cannot_have_made_is_refused() -> None:
         certify(bandit(50, pi_b=np.array([[1.0, 0.0], [0.5, 0.5]])), SHIFT, "advantage")
 
 
+def test_a_masked_action_and_a_renormalised_baseline_are_refused() -> None:
+    mask = np.array([[True, False], [True, True]])
+    masked = {
+        "allowed": mask,
+        "masked_baseline": "renormalise",
+        "reward_table": np.array([[0.0, 1.0], [0.0, 0.0]]),
+        "reward": np.ones(10),
+    }
+    problem = bandit(5, **masked)
+    with pytest.raises(surefoot.PolicyError, match="action 1 in state 0, which is not allowed"):
+        certify(problem, SHIFT, "robust")
+    for name in ("certified-advantage", "advantage", "theorem-1"):
+        with pytest.raises(surefoot.NotAvailableError, match="returns of another policy"):
+            certify(problem, problem.pi_b, name)
+    assert certify(problem, problem.pi_b, "robust").bound == 0
+
+
 def test_unknown_names_and_parameters_are_named() -> None:
     with pytest.raises(surefoot.UnknownNameError, match="did you mean 'theorem-1'"):
         certify(bandit(5), SHIFT, "theorem1")

@@ -12,6 +12,7 @@ import numpy as np
 from surefoot.algorithms.parameters import check_number
 from surefoot.errors import NotAvailableError, ParameterError, PolicyError
 from surefoot.problems import Problem
+from surefoot.problems.given import RENORMALISED
 from surefoot.rows.arrays import to_numpy
 from surefoot.trust.evidence import Evidence, evidence
 
@@ -99,6 +100,10 @@ def check_door(method: Any, problem: Problem, pi: Any) -> np.ndarray:
     wrong = ~((pi >= -SLACK).all(axis=-1) & (abs(pi.sum(axis=-1) - 1) <= SLACK)) & ~problem.terminal
     if wrong.any():
         raise PolicyError(f"{name}: row {int(np.argmax(wrong))} of the policy is no probability row ({int(wrong.sum())} such rows)")
+    masked = (pi > STILL) & ~to_numpy(problem.allowed) & ~problem.terminal[:, None]
+    if masked.any():
+        s, a = np.argwhere(masked)[0]
+        raise PolicyError(f"{name}: the policy takes action {a} in state {s}, which is not allowed ({int(masked.sum())} such pairs)")
     pi_b = to_numpy(problem.pi_b)
     still = (abs(pi - pi_b) <= STILL) | problem.terminal[:, None]
     return np.where(still, pi_b, pi)
@@ -106,6 +111,11 @@ def check_door(method: Any, problem: Problem, pi: Any) -> np.ndarray:
 
 def on_policy(name: str, problem: Problem) -> None:
     """Raise unless the logged actions are possible under the baseline, as returns of the baseline must be."""
+    if any(RENORMALISED in note for note in problem.notes):
+        raise NotAvailableError(
+            f"{name}: the baseline used actions that are not allowed and was renormalised: the log holds returns of another policy; use "
+            "a bound on transitions (spibb, robust)"
+        )
     impossible = (to_numpy(problem.n_sa) > 0) & (to_numpy(problem.pi_b) == 0) & ~to_numpy(problem.terminal)[:, None]
     if impossible.any():
         s, a = np.argwhere(impossible)[0]

@@ -14,6 +14,7 @@ from surefoot.problems.ranges import ReturnRange, number, pair_of_numbers, retur
 
 DENSE_CELLS = 5_000_000  # S * A * S up to which counts are held densely (40 MB)
 MOST_CELLS = 10**9  # S * A * S beyond which they cannot be (8 GB)
+RENORMALISED = "renormalised"  # in the note of a baseline that is not the one the log was collected with
 
 
 class Size(Protocol):
@@ -100,7 +101,7 @@ def given_baseline(
         if uses.any():
             notes.append(
                 f"the baseline used forbidden actions in {int(uses.sum())} states (up to {dropped[uses].max():.1%} of a row); "
-                "renormalised over the allowed ones"
+                f"{RENORMALISED} over the allowed ones"
             )
             pi_b[uses] = kept[uses] / kept[uses].sum(axis=1, keepdims=True)
     return pi_b
