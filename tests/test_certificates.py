@@ -144,6 +144,18 @@ def test_worst_and_best_case_are_reached_by_no_model_in_the_balls() -> None:
         assert (v <= high + 1e-6).all()
 
 
+def test_with_any_radius_the_robust_bound_is_no_lower_than_the_return_range_allows() -> None:
+    problem = known(60)
+    pi = surefoot.improve(problem, "basic-rl").pi
+    low, high = (extreme_value(problem.blocks[0], pi, np.full(problem.pi_b.shape, 2.0), worst=x) for x in (True, False))
+    assert (low >= problem.return_range.lo).all()
+    assert (high <= problem.return_range.hi).all()
+    tight = surefoot.problem(**worlds.sample(world(), np.random.default_rng(4), 60, 12), pi_b=world().pi_b, gamma=0.5, start=0,
+                             reward_table=world().reward, return_range=(1.0, 7.0))  # fmt: skip
+    for delta in (1e-9, 0.05):
+        assert certify(tight, pi, "robust", delta=delta).bound >= -6
+
+
 def test_without_a_radius_the_worst_case_is_the_model() -> None:
     problem = known(60)
     pi = surefoot.improve(problem, "basic-rl").pi

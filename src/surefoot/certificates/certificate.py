@@ -163,7 +163,7 @@ def made(
     bound = float(bound_at(1.0)) if moved.any() else 0.0
     behind = to_numpy(n)[moved] if moved.any() else to_numpy(n)[~problem.terminal]
     rows = float(to_numpy(problem.n_sa).sum())
-    needed, why = (rows, "it does already") if bound >= 0 else _data_needed(bound_at, rows)
+    needed, why = (rows, "it does already") if bound >= 0 else _data_needed(bound, bound_at, rows)
     if not moved.any():
         notes += ("the policy is the baseline: the difference is 0, which needs no proof",)
     what = "v^pi - v^{pi_b} at the start" if method.where == START else "v^pi - v^{pi_b} in every state"
@@ -174,15 +174,20 @@ def made(
     )  # fmt: skip
 
 
-def _data_needed(bound_at: Callable[[float], float], rows: float) -> tuple[float, str]:
+def _data_needed(bound: float, bound_at: Callable[[float], float], rows: float) -> tuple[float, str]:
     """The least power of two by which the log must grow for the bound to reach 0, if all estimates stayed as they are."""
-    if not bound_at(2.0**DOUBLINGS) >= 0:
+    most = bound_at(2.0**DOUBLINGS)
+    if not most >= 0:
         return math.inf, "with these estimates, and unseen pairs unseen, the bound stays below 0 however much the log grows"
-    low, high = 0, DOUBLINGS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if bound_at(2.0**middle) >= 0 else (middle, high)
-    return rows * 2.0**high, "within a factor of 2: every count grown alike, the same policy and estimates, the radii recomputed"
+    # Most bounds are about most - b / sqrt(scale): where that is 0 the search begins. An evaluation may be a robust plan: few of them.
+    doublings = DOUBLINGS
+    if most > 0 and math.isfinite(bound):
+        doublings = min(max(math.ceil(2 * math.log2((most - bound) / most)), 1), DOUBLINGS)
+    while doublings < DOUBLINGS and not bound_at(2.0**doublings) >= 0:
+        doublings += 1
+    while doublings > 1 and bound_at(2.0 ** (doublings - 1)) >= 0:
+        doublings -= 1
+    return rows * 2.0**doublings, "within a factor of 2: every count grown alike, the same policy and estimates, the radii recomputed"
 
 
 def range_sentences(problem: Problem) -> tuple[str, ...]:

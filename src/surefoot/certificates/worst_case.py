@@ -16,6 +16,8 @@ from surefoot.problems import Arrivals, Problem
 from surefoot.rows.arrays import Array, to_numpy
 from surefoot.trust.radii import ROW_RADII
 
+SETTLED = 1e-6  # accuracy of worst-case values as a share of the return range; they err on the safe side
+
 
 @dataclass(frozen=True)
 class RobustBound:
@@ -81,10 +83,23 @@ class _Only:
         return replace(self, pi=self.pi[index])
 
 
-def extreme_value(block: Problem, pi: np.ndarray, radius: np.ndarray, *, worst: bool) -> np.ndarray:
-    """min_P v(pi; P), or max_P, over the L1 balls [S]; from below and from above, so that a value not settled errs on the safe side.
+@dataclass(frozen=True)
+class _AtLeast(WorstCase):
+    """v -> max(worst case, least):  the true values are at least both, so every step from `least` upwards stays below them."""
 
-    The greatest value is minus the least with all rewards turned round.
+    least: Array
+
+    def backup(self, v: Array) -> Array:
+        """One worst-case backup, not below the least of returns."""
+        found: Array = np.maximum(super().backup(v), self.least)
+        return found
+
+
+def extreme_value(block: Problem, pi: np.ndarray, radius: np.ndarray, *, worst: bool) -> np.ndarray:
+    """min_P v(pi; P), or max_P, over the L1 balls [S], within the return range.
+
+    From below and from above, so that a value not settled errs on the safe side. The greatest value is minus the least with all rewards
+    turned round.
     """
     sign = 1.0 if worst else -1.0
     far = block.return_range.lo if worst else block.return_range.hi
@@ -94,9 +109,10 @@ def extreme_value(block: Problem, pi: np.ndarray, radius: np.ndarray, *, worst: 
     r = np.where(block.seen, block.r, far)
     r = np.where(block.terminal[..., None], 0.0, r)
     support = replace(block.support, reward=sign * block.support.reward)
-    operator = WorstCase(
+    operator = _AtLeast(
         support, Arrivals(sign * table), block.weight, np.minimum(0.5 * radius, 1.0).reshape(block.pi_b.shape), sign * r, block.seen,
-        block.reward_table is not None, block.gamma, max(block.tolerance, 1e-9 * block.return_range.width),
+        block.reward_table is not None, block.gamma, max(block.tolerance, SETTLED * block.return_range.width),
+        np.where(block.terminal, 0.0, sign * far)[..., None],
     )  # fmt: skip
     v = np.where(block.terminal, 0.0, sign * far)
     rows = np.ascontiguousarray(pi.reshape(block.pi_b.shape))
