@@ -1,11 +1,26 @@
-"""Certificates against the truth: how often each bound is violated, how far below the truth it lies, and from which log on it helps."""
+"""Certificates against the truth: how often each bound is violated, how far below the truth it lies, and from which log on it helps.
+
+Validity (10,000 logs a cell) and tightness, on 16 cores; a data set depends on its number alone, not on the number of workers:
+
+    python benchmarks/certificates.py --data-sets 10000 --workers 16 --csv validity.csv
+    python benchmarks/certificates.py --tightness --data-sets 100 --workers 16 --csv tightness.csv
+    python benchmarks/certificates.py --table validity.csv tightness.csv > certificates.md
+"""
 
 from __future__ import annotations
 
 import argparse
+import csv
+import os
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from itertools import groupby
+from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 from scipy.stats import beta
@@ -13,22 +28,36 @@ from scipy.stats import beta
 import surefoot
 from surefoot.algorithms.certified_advantage import CertifiedAdvantage, OneStepCertifiedAdvantage
 from surefoot.benchmarks import Episodes, RandomMDPs, Sampler, WetChicken, Worlds, first_key, trial_numbers
-from surefoot.certificates import certify
+from surefoot.certificates import certificate, certify
 from surefoot.problems import Problem
-from surefoot.trust.evidence import with_independent_returns
+from surefoot.trust import with_independent_returns
 
 Maker = Callable[[Problem, float], np.ndarray]
+VALIDITY_SIZES = {"wet-chicken": [2000], "random-mdps": [100]}
+TIGHTNESS_SIZES = {
+    "wet-chicken": [1000, 10_000, 100_000, 200_000, 300_000, 500_000, 1_000_000],
+    "random-mdps": [100, 1000, 2000, 5000, 10_000, 20_000, 50_000],
+}
+CHUNK = 10  # data sets a task
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+# How much data a bound would need is not measured here, and searching for it takes most of the time of the robust ones.
+certificate._data_needed = lambda bound, bound_at, rows: (float("nan"), "not asked for")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A certificate with the algorithm whose policies it is tried on; `fresh`: the certificate sees another log than the algorithm."""
+    """A certificate with the algorithm whose policies it is tried on.
+
+    fresh: the certificate sees another log than the algorithm; misuse: it is used against its conditions, and expected to fail.
+    """
 
     label: str
     method: str
     policy: Maker
     parameters: dict[str, object]
     fresh: bool = False
+    misuse: bool = False
 
 
 def _soft(epsilon: float, error: str) -> Maker:
@@ -48,83 +77,52 @@ def _certified(one_step: bool, error: str) -> Maker:
     return lambda problem, delta: surefoot.improve(problem, cls(delta, error)).pi
 
 
+_SPIBB, _BASIC, _DUIPI = _by_name("pi-b-spibb", n_wedge=10), _by_name("basic-rl"), _by_name("duipi-centred", xi=0.5)
 CASES = (
     Case("certified-advantage hoeffding", "certified-advantage", _certified(True, "hoeffding"), {"error": "hoeffding"}),
     Case("certified-advantage mpeb", "certified-advantage", _certified(True, "mpeb"), {"error": "mpeb"}),
-    Case("  the same, multi-step", "certified-advantage", _certified(False, "mpeb"), {"error": "mpeb"}),
+    Case("certified-advantage bernstein", "certified-advantage", _certified(True, "bernstein"), {"error": "bernstein"}),
+    Case("certified-advantage multi-step", "certified-advantage", _certified(False, "bernstein"), {"error": "bernstein"}),
     Case("advantage hoeffding, greedy", "advantage", _soft(100.0, "hoeffding"), {"error": "hoeffding"}),
+    Case("advantage bernstein, greedy", "advantage", _soft(100.0, "hoeffding"), {"error": "bernstein"}),
     Case("theorem-1 hoeffding, eps 0.1", "theorem-1", _soft(0.1, "hoeffding"), {"error": "hoeffding"}),
     Case("theorem-1 mpeb, eps 0.001", "theorem-1", _soft(0.001, "mpeb"), {"error": "mpeb"}),
-    Case("spibb weissman, n_wedge 10", "spibb", _by_name("pi-b-spibb", n_wedge=10), {"radius": "weissman"}),
-    Case("spibb two-successor", "spibb", _by_name("pi-b-spibb", n_wedge=10), {"radius": "two-successor"}),
-    Case("spibb clopper-pearson", "spibb", _by_name("pi-b-spibb", n_wedge=10), {"radius": "clopper-pearson"}),
-    Case("spibb beta", "spibb", _by_name("pi-b-spibb", n_wedge=10), {"radius": "beta"}),
-    Case("robust, basic rl", "robust", _by_name("basic-rl"), {}),
-    Case("mbie, basic rl", "mbie", _by_name("basic-rl"), {}),
-    Case("duipi, fresh log", "duipi", _by_name("duipi-centred", xi=0.5), {"data": "fresh"}, fresh=True),
-    Case("duipi, its own log (misuse)", "duipi", _by_name("duipi-centred", xi=0.5), {"data": "fresh"}),
-    Case("delta-method, fresh log", "delta-method", _by_name("basic-rl"), {"data": "fresh"}, fresh=True),
+    Case("theorem-1 bernstein, eps 0.001", "theorem-1", _soft(0.001, "mpeb"), {"error": "bernstein"}),
+    Case("spibb weissman, n_wedge 10", "spibb", _SPIBB, {"radius": "weissman"}),
+    Case("spibb two-successor", "spibb", _SPIBB, {"radius": "two-successor"}),
+    Case("spibb clopper-pearson", "spibb", _SPIBB, {"radius": "clopper-pearson"}),
+    Case("spibb beta", "spibb", _SPIBB, {"radius": "beta"}),
+    Case("robust, basic rl", "robust", _BASIC, {}),
+    Case("mbie, basic rl", "mbie", _BASIC, {}),
+    Case("duipi, fresh log", "duipi", _DUIPI, {"data": "fresh"}, fresh=True),
+    Case("duipi, its own log", "duipi", _DUIPI, {"data": "fresh"}, misuse=True),
+    Case("delta-method, fresh log", "delta-method", _BASIC, {"data": "fresh"}, fresh=True),
+    Case("delta-method, its own log", "delta-method", _BASIC, {"data": "fresh"}, misuse=True),
 )
 SLOW = {"robust, basic rl", "mbie, basic rl"}
 
 
 @dataclass(frozen=True)
-class Result:
-    """What happened to one case: truth and bound of every data set, whether its policy changed; data sets that were refused are NaN."""
+class Cell:
+    """Which data sets: of this benchmark and size, cut after so many steps (None: as the benchmark does), from this seed."""
 
-    truth: np.ndarray
-    bound: np.ndarray
-    changed: np.ndarray
-    lowest: float
+    benchmark: str
+    size: int
+    steps: int | None
+    seed: int
 
-    def row(self, label: str) -> str:
-        """One line of the table; shares are of the data sets in which the policy changed."""
-        use = self.changed & np.isfinite(self.bound)
-        n, refused = int(use.sum()), int(np.isnan(self.bound).sum())
-        if n == 0:
-            return f"{label:32}{0:8d}{refused:8d}{'no changed policy was certified':>34}"
-        slack = (self.truth - self.bound)[use]
-        violated = int((slack < -1e-9).sum())
-        limit = 1.0 if violated == n else float(beta.ppf(0.99, violated + 1, n - violated))
-        low, middle, high = np.quantile(slack, [0.05, 0.5, 0.95])
-        useful, vacuous = (self.bound[use] >= 0).mean(), (self.bound[use] <= self.lowest).mean()
-        quantiles = "".join(f"{x:11.4g}" for x in (slack.min(), low, middle, high))
-        return f"{label:32}{n:8d}{refused:8d}{violated / n:10.4f}{limit:9.4f}{quantiles}{useful:9.3f}{vacuous:9.3f}"
+    @property
+    def data(self) -> Episodes:
+        """The episodes of one data set."""
+        benchmark = _benchmark(self.benchmark)
+        data = benchmark.episodes(self.size)
+        if self.steps is None:
+            return data
+        return Episodes(self.size, data.number if self.benchmark == "random-mdps" else max(1, self.size // self.steps), self.steps)
 
 
-WIDTHS = {
-    "changed": 8, "refused": 8, "violated": 10, "99% <=": 9, "least": 11, "slack 5%": 11, "50%": 11, "95%": 11, "useful": 9, "vacuous": 9,
-}  # fmt: skip
-HEADER = f"{'certificate':32}" + "".join(f"{name:>{width}}" for name, width in WIDTHS.items())
-
-
-def measured(name: str, size: int, delta: float, data_sets: int, seed: int, cases: tuple[Case, ...], steps: int | None) -> list[Result]:
-    """Every case on so many simulated logs of this size."""
-    benchmark = RandomMDPs() if name == "random-mdps" else WetChicken()
-    keys = first_key(seed, benchmark.name, trial_numbers(0, 2 * data_sets, "cpu"))
-    truth, bound = (np.full((len(cases), data_sets), np.nan) for _ in range(2))
-    changed = np.zeros(truth.shape, dtype=bool)
-    shared = benchmark.worlds(keys[:1]) if name == "wet-chicken" else None
-    data = benchmark.episodes(size)
-    if steps is not None:
-        data = Episodes(size, data.number if name == "random-mdps" else max(1, size // steps), steps)
-    for t in range(data_sets):
-        worlds = benchmark.worlds(keys[t : t + 1]) if shared is None else shared
-        problem = _problem(worlds, int(keys[t]), data)
-        rho_b = float(np.asarray(worlds.rho_b)[0])
-        other = None
-        for i, case in enumerate(cases):
-            pi = case.policy(problem, delta)
-            changed[i, t] = bool((abs(pi - problem.pi_b) > 1e-12).any())
-            truth[i, t] = float(np.asarray(worlds.value(pi[None]))[0]) - rho_b
-            if case.fresh and other is None:
-                other = _problem(worlds, int(keys[data_sets + t]), data)
-            try:
-                bound[i, t] = certify(other if case.fresh else problem, pi, case.method, delta=delta, **case.parameters).bound
-            except (surefoot.PolicyError, surefoot.NotAvailableError):
-                continue
-    lowest = -problem.return_range.width
-    return [Result(truth[i], bound[i], changed[i], lowest) for i in range(len(cases))]
+def _benchmark(name: str) -> RandomMDPs | WetChicken:
+    return RandomMDPs() if name == "random-mdps" else WetChicken()
 
 
 def _problem(worlds: Worlds, key: int, data: Episodes) -> Problem:
@@ -137,25 +135,178 @@ def _problem(worlds: Worlds, key: int, data: Episodes) -> Problem:
     )  # fmt: skip
 
 
-def tightness(name: str, sizes: list[int], delta: float, data_sets: int, seed: int, cases: tuple[Case, ...], steps: int | None) -> None:
-    """The least size at which a case proves >= 0 for a changed and truly better policy in at least half of the logs."""
-    found: dict[str, str] = {}
+@dataclass(frozen=True)
+class Outcomes:
+    """Of some data sets: truth, bound and whether the policy changed, each [deltas, cases, data sets]; a bound refused is NaN."""
+
+    truth: np.ndarray
+    bound: np.ndarray
+    changed: np.ndarray
+    labels: tuple[str, ...]
+    lowest: float
+
+    @classmethod
+    def joined(cls, parts: Sequence[Outcomes]) -> Outcomes:
+        """Those of all parts, in order."""
+        arrays = (np.concatenate([getattr(p, name) for p in parts], axis=-1) for name in ("truth", "bound", "changed"))
+        labels = tuple(next(filter(None, x), "") for x in zip(*(p.labels for p in parts), strict=True))
+        return cls(*arrays, labels, min(p.lowest for p in parts))
+
+
+def simulate(cell: Cell, deltas: Sequence[float], cases: Sequence[str], numbers: range) -> Outcomes:
+    """Every case on the data sets of these numbers; their keys depend on the number alone."""
+    benchmark, chosen = _benchmark(cell.benchmark), [c for c in CASES if c.label in cases]
+    truth, bound = (np.full((len(deltas), len(chosen), len(numbers)), np.nan) for _ in range(2))
+    changed, labels = np.zeros(truth.shape, dtype=bool), [""] * len(chosen)
+    for t, number in enumerate(numbers):
+        key, other_key = first_key(cell.seed, benchmark.name, trial_numbers(2 * number, 2 * number + 2, "cpu"))
+        worlds = benchmark.worlds(np.array([key]))
+        problem = _problem(worlds, int(key), cell.data)
+        fresh = _problem(worlds, int(other_key), cell.data) if any(c.fresh for c in chosen) else problem
+        rho_b = float(np.asarray(worlds.rho_b)[0])
+        for i, delta in enumerate(deltas):
+            made: dict[Maker, np.ndarray] = {}
+            for j, case in enumerate(chosen):
+                pi = made[case.policy] if case.policy in made else made.setdefault(case.policy, case.policy(problem, delta))
+                changed[i, j, t] = bool((abs(pi - problem.pi_b) > 1e-12).any())
+                truth[i, j, t] = float(np.asarray(worlds.value(pi[None]))[0]) - rho_b
+                try:
+                    found = certify(fresh if case.fresh else problem, pi, case.method, delta=delta, **case.parameters)
+                except (surefoot.PolicyError, surefoot.NotAvailableError):
+                    continue
+                bound[i, j, t], labels[j] = found.bound, found.label
+    return Outcomes(truth, bound, changed, tuple(labels), -problem.return_range.width)
+
+
+def measured(cell: Cell, deltas: Sequence[float], cases: Sequence[str], data_sets: int, workers: int) -> Outcomes:
+    """The same for the numbers 0 .. data_sets - 1, by so many processes."""
+    chunks = [range(i, min(i + CHUNK, data_sets)) for i in range(0, data_sets, CHUNK)]
+    work = partial(simulate, cell, deltas, cases)
+    if workers == 1:
+        return Outcomes.joined([work(x) for x in chunks])
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # a process a core; read by each of them when NumPy is loaded
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return Outcomes.joined(list(pool.map(work, chunks)))
+
+
+@dataclass(frozen=True)
+class Validity:
+    """One line of the table of validity; quantiles of slack = truth - bound, over the logs in which a changed policy got a bound."""
+
+    benchmark: str
+    size: int
+    delta: float
+    certificate: str
+    label: str
+    data_sets: int
+    refused: int
+    changed: int
+    violated: int
+    share: float
+    at_most: float
+    verdict: str
+    least: float
+    slack_5: float
+    slack_50: float
+    slack_95: float
+    useful: float
+    vacuous: float
+
+
+def validity(cell: Cell, deltas: Sequence[float], cases: Sequence[str], found: Outcomes) -> Iterator[Validity]:
+    """What happened to every case at every delta. The share is of all data sets, since that is what a bound promises."""
+    chosen, nan = [c for c in CASES if c.label in cases], float("nan")
+    for i, delta in enumerate(deltas):
+        for j, case in enumerate(chosen):
+            truth, bound = found.truth[i, j], found.bound[i, j]
+            n, use = len(truth), found.changed[i, j] & np.isfinite(bound)
+            slack = (truth - bound)[use]
+            violated = int((slack < -1e-9).sum())
+            share = violated / n
+            high = 1.0 if violated == n else float(beta.ppf(0.99, violated + 1, n - violated))
+            low = 0.0 if violated == 0 else float(beta.ppf(0.01, violated, n - violated + 1))
+            verdict = "fails" if low > delta else "undecided" if high > delta else "holds" if len(slack) else "nothing certified"
+            quantiles = [float(x) for x in np.quantile(slack, [0, 0.05, 0.5, 0.95])] if len(slack) else [nan] * 4
+            shares = [float(x.mean()) for x in (bound[use] >= 0, bound[use] <= found.lowest)] if len(slack) else [nan] * 2
+            yield Validity(
+                cell.benchmark, cell.size, delta, case.label + (" (misuse)" if case.misuse else ""), found.labels[j] or "refused", n,
+                int(np.isnan(bound).sum()), len(slack), violated, share, high, verdict, *quantiles, *shares,
+            )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tightness:
+    """The least size at which a case proves >= 0 for a changed and truly better policy in at least half of the logs; 0: at none tried."""
+
+    benchmark: str
+    delta: float
+    certificate: str
+    data_sets: int
+    least_size: int
+    largest_tried: int
+    proved: str
+
+
+def tightness(
+    cell: Cell, sizes: Sequence[int], deltas: Sequence[float], cases: Sequence[str], data_sets: int, workers: int
+) -> Iterator[Tightness]:
+    """Sizes upwards; a case leaves when it has proved enough at every delta. Misuses prove nothing."""
+    todo = [c.label for c in CASES if c.label in cases and not c.misuse]
+    found: dict[tuple[str, float], int] = {}
+    shares: dict[tuple[str, float], list[str]] = {(x, d): [] for x in todo for d in deltas}
     for size in sizes:
+        here = [x for x in todo if any((x, d) not in found for d in deltas)]
+        if not here:
+            break
         start = time.perf_counter()
-        todo = tuple(c for c in cases if c.label not in found)
-        for case, result in zip(todo, measured(name, size, delta, data_sets, seed, todo, steps), strict=True):
-            proved = result.changed & (result.truth > 0) & (np.nan_to_num(result.bound, nan=-1.0) >= 0)
-            if proved.mean() >= 0.5:
-                found[case.label] = f"{size}"
-        print(f"  size {size}: {time.perf_counter() - start:.0f} s", flush=True)
-    for case in cases:
-        print(f"{case.label:32}{found.get(case.label, f'never up to {sizes[-1]}'):>24}")
+        result = measured(Cell(cell.benchmark, size, cell.steps, cell.seed), deltas, here, data_sets, workers)
+        proved = (result.changed & (result.truth > 0) & (np.nan_to_num(result.bound, nan=-1.0) >= 0)).mean(axis=-1)
+        for i, delta in enumerate(deltas):
+            for j, label in enumerate(here):
+                shares[label, delta].append(f"{size}:{proved[i, j]:.2f}")
+                if proved[i, j] >= 0.5:
+                    found.setdefault((label, delta), size)
+        print(f"{cell.benchmark} size {size}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    for (label, delta), x in shares.items():
+        yield Tightness(cell.benchmark, delta, label, data_sets, found.get((label, delta), 0), max(sizes), " ".join(x))
+
+
+def _number(x: str) -> str:
+    """A cell of a table: numbers short, the rest as it is."""
+    try:
+        return f"{float(x):.4g}"
+    except ValueError:
+        return x
+
+
+def table(path: Path) -> str:
+    """The CSV of a run as Markdown, one table for each benchmark, size and delta."""
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    keys = [k for k in ("benchmark", "size", "delta") if k in rows[0]]
+    lines = []
+    for group, of_it in groupby(rows, key=lambda row: tuple(row[k] for k in keys)):
+        names = [k for k in rows[0] if k not in keys]
+        lines += ["", "### " + ", ".join(f"{k} {_number(v)}" for k, v in zip(keys, group, strict=True)), ""]
+        lines += ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+        lines += ["| " + " | ".join(_number(row[k]) for k in names) + " |" for row in of_it]
+    return "\n".join(lines)
+
+
+def _written(rows: Iterator[Validity] | Iterator[Tightness], path: str | None, header: bool) -> None:
+    """Print the rows as CSV, or add them to a file."""
+    with open(path, "a", newline="") if path else os.fdopen(os.dup(1), "w") as file:
+        out = csv.writer(file)
+        for i, row in enumerate(rows):
+            if i == 0 and header:
+                out.writerow([f.name for f in fields(row)])
+            out.writerow(asdict(row).values())
 
 
 def main() -> None:
-    """Validity by default; --tightness for the smallest log that helps."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--benchmark", choices=["wet-chicken", "random-mdps"], nargs="*", default=["wet-chicken", "random-mdps"])
+    """Validity by default; --tightness for the smallest log that helps; --table for Markdown of earlier runs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--benchmark", choices=list(VALIDITY_SIZES), nargs="*", default=list(VALIDITY_SIZES))
     parser.add_argument("--data-sets", type=int, default=100)
     parser.add_argument("--sizes", type=int, nargs="*", help="steps (Wet Chicken), trajectories (Random MDPs)")
     parser.add_argument("--delta", type=float, nargs="*", default=[0.05, 0.2])
@@ -164,23 +315,30 @@ def main() -> None:
     parser.add_argument("--tightness", action="store_true")
     parser.add_argument("--quick", action="store_true", help="leave the two robust evaluations out, which take most of the time")
     parser.add_argument("--cases", nargs="*", help="only cases whose label contains one of these")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--csv", help="write the results here; a file that exists gets more lines")
+    parser.add_argument("--table", type=Path, nargs="*", help="print these CSV files as Markdown, and do nothing else")
     options = parser.parse_args()
-    cases = tuple(c for c in CASES if not (options.quick and c.label in SLOW))
-    if options.cases:
-        cases = tuple(c for c in cases if any(x in c.label for x in options.cases))
+    if options.table:
+        print("\n".join(map(table, options.table)).strip())
+        return
+    cases = [c.label for c in CASES if not (options.quick and c.label in SLOW)]
+    cases = [x for x in cases if not options.cases or any(y in x for y in options.cases)]
+    header = not (options.csv and Path(options.csv).exists())
     for name in options.benchmark:
         if options.tightness:
-            sizes = options.sizes or ([1000, 10_000, 100_000] if name == "wet-chicken" else [100, 1000, 10_000])
-            for delta in options.delta:
-                print(f"\n{name}: the least size that proves >= 0 in half of {options.data_sets} logs, delta {delta}")
-                tightness(name, sizes, delta, options.data_sets, options.seed, cases, options.steps)
+            sizes = options.sizes or TIGHTNESS_SIZES[name]
+            cell = Cell(name, 0, options.steps, options.seed)
+            _written(tightness(cell, sizes, options.delta, cases, options.data_sets, options.workers), options.csv, header)
+            header = False
             continue
-        for size in options.sizes or ([2000] if name == "wet-chicken" else [100]):
-            for delta in options.delta:
-                print(f"\n{name}, size {size}, delta {delta}, {options.data_sets} data sets; slack = truth - bound\n{HEADER}")
-                results = measured(name, size, delta, options.data_sets, options.seed, cases, options.steps)
-                for case, result in zip(cases, results, strict=True):
-                    print(result.row(case.label), flush=True)
+        for size in options.sizes or VALIDITY_SIZES[name]:
+            start = time.perf_counter()
+            cell = Cell(name, size, options.steps, options.seed)
+            found = measured(cell, options.delta, cases, options.data_sets, options.workers)
+            _written(validity(cell, options.delta, cases, found), options.csv, header)
+            header = False
+            print(f"{name} size {size}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

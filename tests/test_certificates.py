@@ -15,7 +15,7 @@ import pytest
 import surefoot
 import worlds
 from surefoot.algorithms.certified_advantage import OneStepCertifiedAdvantage
-from surefoot.certificates import CERTIFICATES, certify
+from surefoot.certificates import CERTIFICATES, certificate, certify
 from surefoot.certificates.spibb import row_radius
 from surefoot.certificates.worst_case import extreme_value
 from surefoot.trust import radii
@@ -312,7 +312,9 @@ def test_in_a_small_world_the_certified_gain_is_violated_in_at_most_a_delta_shar
 
 @pytest.mark.slow
 @pytest.mark.parametrize("benchmark", ["wet-chicken", "random-mdps"])
-def test_rigorous_bounds_are_violated_in_at_most_a_delta_share_of_simulated_logs(benchmark: str) -> None:
+def test_rigorous_bounds_are_violated_in_at_most_a_delta_share_of_simulated_logs(
+    benchmark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = Path(__file__).parents[1] / "benchmarks" / "certificates.py"
     spec = importlib.util.spec_from_file_location("certificates_benchmark", place)
     assert spec is not None and spec.loader is not None
@@ -320,11 +322,18 @@ def test_rigorous_bounds_are_violated_in_at_most_a_delta_share_of_simulated_logs
     import sys
 
     sys.modules[spec.name] = module  # dataclasses look their module up
+    monkeypatch.setattr(certificate, "_data_needed", certificate._data_needed)  # the benchmark leaves it out: put it back afterwards
     spec.loader.exec_module(module)
-    cases = tuple(c for c in module.CASES if c.method not in FRESH)
-    for result in module.measured(benchmark, 1000 if benchmark == "wet-chicken" else 50, 0.2, 25, 1, cases, None):
-        use = result.changed & np.isfinite(result.bound)
-        assert (result.bound[use] > result.truth[use] + 1e-9).sum() <= 0.2 * max(use.sum(), 1)
+    cases = [c.label for c in module.CASES if c.method not in FRESH]
+    cell = module.Cell(benchmark, 1000 if benchmark == "wet-chicken" else 50, None, 1)
+    found = module.measured(cell, [0.2], cases, 12, 1)
+    rows = list(module.validity(cell, [0.2], cases, found))
+    assert [x.certificate for x in rows] == cases
+    assert all(x.violated <= 0.2 * x.data_sets for x in rows)
+    assert any(x.changed == 12 for x in rows)
+    path = tmp_path / "validity.csv"
+    module._written(iter(rows), str(path), header=True)
+    assert module.table(path).count("|\n| ") >= len(cases) - 1
 
 
 def test_evidence_of_first_visits_brackets_what_a_cut_left_open() -> None:
