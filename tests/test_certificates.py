@@ -15,11 +15,9 @@ import pytest
 import surefoot
 import worlds
 from surefoot.algorithms.certified_advantage import OneStepCertifiedAdvantage
-from surefoot.certificates import CERTIFICATES, certificate, certify
+from surefoot.certificates import CERTIFICATES, certificate, certify, gaussian
 from surefoot.certificates.spibb import row_radius
 from surefoot.certificates.worst_case import extreme_value
-from surefoot.trust import radii
-from surefoot.trust.evidence import evidence, with_independent_returns
 
 FRESH = {"duipi", "delta-method"}
 ALL = [pytest.param(name, {"data": "fresh"} if name in FRESH else {}, id=name) for name in CERTIFICATES]
@@ -185,6 +183,15 @@ def test_the_delta_methods_deviation_is_that_of_the_models_gain_over_logs() -> N
     assert np.mean(deviations) == pytest.approx(np.std(gains), rel=0.2)
 
 
+@pytest.mark.parametrize("name", sorted(FRESH))
+def test_visits_are_the_same_solved_for_and_step_by_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = known(60)
+    pi = surefoot.improve(problem, "basic-rl").pi
+    solved = certify(problem, pi, name, data="fresh").bound
+    monkeypatch.setattr(gaussian, "DIRECT", 0)
+    assert certify(problem, pi, name, data="fresh").bound == pytest.approx(solved, rel=1e-9)
+
+
 @pytest.mark.parametrize(("name", "options"), ALL)
 def test_no_bound_lies_above_the_truth_on_an_ample_log(name: str, options: dict[str, Any]) -> None:
     found = certify(known(), better(), name, **options)
@@ -334,56 +341,3 @@ def test_rigorous_bounds_are_violated_in_at_most_a_delta_share_of_simulated_logs
     path = tmp_path / "validity.csv"
     module._written(iter(rows), str(path), header=True)
     assert module.table(path).count("|\n| ") >= len(cases) - 1
-
-
-def test_evidence_of_first_visits_brackets_what_a_cut_left_open() -> None:
-    problem = surefoot.problem(
-        state=[0, 0, 0], action=[0, 0, 0], reward=[1.0, 2.0, 0.5], next_state=[0, 0, 1], episode=[0, 0, 1], terminal_states=[1],
-        pi_b=np.full((2, 2), 0.5), gamma=0.5, return_range=(0, 4),
-    )  # fmt: skip
-    found = evidence(problem, 0.1, visits="first")
-    # Episode 0 is cut after 1 + 0.5 * 2 = 2: what follows is worth 0.25 * [0, 4]. Episode 1 ends with 0.5.
-    assert found.n[0, 0] == 2
-    assert found.mean[0, 0] == pytest.approx((2.5 + 0.5) / 2)
-    assert found.unknown[0, 0] == pytest.approx(0.5 / 2)
-    assert found.radius[0, 0] == pytest.approx(radii.hoeffding(np.array(2.0), 0.1 / 2, 4.0) + 0.25)
-    assert found.radius[0, 1] == math.inf
-
-
-def test_evidence_of_one_trajectory_uses_visits_as_far_apart_as_its_returns_are_long() -> None:
-    n = 23
-    problem = surefoot.problem(
-        state=np.zeros(n, int), action=np.zeros(n, int), reward=np.ones(n), next_state=np.zeros(n, int), episode=np.zeros(n, int),
-        pi_b=np.array([[1.0, 0.0]]), gamma=0.5, reward_range=(0, 2),
-    )  # fmt: skip
-    found = evidence(problem, 0.1, steps=5)
-    assert found.visits == "thinned" and not found.fixed
-    assert found.n[0, 0] == 4  # at 0, 5, 10, 15: the one at 20 has only 3 steps
-    seen = (1 - 0.5**5) / 0.5
-    assert found.mean[0, 0] == pytest.approx(seen + 0.5**5 * 2)
-    assert found.unknown[0, 0] == pytest.approx(0.5**5 * 2)
-
-
-def test_near_the_step_limit_a_visit_is_dropped_whether_or_not_its_episode_then_ends() -> None:
-    """Keeping only those that end would make ends look likelier than they are."""
-    state, episode = [0] * 4 + [0] * 4, [0] * 4 + [1] * 4
-    problem = surefoot.problem(
-        state=state, action=[0] * 8, reward=[0.0] * 7 + [1.0], next_state=[0] * 7 + [1], episode=episode, terminal_states=[1],
-        pi_b=np.array([[1.0, 0.0], [1.0, 0.0]]), gamma=0.5, return_range=(0, 1),
-    )  # fmt: skip
-    found = evidence(problem, 0.1, visits="thinned", steps=3)
-    assert found.n[0, 0] == 2  # one at the start of each; the visit at step 3 has one step left
-
-
-def test_algorithms_can_be_given_the_returns_that_certificates_use() -> None:
-    problem = with_independent_returns(known())
-    assert np.array_equal(problem.returns.n, evidence(known(), 0.1).n)
-    pi = surefoot.improve(problem, surefoot.algorithm("one-step-adv-exact-soft-spibb", epsilon=0.1, delta=0.05)).pi
-    assert certify(problem, pi, "theorem-1").changed > 0
-
-
-def test_every_visit_is_offered_as_the_paper_has_it_and_labelled_approximate() -> None:
-    found = evidence(known(), 0.1, visits="every")
-    e = surefoot.error_function(known(), "hoeffding", 0.1)
-    assert np.allclose(found.radius, e * known().return_range.g_max)
-    assert certify(known(), better(), "advantage", visits="every").label == "approximate"

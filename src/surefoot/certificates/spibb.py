@@ -105,6 +105,8 @@ def row_label(problem: Problem, radius: str, successors: int | None) -> tuple[st
     if problem.reward_table is None:
         sentences += ("the mean rewards observed are the true ones: declare reward_table",)
         label = APPROXIMATE
+    else:
+        sentences += ("mean rewards are those of the declared reward_table",)
     if radius != "weissman" and (successors is None or successors > 2):
         sentences += (f"every pair has two possible successors at most, which the {radius} radius needs (declare successors=2)",)
         label = APPROXIMATE

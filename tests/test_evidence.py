@@ -1,0 +1,66 @@
+"""Evidence: independent returns of a log, what a cut leaves open, and what every visit would claim."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import surefoot
+from surefoot.certificates import certify
+from surefoot.trust import evidence, radii, with_independent_returns
+from test_certificates import better, known
+
+
+def test_evidence_of_first_visits_brackets_what_a_cut_left_open() -> None:
+    problem = surefoot.problem(
+        state=[0, 0, 0], action=[0, 0, 0], reward=[1.0, 2.0, 0.5], next_state=[0, 0, 1], episode=[0, 0, 1], terminal_states=[1],
+        pi_b=np.full((2, 2), 0.5), gamma=0.5, return_range=(0, 4),
+    )  # fmt: skip
+    found = evidence(problem, 0.1, visits="first")
+    # Episode 0 is cut after 1 + 0.5 * 2 = 2: what follows is worth 0.25 * [0, 4]. Episode 1 ends with 0.5.
+    assert found.n[0, 0] == 2
+    assert found.mean[0, 0] == pytest.approx((2.5 + 0.5) / 2)
+    assert found.unknown[0, 0] == pytest.approx(0.5 / 2)
+    assert found.radius[0, 0] == pytest.approx(radii.hoeffding(np.array(2.0), 0.1 / 2, 4.0) + 0.25)
+    assert found.radius[0, 1] == math.inf
+
+
+def test_evidence_of_one_trajectory_uses_visits_as_far_apart_as_its_returns_are_long() -> None:
+    n = 23
+    problem = surefoot.problem(
+        state=np.zeros(n, int), action=np.zeros(n, int), reward=np.ones(n), next_state=np.zeros(n, int), episode=np.zeros(n, int),
+        pi_b=np.array([[1.0, 0.0]]), gamma=0.5, reward_range=(0, 2),
+    )  # fmt: skip
+    found = evidence(problem, 0.1, steps=5)
+    assert found.visits == "thinned" and not found.fixed
+    assert found.n[0, 0] == 4  # at 0, 5, 10, 15: the one at 20 has only 3 steps
+    seen = (1 - 0.5**5) / 0.5
+    assert found.mean[0, 0] == pytest.approx(seen + 0.5**5 * 2)
+    assert found.unknown[0, 0] == pytest.approx(0.5**5 * 2)
+
+
+def test_near_the_step_limit_a_visit_is_dropped_whether_or_not_its_episode_then_ends() -> None:
+    """Keeping only those that end would make ends look likelier than they are."""
+    state, episode = [0] * 4 + [0] * 4, [0] * 4 + [1] * 4
+    problem = surefoot.problem(
+        state=state, action=[0] * 8, reward=[0.0] * 7 + [1.0], next_state=[0] * 7 + [1], episode=episode, terminal_states=[1],
+        pi_b=np.array([[1.0, 0.0], [1.0, 0.0]]), gamma=0.5, return_range=(0, 1),
+    )  # fmt: skip
+    found = evidence(problem, 0.1, visits="thinned", steps=3)
+    assert found.n[0, 0] == 2  # one at the start of each; the visit at step 3 has one step left
+
+
+def test_algorithms_can_be_given_the_returns_that_certificates_use() -> None:
+    problem = with_independent_returns(known())
+    assert np.array_equal(problem.returns.n, evidence(known(), 0.1).n)
+    pi = surefoot.improve(problem, surefoot.algorithm("one-step-adv-exact-soft-spibb", epsilon=0.1, delta=0.05)).pi
+    assert certify(problem, pi, "theorem-1").changed > 0
+
+
+def test_every_visit_is_offered_as_the_paper_has_it_and_labelled_approximate() -> None:
+    found = evidence(known(), 0.1, visits="every")
+    e = surefoot.error_function(known(), "hoeffding", 0.1)
+    assert np.allclose(found.radius, e * known().return_range.g_max)
+    assert certify(known(), better(), "advantage", visits="every").label == "approximate"
