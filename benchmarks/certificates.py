@@ -33,12 +33,12 @@ from surefoot.problems import Problem
 from surefoot.trust import with_independent_returns
 
 Maker = Callable[[Problem, float], np.ndarray]
-VALIDITY_SIZES = {"wet-chicken": [2000], "random-mdps": [100]}
+VALIDITY_SIZES = {"wet-chicken": [2000, 20_000], "random-mdps": [100, 1000]}
 TIGHTNESS_SIZES = {
     "wet-chicken": [1000, 10_000, 100_000, 200_000, 300_000, 500_000, 1_000_000],
     "random-mdps": [100, 1000, 2000, 5000, 10_000, 20_000, 50_000],
 }
-CHUNK = 10  # data sets a task
+CHUNK = 10  # data sets a task, at most
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 # How much data a bound would need is not measured here, and searching for it takes most of the time of the robust ones.
@@ -180,7 +180,8 @@ def simulate(cell: Cell, deltas: Sequence[float], cases: Sequence[str], numbers:
 
 def measured(cell: Cell, deltas: Sequence[float], cases: Sequence[str], data_sets: int, workers: int) -> Outcomes:
     """The same for the numbers 0 .. data_sets - 1, by so many processes."""
-    chunks = [range(i, min(i + CHUNK, data_sets)) for i in range(0, data_sets, CHUNK)]
+    chunk = max(1, min(CHUNK, data_sets // (4 * workers)))
+    chunks = [range(i, min(i + chunk, data_sets)) for i in range(0, data_sets, chunk)]
     work = partial(simulate, cell, deltas, cases)
     if workers == 1:
         return Outcomes.joined([work(x) for x in chunks])
@@ -236,14 +237,13 @@ def validity(cell: Cell, deltas: Sequence[float], cases: Sequence[str], found: O
 
 @dataclass(frozen=True)
 class Tightness:
-    """The least size at which a case proves >= 0 for a changed and truly better policy in at least half of the logs; 0: at none tried."""
+    """The least size at which a case proves >= 0 for a changed, truly better policy in at least half of the logs; proved: size:share."""
 
     benchmark: str
     delta: float
     certificate: str
     data_sets: int
-    least_size: int
-    largest_tried: int
+    smallest_log: str
     proved: str
 
 
@@ -268,7 +268,7 @@ def tightness(
                     found.setdefault((label, delta), size)
         print(f"{cell.benchmark} size {size}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     for (label, delta), x in shares.items():
-        yield Tightness(cell.benchmark, delta, label, data_sets, found.get((label, delta), 0), max(sizes), " ".join(x))
+        yield Tightness(cell.benchmark, delta, label, data_sets, str(found.get((label, delta), f"never up to {max(sizes)}")), " ".join(x))
 
 
 def _number(x: str) -> str:
