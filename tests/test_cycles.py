@@ -13,7 +13,7 @@ import surefoot
 import worlds
 from surefoot.trust import Evidence, evidence
 from surefoot.trust.cycles import cycles_of, learning_steps, star_of
-from surefoot.trust.radii import hoeffding
+from surefoot.trust.radii import any_time, hoeffding
 
 GAMMA = 0.8
 
@@ -128,6 +128,21 @@ def test_without_the_last_cycle_sums_are_biased_so_that_the_radius_must_hold_at_
         steps = [(GAMMA ** np.arange(b - a) @ log["reward"][a:b], GAMMA ** (b - a)) for a, b in pairwise(at)]
         sums.append(sum(x + v * d - v for x, d in steps))
     assert np.mean(sums) + 3 * np.std(sums) / np.sqrt(len(sums)) < 0
+
+
+def test_what_v_star_leaves_open_is_paid_as_far_as_the_actions_of_a_state_differ() -> None:
+    made = problem(3, 4000)
+    found = evidence(made, 0.1, visits="cycles")
+    assert made.log is not None
+    cycles, width = cycles_of(made.log, GAMMA), made.return_range.width
+    r, rest = float(any_time(np.array(float(len(cycles.star_x))), 0.1 / 9 / 2, width)), 1 - cycles.star_d.mean()
+    low, high = ((cycles.star_x.mean() + sign * r) / rest for sign in (-1, 1))
+    n = np.bincount(cycles.pair, minlength=8).reshape(4, 2)
+    x, d = (np.bincount(cycles.pair, weights=y, minlength=8).reshape(4, 2) / n for y in (cycles.x, cycles.d))
+    assert np.allclose(found.mean, x + d * (low + high) / 2)
+    assert np.allclose(found.unknown, abs(d - d.mean(axis=1, keepdims=True)) * (high - low) / 2)
+    assert np.allclose(found.radius, any_time(found.n, 0.1 / 9 / 2, width) + found.unknown)
+    assert found.unknown.max() > 0.01
 
 
 def test_the_choice_between_cycles_and_thinning_reads_the_first_tenth_alone_which_is_then_left_out() -> None:
