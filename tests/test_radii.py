@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, multinomial
 
-from surefoot.trust import radii
+from surefoot.trust import hoeffding, mpeb, radii
 
 SIZES = (2, 3, 5, 8, 13, 21, 36, 55, 90, 144, 233, 377, 610, 1000)
 DELTAS = (0.05, 0.2)
@@ -107,6 +107,19 @@ def test_the_any_time_radius_and_the_union_over_n_miss_at_any_n_at_all_with_prob
 
 def test_a_radius_for_a_fixed_number_of_draws_misses_more_often_when_the_number_may_depend_on_them() -> None:
     assert ever_missed(lambda n: radii.hoeffding(n, 0.2), 0.5, 1000) > 0.2
+
+
+def test_radii_are_their_formulas_and_the_papers_error_functions_are_radii_of_returns() -> None:
+    """e g_max is the radius at delta / (S A) of returns in a range of 2 g_max."""
+    n, variance, delta, g_max = np.array([5.0, 80.0]), np.array([0.4, 0.03]), 0.07, 13.0
+    log = np.log(4 / delta)
+    assert np.allclose(radii.empirical_bernstein(n, variance, delta), np.sqrt(2 * variance * log / n) + 7 * log / (3 * (n - 1)))
+    assert np.allclose(radii.hoeffding(n, delta), np.sqrt(np.log(2 / delta) / (2 * n)))
+    spread = np.log((n + 10) / 10) + 2 * np.log(1 / delta)
+    assert np.allclose(radii.any_time(n, delta), np.sqrt((n + 10) * spread) / (2 * n))
+    wide = variance * (2 * g_max) ** 2
+    assert np.allclose(g_max * hoeffding(n, 5, 3, delta), radii.hoeffding(n, delta / 15, 2 * g_max))
+    assert np.allclose(g_max * mpeb(n, wide, 5, 3, delta, g_max), radii.empirical_bernstein(n, wide, delta / 15, 2 * g_max))
 
 
 def squares(x: np.ndarray, middle: float) -> list[float]:
