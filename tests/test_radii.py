@@ -19,9 +19,10 @@ ON_A_MEAN: dict[str, Radius] = {
     "hoeffding": lambda n, k, delta: radii.hoeffding(np.full(len(k), float(n)), delta),
     "empirical-bernstein": lambda n, k, delta: radii.empirical_bernstein(np.full(len(k), float(n)), k * (n - k) / (n * (n - 1)), delta),
     "any-time": lambda n, k, delta: radii.any_time(np.full(len(k), float(n)), delta),
-    "weissman": lambda n, k, delta: radii.weissman(np.full(len(k), float(n)), delta, 2) / 2,  # half an L1 distance of two successors
-    "two-successor": lambda n, k, delta: radii.two_successor(np.full(len(k), float(n)), delta) / 2,
-    "clopper-pearson": lambda n, k, delta: radii.clopper_pearson(np.full(len(k), float(n)), delta),
+    # Half the L1 distance of a row with two successors.
+    "weissman": lambda n, k, delta: radii.ROW_RADII["weissman"](np.full(len(k), float(n)), delta, 2) / 2,
+    "two-successor": lambda n, k, delta: radii.ROW_RADII["two-successor"](np.full(len(k), float(n)), delta, 2) / 2,
+    "clopper-pearson": lambda n, k, delta: radii.ROW_RADII["clopper-pearson"](np.full(len(k), float(n)), delta, 2) / 2,
 }
 BETA: Radius = lambda n, k, delta: radii.beta(np.full(len(k), float(n)), delta)  # noqa: E731
 
