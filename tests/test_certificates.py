@@ -63,6 +63,9 @@ def test_theorem_1_is_the_advantage_at_the_start_minus_epsilon_g_max_over_one_mi
     assert found.bound == pytest.approx(0.1 - 0.2 * E / (1 - 0.9))
     assert certify(bandit(50), SHIFT, "theorem-1", where="every state").bound == pytest.approx(-0.2 * E / (1 - 0.9))
     assert certify(bandit(50), SHIFT, "theorem-1", epsilon=0.3).bound == pytest.approx(0.1 - 0.3 / (1 - 0.9))
+    wide = bandit(50, return_range=(0, 6))  # g_max = 3
+    assert certify(wide, SHIFT, "theorem-1").bound == pytest.approx(0.1 - 0.2 * 3 * E / (1 - 0.9))
+    assert certify(wide, SHIFT, "theorem-1", epsilon=0.3).bound == pytest.approx(0.1 - 0.3 * 3 / (1 - 0.9))
     assert found.label == "rigorous"
 
 

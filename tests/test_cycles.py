@@ -12,7 +12,7 @@ import pytest
 import surefoot
 import worlds
 from surefoot.trust import Evidence, evidence
-from surefoot.trust.cycles import cycles_of, learning_steps, star_of
+from surefoot.trust.cycles import Cycles, cycles_of, learning_steps, star_of
 from surefoot.trust.radii import any_time, hoeffding
 
 GAMMA = 0.8
@@ -89,6 +89,17 @@ def test_the_value_at_which_cycles_end_lies_where_its_own_equation_holds_within_
     low, high = found.value_of_star(0, 15, lambda y: float(y.std() / 10))
     for v in (low, high):
         assert abs(mean - rest * v) == pytest.approx(max((found.star_x + u * found.star_d).std() for u in (low, high)) / 10, rel=1e-3)
+
+
+@pytest.mark.parametrize("d", [(0.5, 0.1), (0.1, 0.5)])
+def test_no_value_within_its_own_radius_is_lost_whichever_way_the_radius_grows(d: tuple[float, float]) -> None:
+    x, d = np.array([0.0, 1.0]), np.array(d)
+    empty = np.empty(0)
+    radius = lambda y: 0.5 * float(abs(y[0] - y[1]))  # noqa: E731
+    low, high = Cycles(empty, empty, empty, x, d).value_of_star(-20, 20, radius)
+    fits = [v for v in np.linspace(-20, 20, 4001) if abs(x.mean() - (1 - d.mean()) * v) <= radius(x + v * d)]
+    assert low <= min(fits) and max(fits) <= high
+    assert high - low < 20
 
 
 def exact() -> np.ndarray:

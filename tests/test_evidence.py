@@ -25,8 +25,8 @@ def test_evidence_of_first_visits_brackets_what_a_cut_left_open() -> None:
     assert found.unknown[0, 0] == pytest.approx(0.5 / 2)
     assert found.radius[0, 0] == pytest.approx(radii.hoeffding(np.array(2.0), 0.1 / 2, 4.0) + 0.25)
     assert found.radius[0, 1] == math.inf
-    # The ends are 2 and 0.5 from below, 3 and 0.5 from above: the larger variance counts. In order, from the middle 2 of the range on, the
-    # squares from above are (3 - 2)^2 and (0.5 - 2.5)^2.
+    # The ends are 2 and 0.5 from below, 3 and 0.5 from above: the larger variance counts. In order, from the middle 2 of the range on,
+    # the squares from above are (3 - 2)^2 and (0.5 - 2.5)^2.
     assert evidence(problem, 0.1, error="mpeb", visits="first").variance[0, 0] == pytest.approx(2.5**2 / 2)
     by_order = evidence(problem, 0.1, error="bernstein", visits="first")
     assert by_order.variance[0, 0] == pytest.approx((1 + 4) / 2)
