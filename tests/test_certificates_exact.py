@@ -12,8 +12,9 @@ from scipy.stats import binom
 
 import surefoot
 from surefoot.certificates import certify
+from surefoot.trust.radii import clopper_pearson
 
-N = 6  # draws of each action
+N = 5  # draws of each action
 DELTA = 0.2
 CHANCES = (0.0, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98, 1.0)  # of a win, for each action
 PAYS = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
@@ -74,3 +75,23 @@ def test_the_check_turns_red_for_bounds_that_leave_the_error_out() -> None:
     ahead = abs(np.arange(N + 1) - np.arange(N + 1)[:, None]) / N / 2
     assert worst_rate(np.where(ahead > 0, ahead, np.nan)) > DELTA
     assert worst_rate(np.where(ahead > 0, ahead / 2, np.nan)) > DELTA
+
+
+def test_the_gaussian_bounds_take_a_quantile_of_the_standard_deviation_off_the_gain() -> None:
+    """By hand: the variance of the mean of a coin is u = p (1 - p) / (N - 1), pi_b mixes both, pi takes the second."""
+    p = np.array([1, 4]) / N
+    u = p * (1 - p) / (N - 1)
+    pi = np.where(np.arange(3)[:, None] == 0, [0.0, 1.0], UNIFORM)
+    gain, z = 0.5 * (p[1] - p[0]), 1.6448536269514722
+    found = {name: certify(world(1, 4, 0.9), pi, name, data="fresh").bound for name in ("delta-method", "duipi")}
+    assert found["delta-method"] == pytest.approx(gain - z * np.sqrt(0.25 * u[0] + 0.25 * u[1]))
+    assert found["duipi"] == pytest.approx(gain - z * (np.sqrt(u[1]) + np.sqrt(0.25 * u[0] + 0.25 * u[1])))
+
+
+def test_the_robust_bound_is_the_worst_case_of_the_policy_minus_the_best_case_of_the_baseline() -> None:
+    """By hand: each coin within half its L1 radius, the baseline's too; the union is over 2 pairs and every N."""
+    pi = np.where(np.arange(3)[:, None] == 0, [0.0, 1.0], UNIFORM)
+    found = certify(world(1, 4, 0.9), pi, "robust", delta=DELTA, radius="clopper-pearson", successors=2)
+    r = float(clopper_pearson(np.array(float(N)), DELTA / (2 * N * (N + 1))))
+    best = 0.5 * (min(1 / N + r, 1) + min(4 / N + r, 1))
+    assert found.bound == pytest.approx(max(4 / N - r, 0) - best)

@@ -125,7 +125,7 @@ def missed(found: Evidence, share: float = 1.0) -> int:
 
 @pytest.mark.parametrize("error", ["hoeffding", "bernstein"])
 def test_the_event_holds_in_all_but_a_delta_share_of_logs_and_would_not_with_a_small_share_of_the_radius(error: str) -> None:
-    logs, delta = 100, 0.2
+    logs, delta = 60, 0.2
     found = [evidence(problem(seed, 200), delta, error=error, visits="cycles") for seed in range(logs)]
     assert sum(missed(e) > 0 for e in found) <= delta * logs < sum(missed(e, 0.02) > 0 for e in found)
 

@@ -164,8 +164,8 @@ def test_squares_in_order_are_those_of_a_loop_in_every_group() -> None:
 
 @pytest.mark.parametrize("p", [0.02, 0.1, 0.5])
 def test_the_any_time_bernstein_radius_misses_at_any_n_at_all_with_probability_delta_at_most(p: float) -> None:
-    """Draws of 0 and 1, 2,000 walks of 1,000 steps; a third of the radius misses more often, so that this can fail."""
-    delta, walks, n = 0.2, 2000, np.arange(1.0, 1001)
+    """Draws of 0 and 1, 600 walks of 1,000 steps; a third of the radius misses more often, so that this can fail."""
+    delta, walks, n = 0.2, 600, np.arange(1.0, 1001)
     x = (np.random.default_rng(1).random((walks, 1000)) < p).astype(float)
     before = np.cumsum(x, axis=1) - x
     v = np.cumsum((x - (0.5 + before) / n) ** 2, axis=1)
