@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -284,9 +283,9 @@ def table(path: Path) -> str:
     with path.open() as file:
         rows = list(csv.DictReader(file))
     keys = [k for k in ("benchmark", "size", "delta") if k in rows[0]]
-    lines = []
-    for group, of_it in groupby(rows, key=lambda row: tuple(row[k] for k in keys)):
-        names = [k for k in rows[0] if k not in keys]
+    lines, names = [], [k for k in rows[0] if k not in keys]
+    for group in dict.fromkeys(tuple(row[k] for k in keys) for row in rows):
+        of_it = [row for row in rows if tuple(row[k] for k in keys) == group]
         lines += ["", "### " + ", ".join(f"{k} {_number(v)}" for k, v in zip(keys, group, strict=True)), ""]
         lines += ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
         lines += ["| " + " | ".join(_number(row[k]) for k in names) + " |" for row in of_it]
