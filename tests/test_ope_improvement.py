@@ -236,7 +236,7 @@ def test_hcpi_keeps_the_baseline_without_evidence() -> None:
 
 
 def test_a_candidate_that_cannot_be_judged_leaves_the_choice_to_the_others() -> None:
-    batch = long_log(2_000, n=8)
+    batch = long_log(2_000, n=16)
     training, held_out = split_episodes(batch, np.random.default_rng(0))
     near = 0.999999 * PI_B + 0.000001 * PI
     found = safety_test(training, held_out, [PI, near], PI_B, GAMMA, Standard(bound="student-t"))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch
+from surefoot.core import Batch, Model
 from surefoot.errors import NotAvailableError, ParameterError
 from surefoot.ope.caps import Forecast, choose_cap, forecast
 from surefoot.ope.episodes import SHARE, split_episodes
@@ -102,11 +102,11 @@ def safety_test(
     changed = [i for i, pi in enumerate(pis) if np.abs(pi - pi_b).max() > ROUNDING]
     if not changed:
         return Verdict(False, pi_b.copy(), 0, (), None, *sizes, ("every candidate is the baseline: there is nothing to test",))
-    promises, troubles = _promises(training, pis, changed, pi_b, gamma, standard, held_out.n_episodes)
+    model = _model(training, gamma, standard)
+    promises, troubles = _promises(training, pis, changed, pi_b, gamma, standard, held_out.n_episodes, model)
     chosen = max(changed, key=lambda i: promises[i])
     if len(troubles) == len(changed):
         raise troubles[0]
-    model = _model(training, gamma, standard)
     evidence = improvement_bound(held_out, pis[chosen], pi_b, gamma, standard, training=training, model=model, rng=rng)
     accepted = evidence.is_positive
     notes = evidence.values.notes
@@ -115,31 +115,44 @@ def safety_test(
     return Verdict(accepted, (pis[chosen] if accepted else pi_b).copy(), chosen, tuple(promises), evidence, *sizes, notes)
 
 
-def promised(training: Batch, pi: np.ndarray, pi_b: np.ndarray, gamma: float, standard: Standard, n: int) -> Forecast:
+def promised(
+    training: Batch, pi: np.ndarray, pi_b: np.ndarray, gamma: float, standard: Standard, n: int, model: Model | None = None
+) -> Forecast:
     """The bound that n held-out episodes would give if they were like the training part.
 
     A policy made from the training part looks better there than elsewhere, so promises are optimistic; the test is not.
     """
-    found = episode_values(training, pi, pi_b, gamma, standard, model=_model(training, gamma, standard))
+    found = episode_values(training, pi, pi_b, gamma, standard, model=model)
     if standard.capped:
         return choose_cap(found.x, found.lo, n, standard.delta, standard.bound)
+    if found.effective_size * n / len(found.x) < standard.fewest_effective:  # what the held-out part will have, about
+        raise NotAvailableError(
+            f"effectively {found.effective_size:.1f} of {len(found.x)} training episodes are possible under pi: too few"
+        )
     return forecast(found.x, n, standard.delta)
 
 
 def _promises(
-    training: Batch, pis: list[np.ndarray], changed: list[int], pi_b: np.ndarray, gamma: float, standard: Standard, n: int
+    training: Batch,
+    pis: list[np.ndarray],
+    changed: list[int],
+    pi_b: np.ndarray,
+    gamma: float,
+    standard: Standard,
+    n: int,
+    model: Model | None,
 ) -> tuple[list[float], list[NotAvailableError]]:
     """(the promise of every candidate, -inf where it cannot be judged; why not)."""
     promises, troubles = [-math.inf] * len(pis), []
     for i in changed:
         try:
-            promises[i] = promised(training, pis[i], pi_b, gamma, standard, n).bound
+            promises[i] = promised(training, pis[i], pi_b, gamma, standard, n, model).bound
         except NotAvailableError as trouble:
             troubles.append(trouble)
     return promises, troubles
 
 
-def _model(training: Batch, gamma: float, standard: Standard) -> Any:
+def _model(training: Batch, gamma: float, standard: Standard) -> Model | None:
     """The model behind doubly robust values; None for the others."""
     if standard.estimator != "dr":
         return None

@@ -23,6 +23,7 @@ from surefoot.problems.ranges import ReturnRange
 
 ESTIMATORS = ("pdis", "is", "dr")
 GAIN, VALUE, LOSS = "V^pi - V^pi_b", "V^pi", "V^pi_b - V^pi"
+FEWEST_EFFECTIVE = 10.0  # episodes, by their weights, below which scatter says nothing: most values then rest on weights near 0
 OBSERVED = "; the range behind lo is observed in the log, not declared: an assumption"
 
 
@@ -34,6 +35,7 @@ class Standard:
     bound           "betting", "maurer-pontil", "hoeffding" (finite-sample), "student-t", "bca" (approximate)
     reward_range    (low, high) you vouch for; return_range likewise; else observed, and said so. Finite-sample bounds need them
     horizon         no episode has more steps than this (a time limit you vouch for): narrows the ranges that rewards imply
+    fewest_effective    episodes, counted by their weights, below which the approximate bounds say nothing; 0 as in the literature
     """
 
     delta: float = 0.05
@@ -42,6 +44,7 @@ class Standard:
     reward_range: tuple[float, float] | None = None
     return_range: tuple[float, float] | None = None
     horizon: int | None = None
+    fewest_effective: float = FEWEST_EFFECTIVE
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -51,7 +54,8 @@ class Standard:
             raise ParameterError(
                 f'doubly robust values have no floor, which the bound "{self.bound}" needs: take "student-t" or "bca", or "pdis" values'
             )
-
+        if isinstance(self.fewest_effective, bool) or not 0 <= self.fewest_effective < math.inf:
+            raise ParameterError(f"fewest_effective must be a number of episodes >= 0, got {self.fewest_effective!r}")
         if self.horizon is not None and (isinstance(self.horizon, bool) or self.horizon != int(self.horizon) or self.horizon < 1):
             raise ParameterError(f"horizon must be a whole number of steps >= 1, got {self.horizon!r}")
 
@@ -192,7 +196,10 @@ def _evidence(
 ) -> Evidence:
     found = episode_values(batch, pi, pi_b, gamma, standard, model=model, quantity=quantity)
     if not standard.capped:
-        return Evidence(quantity, _approximate(found.x, standard, rng), standard, found)
+        bound = _approximate(found.x, standard, rng)
+        if found.effective_size < standard.fewest_effective:
+            bound = replace(bound, value=-math.inf, notes=(*bound.notes, _too_few(found.effective_size, standard.fewest_effective)))
+        return Evidence(quantity, bound, standard, found)
     guess = None
     if training is not None:
         other = episode_values(training, pi, pi_b, gamma, standard, quantity=quantity)
@@ -289,6 +296,13 @@ def _approximate(x: np.ndarray, standard: Standard, rng: np.random.Generator | N
     if rng is None:
         raise ParameterError('the bound "bca" resamples: give rng=, a numpy.random.Generator')
     return bounds.bca(x, standard.delta, rng)
+
+
+def _too_few(effective_size: float, fewest: float) -> str:
+    return (
+        f"effectively {effective_size:.1f} episodes, at least {fewest:g} are needed: where hardly an episode is possible under pi, the "
+        "scatter of the values hides what they lack, and no bound is given"
+    )
 
 
 def _mirrored(pair: tuple[float, float] | None) -> tuple[float, float] | None:
