@@ -7,7 +7,7 @@ from typing import Any
 
 import surefoot
 
-PARAMETERS = {"kappa": 0.3, "n_wedge": 3, "xi": 0.5, "delta": 0.5, "epsilon": 1.0, "c_b": 0.02, "max_steps": 600}
+PARAMETERS = {"kappa": 0.3, "n_wedge": 3, "xi": 0.5, "delta": 0.5, "epsilon": 1.0, "c_b": 0.02, "max_steps": 600, "visits": "every"}
 PENALISING = ("ramdp", "r-min", "duipi-centred", "mbie", "robust", "vi-lcb")
 RESTRICTING = (
     "pi-b-spibb",
@@ -18,12 +18,16 @@ RESTRICTING = (
     "exact-soft-spibb",
     "lower-exact-soft-spibb",
     "adv-exact-soft-spibb",
+    "certified-advantage",
 )
 COMPOSED = tuple(f"{p}+{r}" for p in PENALISING for r in RESTRICTING)
 EVERY = (*surefoot.ALGORITHMS, *COMPOSED)
 SOFT = tuple(name for name in EVERY if "soft" in name)
 BY_COUNT = tuple(name for name in EVERY if "spibb" in name and "soft" not in name)
-USES_RETURNS = tuple(name for name in EVERY if "adv-" in name or "one-step" in name)
+USES_RETURNS = tuple(name for name in EVERY if any(part in name for part in ("adv-", "one-step", "certified")))
+
+READS_THE_LOG = ("hcpi",)  # one problem at a time, built from its log
+FROM_COUNTS = tuple(name for name in EVERY if name not in READS_THE_LOG)
 
 
 def fields(name: str) -> set[str]:

@@ -224,7 +224,7 @@ def test_improve_takes_a_name() -> None:
 
 def test_the_list_of_algorithms_is_complete_and_cannot_be_changed() -> None:
     names = {"basic-rl", "ramdp", "r-min", "duipi", "duipi-centred", "mbie", "robust", "vi-lcb"}
-    names |= {"pi-b-spibb", "pi-leq-b-spibb"}
+    names |= {"pi-b-spibb", "pi-leq-b-spibb", "certified-advantage", "one-step-certified-advantage", "hcpi"}
     soft = {f"{kind}{how}-soft-spibb" for kind in ("", "lower-", "adv-") for how in ("approx", "exact")}
     assert set(ALGORITHMS) == names | soft | {f"one-step-{name}" for name in soft}
     with pytest.raises(TypeError):
@@ -279,23 +279,33 @@ def test_a_parameter_of_the_same_name_goes_to_both_parts() -> None:
 
 def required(cls: type) -> dict[str, Any]:
     fields = [f for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING]
-    return {f.name: DEFAULTS[f.name] for f in fields}
+    return {f.name: 0.4 if (cls.name, f.name) == ("hcpi", "delta") else DEFAULTS[f.name] for f in fields}
 
 
 NAMES = sorted(ALGORITHMS)
 FIELDS = [(name, f.name) for name in NAMES for f in dataclasses.fields(ALGORITHMS[name])]
-NUMBERS = {"kappa", "n_wedge", "xi", "delta", "epsilon", "c_b", "g_max", "alpha", "max_steps"}
+NUMBERS = {"kappa", "n_wedge", "xi", "delta", "epsilon", "c_b", "g_max", "alpha", "max_steps", "share", "seed", "fewest_effective"}
 OUTSIDE: dict[str, list[Any]] = {
     "kappa": [-0.1, math.inf], "n_wedge": [-1], "xi": [-0.1, math.inf], "delta": [0, -0.1, 1.5, math.inf],
     "epsilon": [-0.1, -math.inf], "c_b": [-0.1, math.inf], "g_max": [0, -1, math.inf], "alpha": [0, -1, math.inf],
     "max_steps": [0, -3, 2.5, math.inf], "error": ["Hoeffding", ""], "prior": ["bayes", ""], "published": [],
+    "visits": ["all", ""], "estimator": ["wis", ""], "bound": ["t", ""], "share": [0, 1, 0.995], "seed": [-1, 0.5, math.inf],
+    "propose": ["", "zzz", "ramdp", "ramdp kappa", "basic-rl kappa=1", "hcpi delta=0.1"], "fewest_effective": [-1, math.inf],
 }  # fmt: skip
 INSIDE: dict[str, list[Any]] = {
     "kappa": [0, 3], "n_wedge": [0, 2.5, math.inf], "xi": [0, 2], "delta": [1, 1e-9], "c_b": [0, 144],
     "epsilon": [0, math.inf, Fraction(1, 3)], "g_max": [None, 40, 1e-3], "alpha": [1e-3, 7],
     "max_steps": [1, 10.0, np.int64(4)], "prior": ["bayesian", "frequentist"], "published": [True, False],
     "error": ["hoeffding", "transition", "mpeb", "hoeffding-thinned", "mpeb-thinned"],
+    "visits": ["independent", "first", "thinned", "every"], "estimator": ["is", "pdis"], "bound": ["betting", "hoeffding", "bca"],
+    "share": [0.01, 0.5], "seed": [0, 7, np.int64(4)], "propose": ["ramdp kappa=0.1", "ramdp+pi-b-spibb kappa=1 n_wedge=3"],
+    "fewest_effective": [0, 30],
 }  # fmt: skip
+LIMITS: dict[tuple[str, str], Callable[[Any], bool]] = {  # algorithms that take less of a parameter than others do
+    ("certified-advantage", "error"): lambda value: value in ("hoeffding", "mpeb"),
+    ("one-step-certified-advantage", "error"): lambda value: value in ("hoeffding", "mpeb"),
+    ("hcpi", "delta"): lambda value: value <= 0.5,
+}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -315,14 +325,15 @@ def test_a_missing_parameter_is_named(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
 def test_a_parameter_in_range_is_kept_as_it_came(name: str, field: str) -> None:
-    for value in INSIDE[field]:
+    for value in filter(LIMITS.get((name, field)), INSIDE[field]) if (name, field) in LIMITS else INSIDE[field]:
         made = surefoot.algorithm(name, **{**required(ALGORITHMS[name]), field: value})
         assert getattr(made, field) == value
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
 def test_a_parameter_out_of_range_is_named_with_what_came(name: str, field: str) -> None:
-    for value in OUTSIDE[field]:
+    beyond = [value for value in INSIDE[field] if (name, field) in LIMITS and not LIMITS[name, field](value)]
+    for value in OUTSIDE[field] + beyond:
         with pytest.raises(ParameterError) as caught:
             surefoot.algorithm(name, **{**required(ALGORITHMS[name]), field: value})
         assert f"{name}: {field} must be" in str(caught.value)

@@ -22,13 +22,19 @@ HEAD = {
     "wet-chicken": "sizes = [40, 300]\nlength = 4\nwidth = 3\nepsilon = 0.2",
 }
 PUBLISHED = '[problem]\nunseen_states = "first-action"\nties = "lowest-index"\n'
-MPEB = '[[algorithms]]\nname = "approx-soft-spibb"\nerror = "mpeb"\nepsilon = 1\ndelta = 0.5\n'
+EVERY_VISIT = '[[algorithms]]\nname = "certified-advantage"\ndelta = 0.9\nvisits = "every"\n'
+MPEB = EVERY_VISIT + '[[algorithms]]\nname = "approx-soft-spibb"\nerror = "mpeb"\nepsilon = 1\ndelta = 0.5\n'
 
 
 def entry(name: str) -> str:
     """An algorithm in a study file."""
-    lines = [f"{k} = {v}" for k, v in PARAMETERS.items() if k in fields(name)]
+    lines = [f"{k} = {v}" for k, v in PARAMETERS.items() if k in fields(name)]  # "visits" stays "independent", which reads the log
     return "\n".join(["[[algorithms]]", f'name = "{name}"', *lines, ""])
+
+
+def able(benchmark: str) -> tuple[str, ...]:
+    """The algorithms that can run: one long trajectory of Wet Chicken cannot be split into episodes."""
+    return tuple(name for name in surefoot.ALGORITHMS if benchmark != "wet-chicken" or name != "hcpi")
 
 
 def study_of(benchmark: str, *names: str, problem: str = "", extra: str = "", trials: int = 6) -> Study:
@@ -77,7 +83,7 @@ def differences(study: Study, ours: Trials, theirs: Trials, tolerance: float = 1
 @pytest.mark.parametrize("problem", ["", PUBLISHED], ids=["our conventions", "published conventions"])
 @pytest.mark.parametrize("benchmark", sorted(HEAD))
 def test_every_algorithm_scores_what_a_plain_loop_over_single_problems_does(benchmark: str, problem: str) -> None:
-    study = study_of(benchmark, *surefoot.ALGORITHMS, problem=problem, extra=MPEB)
+    study = study_of(benchmark, *able(benchmark), problem=problem, extra=MPEB)
     ours = run_trials(study, variants(study)[0], 2, 6)
     assert differences(study, ours, plain_loop(study, range(2, 6))) == []
     assert ours.converged.mean() > 0.9
@@ -183,7 +189,7 @@ def test_trials_that_do_not_converge_are_marked() -> None:
 @pytest.mark.parametrize("benchmark", sorted(HEAD))
 def test_pytorch_trials_are_those_of_numpy(benchmark: str) -> None:
     pytest.importorskip("torch", reason="PyTorch is an extra; make test-all installs it")
-    names: tuple[str, ...] = tuple(surefoot.ALGORITHMS)
+    names = able(benchmark)
     for problem in ("", PUBLISHED):
         study: Any = study_of(benchmark, *names, problem=problem, extra=MPEB)
         (variant,) = variants(study)

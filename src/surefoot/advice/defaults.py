@@ -16,6 +16,7 @@ DEFAULT = "lower-exact-soft-spibb"
 # Table 1 of Scholl et al. 2022, the more cautious of its two benchmarks. Epsilon is compared with sqrt(2 ln(2 S A / delta) / n) times
 # a probability, so it has no unit; delta = 1 as in the table: a scale, not a failure probability.
 EPSILON, LOWER_EPSILON, DELTA, N_WEDGE = 1.0, 0.5, 1.0, 10.0
+FAILURE = 0.05  # delta of the algorithms for which it is one
 KAPPA = 0.5  # of the width of the reward range: 2 of 4 on Wet Chicken
 PARAMETERS: dict[str, dict[str, float]] = {
     "r-min": {"n_wedge": 3.0},
@@ -26,6 +27,9 @@ PARAMETERS: dict[str, dict[str, float]] = {
     "vi-lcb": {"c_b": 0.05, "delta": 0.1},
     "pi-b-spibb": {"n_wedge": N_WEDGE},
     "pi-leq-b-spibb": {"n_wedge": N_WEDGE},
+    "certified-advantage": {"delta": FAILURE},
+    "one-step-certified-advantage": {"delta": FAILURE},
+    "hcpi": {"delta": FAILURE},
 }
 
 

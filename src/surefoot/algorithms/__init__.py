@@ -9,12 +9,14 @@ from types import MappingProxyType
 from typing import Any
 
 from surefoot.algorithms.approx_soft_spibb import AdvApproxSoftSPIBB, ApproxSoftSPIBB, LowerApproxSoftSPIBB
-from surefoot.algorithms.base import NEITHER, PENALISES, RESTRICTS, Algorithm
+from surefoot.algorithms.base import NEITHER, PENALISES, RESTRICTS, Algorithm, needs_log
 from surefoot.algorithms.basic_rl import BasicRL
+from surefoot.algorithms.certified_advantage import CertifiedAdvantage, OneStepCertifiedAdvantage
 from surefoot.algorithms.composed import Composed
 from surefoot.algorithms.duipi import DUIPI
 from surefoot.algorithms.duipi_centred import CentredDUIPI
 from surefoot.algorithms.exact_soft_spibb import AdvExactSoftSPIBB, ExactSoftSPIBB, LowerExactSoftSPIBB
+from surefoot.algorithms.hcpi import HCPI
 from surefoot.algorithms.one_step import (
     OneStepAdvApproxSoftSPIBB,
     OneStepAdvExactSoftSPIBB,
@@ -53,6 +55,9 @@ _ALL: tuple[type, ...] = (
     OneStepExactSoftSPIBB,
     OneStepLowerExactSoftSPIBB,
     OneStepAdvExactSoftSPIBB,
+    CertifiedAdvantage,
+    OneStepCertifiedAdvantage,
+    HCPI,
 )
 
 ALGORITHMS: Mapping[str, type] = MappingProxyType({cls.name: cls for cls in _ALL})  # type: ignore[attr-defined]
@@ -115,4 +120,4 @@ def _build(cls: type, parameters: dict[str, Any]) -> Any:
     return cls(**parameters)
 
 
-__all__ = ["ALGORITHMS", "NEITHER", "PENALISES", "RESTRICTS", "Algorithm", "Composed", "algorithm"]
+__all__ = ["ALGORITHMS", "NEITHER", "PENALISES", "RESTRICTS", "Algorithm", "Composed", "algorithm", "needs_log"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from surefoot.core import Solution
 from surefoot.planning import Estimate, ModelEstimate, Trust, policy_iteration
@@ -26,6 +26,11 @@ class Algorithm(Protocol):
 
     def solve(self, problem: Problem) -> Solution:
         """The improved policy."""
+
+
+def needs_log(algorithm: Any) -> bool:
+    """Whether it reads the log itself, and so one problem at a time: counts and returns are not enough."""
+    return bool(getattr(algorithm, "needs_log", False))
 
 
 def maximum_likelihood(problem: Problem) -> ModelEstimate:

@@ -36,6 +36,11 @@ class CertifiedAdvantage:
         check_choice(self, "error", RETURN_ERRORS)
         check_choice(self, "visits", VISITS)
 
+    @property
+    def needs_log(self) -> bool:
+        """Whether the log itself is read: every return is there without it."""
+        return self.visits != "every"
+
     def trust(self, problem: Problem) -> CertifiedTrust:
         """The policies whose advantage is certified."""
         return _trust(problem, evidence(problem, self.delta, error=self.error, visits=self.visits))
@@ -64,6 +69,11 @@ class OneStepCertifiedAdvantage:
         check_number(self, "delta", low=0, high=1, open_low=True)
         check_choice(self, "error", RETURN_ERRORS)
         check_choice(self, "visits", VISITS)
+
+    @property
+    def needs_log(self) -> bool:
+        """Whether the log itself is read: every return is there without it."""
+        return self.visits != "every"
 
     def trust(self, problem: Problem) -> CertifiedTrust:
         """The policies whose advantage is certified."""

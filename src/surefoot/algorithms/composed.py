@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from surefoot.algorithms.base import needs_log
 from surefoot.core import Solution
 from surefoot.problems import Problem
 
@@ -25,6 +26,11 @@ class Composed:
     def name(self) -> str:
         """The composed name."""
         return f"{self.penalise.name}+{self.restrict.name}"
+
+    @property
+    def needs_log(self) -> bool:
+        """Whether a part reads the log itself."""
+        return needs_log(self.penalise) or needs_log(self.restrict)
 
     def solve(self, problem: Problem) -> Solution:
         """The penalised values decide, the trust limits."""

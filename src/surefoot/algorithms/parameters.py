@@ -27,6 +27,18 @@ def check_number(
         raise ParameterError(f"{owner.name}: {name} must be {kind} in {left}{low:g}, {high:g}{right}, got {value!r}")
 
 
+def value_of(text: str) -> Any:
+    """The value that a text such as "0.5", "true" or "mpeb" stands for."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def check_choice(owner: Any, name: str, known: tuple[str, ...]) -> None:
     """Raise unless the parameter is one of the known names."""
     value = getattr(owner, name)

@@ -49,6 +49,11 @@ class SoftSPIBB:
         return xp.where(n > 0, e, xp.inf)
 
     @property
+    def needs_log(self) -> bool:
+        """Whether the log itself is read, to thin it."""
+        return self.error.endswith("-thinned")
+
+    @property
     def budget(self) -> float:
         """epsilon, where infinite as large as makes no difference."""
         return min(self.epsilon, LARGEST)

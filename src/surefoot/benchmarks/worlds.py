@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from surefoot.core import Counts, DenseModel, Returns
 from surefoot.planning import evaluate_at_start, optimal
 from surefoot.problems import Problem, ReturnRange, problem
-from surefoot.rows.arrays import Array, count_up, device_of, namespace, row_sum
+from surefoot.rows.arrays import Array, count_up, device_of, namespace, row_sum, to_numpy
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,14 +90,21 @@ class Worlds:
             **parts, **options,
         )  # fmt: skip
 
-    def problem_of_log(self, log: dict[str, Any], **options: Any) -> Problem:
-        """The same for one log of a world that is shared (NumPy), with sparse counts."""
+    def only(self, trial: int) -> Worlds:
+        """The world of one trial by itself, in NumPy."""
+        names = ("successor", "probability", "reward_table", "pi_b", "start", "terminal", "allowed")
+        w = trial if self.pi_b.shape[0] > 1 else 0
+        parts: dict[str, Any] = {name: to_numpy(getattr(self, name)[w : w + 1, ...]) for name in names}
+        return replace(self, **parts)
+
+    def problem_of_log(self, log: dict[str, Any], *, sparse: bool = True, **options: Any) -> Problem:
+        """The same for one log of a world by itself (NumPy), with the log, and with sparse counts or dense ones."""
         lo, hi = self.return_range.lo, self.return_range.hi
         table = self.reward_table[0, :, 0, :] if self.reward_table.shape[2] == 1 else self.reward_table[0]
         return problem(
             **log, pi_b=self.pi_b[0], gamma=self.gamma, start=self.start[0], terminal_states=np.flatnonzero(self.terminal[0]),
             n_states=self.n_states, n_actions=self.n_actions, allowed=self.allowed[0], reward_table=table,
-            reward_range=self.reward_range, return_range=(lo, hi), sparse=True, **options,
+            reward_range=self.reward_range, return_range=(lo, hi), sparse=sparse, **options,
         )  # fmt: skip
 
 

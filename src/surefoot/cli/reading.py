@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from surefoot.algorithms.parameters import value_of
 from surefoot.cli.terminal import errors
 from surefoot.errors import LogError, ParameterError
 
@@ -176,19 +177,8 @@ def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
         key, sign, value = text.partition("=")
         if not sign or not key.strip():
             raise ParameterError(f"--set takes key=value, such as epsilon=0.5, got {text!r}")
-        found[key.strip()] = _value(value.strip())
+        found[key.strip()] = value_of(value.strip())
     return found
-
-
-def _value(text: str) -> Any:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _pair(name: str, text: str | None) -> tuple[float, float] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surefoot.algorithms import needs_log
 from surefoot.benchmarks import NORMALISED, Benchmark, Sampler, Worlds, first_key, trial_numbers
 from surefoot.core import Counts, Returns
 from surefoot.errors import StudyError
@@ -61,6 +62,8 @@ def run_trials(
         tick("data")
         n = trials.stop - trials.start
         for j, setting in enumerate(chosen):
+            if needs_log(setting.algorithm) and problem.log is None:
+                continue  # below, one log after the other
             solution = improve(problem, setting.algorithm)
             tick(setting.label)
             pi, done = solution.pi.reshape(-1, *worlds.pi_b.shape[1:]), to_numpy(solution.status.converged).reshape(len(sizes), n)
@@ -68,6 +71,15 @@ def run_trials(
                 rho[i, j, trials] = to_numpy(worlds.value(pi[k * n : (k + 1) * n, ...]))
                 converged[i, j, trials] = done[k]
             tick("evaluation")
+    readers = [j for j, setting in enumerate(chosen) if needs_log(setting.algorithm)]
+    if readers and not benchmark.sparse:
+        for t, i, world, problem in _logged_problems(study, benchmark, worlds, keys):
+            tick("logs")
+            for j in readers:
+                solution = improve(problem, chosen[j].algorithm)
+                tick(chosen[j].label)
+                rho[i, j, t], converged[i, j, t] = world.value(solution.pi[None])[0], solution.status.ok
+                tick("evaluation")
     return Trials(start, stop, rho_b, rho_star, rho, converged)
 
 
@@ -99,6 +111,16 @@ def _sparse_problems(study: Study, benchmark: Benchmark, worlds: Worlds, keys: A
                 slice(t, t + 1),
                 worlds.problem_of_log(sampler.log(int(key), benchmark.episodes(size)), **study.problem.model_dump()),
             )
+
+
+def _logged_problems(study: Study, benchmark: Benchmark, worlds: Worlds, keys: Array) -> Iterator[tuple[int, int, Worlds, Problem]]:
+    """(trial, size, its world, problem) one by one, from the log itself: the same steps that the counts of the trial count."""
+    options = study.problem.model_dump()
+    for t, key in enumerate(to_numpy(keys)):
+        world = worlds.only(t)
+        sampler = Sampler(world)
+        for i, size in enumerate(study.benchmark.sizes):
+            yield t, i, world, world.problem_of_log(sampler.log(int(key), benchmark.episodes(size)), sparse=False, **options)
 
 
 def _needs_returns(study: Study) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch, Counts, DenseModel, Model, Returns, SparseModel, Support
+from surefoot.core import Batch, Counts, DenseModel, Model, Returns, SparseModel, Support, count
 from surefoot.errors import BaselineError, NotAvailableError, ProblemError, UnknownNameError
 from surefoot.problems.montecarlo import monte_carlo
 from surefoot.problems.ranges import ReturnRange
@@ -191,6 +191,16 @@ class Problem:
         found = monte_carlo(self.log, self.gamma, visits=visits, cut_returns=self.cut_returns)
         shape = self.pi_b.shape
         return Returns(found.n.reshape(shape), found.mean.reshape(shape), found.m2.reshape(shape), found.cut)
+
+    def with_log(self, log: Batch) -> Problem:
+        """The problem that another log of the same states and actions poses; baseline, start and declared facts stay."""
+        counts = count(log.state, log.action, log.reward, log.next_state, self.n_states, self.n_actions, as_sparse=self.counts.is_sparse)
+        if not counts.is_sparse:
+            n_sas, r_sas, r_rest = (
+                x.reshape(self.batch_shape + x.shape) for x in (counts.n_sas, counts.r_sas, counts.r_rest)
+            )  # one problem, with or without a batch dimension of 1
+            counts = Counts(n_sas, r_sas, r_rest, self.n_states, self.n_actions)
+        return replace(self, counts=counts, log=log, returns_given=None, notes=())
 
     @cached_property
     def blocks(self) -> tuple[Problem, ...]:
