@@ -94,6 +94,19 @@ def test_the_guarantees_become_three_tables_and_four_verdicts(options: Options, 
 
 
 @pytest.mark.slow
+def test_the_hcpi_study_becomes_a_table_and_a_verdict(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = shipped_study("random-mdps-hcpi", trials=4)
+    study = study.model_copy(update={"benchmark": study.benchmark.model_copy(update={"sizes": [10, 50]})})
+    monkeypatch.setattr(reproduction, "shipped_study", lambda name, **changes: study)
+    (verdict,) = reproduce("hcpi", options)
+    assert verdict.claim == "C16"
+    lines = (options.out / "random-mdps-hcpi" / "hcpi.md").read_text().splitlines()
+    assert len(lines) == 4 + 18
+    assert sum(line.startswith("| hcpi ") for line in lines) == 8
+    assert (options.out / "claims-hcpi.md").exists()
+
+
+@pytest.mark.slow
 def test_the_product_study_becomes_fronts_and_rivals(options: Options) -> None:
     assert reproduce("product", options) == ()
     out = options.out / "wet-chicken-product"

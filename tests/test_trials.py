@@ -110,6 +110,19 @@ def test_wet_chicken_trials_are_the_same_however_the_range_is_cut() -> None:
     assert differences(study, part, inside) == []
 
 
+def test_what_reads_the_log_is_the_same_however_the_range_is_cut_and_whatever_runs_beside_it() -> None:
+    study = study_of("random-mdps", "pi-b-spibb", "hcpi", "certified-advantage")
+    (variant,) = variants(study)
+    whole = run_trials(study, variant, 0, 5)
+    parts = [run_trials(study, variant, a, b) for a, b in ((0, 1), (1, 5))]
+    assert np.array_equal(np.concatenate([x.rho[:, 1:] for x in parts], axis=-1), whole.rho[:, 1:])
+    alone = study.model_copy(
+        update={"benchmark": study.benchmark.model_copy(update={"sizes": [25]}), "algorithms": study.algorithms[1:]}
+    )  # fmt: skip
+    assert np.array_equal(run_trials(alone, variant, 2, 5).rho[0], whole.rho[1, 1:, 2:])
+    assert (whole.rho[1, 1] != whole.rho_b).any()
+
+
 def test_trials_do_not_depend_on_the_other_sizes_or_the_other_algorithms() -> None:
     study = study_of("random-mdps", "basic-rl", "pi-b-spibb", "approx-soft-spibb")
     less = study.model_copy(

@@ -100,7 +100,7 @@ def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
     """One row of the table for each algorithm; one that cannot run on this log says why."""
     from surefoot.advice import advise, chosen_algorithm
     from surefoot.advice import units as units_of
-    from surefoot.errors import NotAvailableError, ParameterError
+    from surefoot.errors import BaselineError, NotAvailableError, ParameterError
 
     units = units_of(posed.log, posed.problem.log, posed.problem.gamma)
     rows = []
@@ -108,7 +108,7 @@ def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
         for i, name in enumerate(names):
             try:
                 rows.append(_row(advise(posed.log, posed.problem, chosen_algorithm(posed.problem, name), parts=units)))
-            except (NotAvailableError, ParameterError) as error:
+            except (BaselineError, NotAvailableError, ParameterError) as error:
                 rows.append({"algorithm": name, "not_available": str(error)})
             if errors.is_terminal:
                 shown("comparing algorithms", i + 1, len(names))

@@ -12,13 +12,15 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Thread
 
+from surefoot.algorithms import needs_log
 from surefoot.errors import StudyError
 from surefoot.experiments.results import Results
-from surefoot.experiments.spec import Study, variants
+from surefoot.experiments.spec import Study, settings, variants
 from surefoot.experiments.store import Folder, Shard, open_folder, write_shard
 from surefoot.experiments.trials import run_trials
 
-SHARD_TRIALS = {"cpu": 250, "gpu": 10000, "sparse": 20}  # a GPU likes whole studies; sparse problems run one by one
+# A GPU likes whole studies; sparse problems, and those whose log is read, run one by one.
+SHARD_TRIALS = {"cpu": 250, "gpu": 10000, "sparse": 20, "logs": 50}
 ATTEMPTS = 3  # how often a pool that broke is made anew before giving up
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -48,7 +50,7 @@ def run(
     check_device(device)
     if variants(study)[0].benchmark.sparse:
         device = "cpu"  # problems that are too large for a batch
-    cut = shard_trials or SHARD_TRIALS["sparse" if variants(study)[0].benchmark.sparse else "cpu" if device == "cpu" else "gpu"]
+    cut = shard_trials or SHARD_TRIALS[_kind(study, device)]
     folder = open_folder(Path(out).absolute(), study, cut, device)
     missing = folder.missing()
     total = sum(s.stop - s.start for s in folder.shards)
@@ -64,6 +66,15 @@ def run(
         done += shard.stop - shard.start
         progress(done, total)
     return folder.results()
+
+
+def _kind(study: Study, device: str) -> str:
+    """Which cut into shards suits a study."""
+    if variants(study)[0].benchmark.sparse:
+        return "sparse"
+    if any(needs_log(setting.algorithm) for setting in settings(study)):
+        return "logs"
+    return "cpu" if device == "cpu" else "gpu"
 
 
 def check_device(device: str) -> None:

@@ -170,13 +170,12 @@ def episode_values(
     if standard.estimator == "dr":
         x = _doubly_robust(batch, pi, pi_b, weights, model, gamma, quantity)
     else:
-        m = 0.0
+        m, g = 0.0, episode_returns(batch, gamma)
         if standard.capped:
-            m, lo, hi, declared = _floor(batch, gamma, standard)
-        difference = _is if standard.estimator == "is" else _pdis
-        x = difference(batch, weights, gamma, m, standard)
+            m, lo, hi, declared = _floor(batch, g, gamma, standard)
+        x = _is(g, weights, m, standard) if standard.estimator == "is" else _pdis(batch, weights, gamma, m, standard)
         if quantity == VALUE:
-            x, lo = x + episode_returns(batch, gamma), lo + hi
+            x, lo = x + g, lo + hi
     cut = int(batch.cuts.sum())
     return EpisodeValues(x, lo, declared, weights.effective_size, weights.largest, cover, cut, notes_on(batch, weights, cover))
 
@@ -222,10 +221,9 @@ def _doubly_robust(
     return x if quantity == VALUE else x - doubly_robust_values(batch, pi_b, weights.equal(), model, gamma)
 
 
-def _floor(batch: Batch, gamma: float, standard: Standard) -> tuple[float, float, float, bool]:
+def _floor(batch: Batch, g: np.ndarray, gamma: float, standard: Standard) -> tuple[float, float, float, bool]:
     """(what is taken from returns or rewards, the floor of the differences, hi, whether the ranges behind it are declared)."""
     rewards, returns = _ranges(batch, gamma, standard)
-    g = episode_returns(batch, gamma)
     rounding = 1e-9 * (abs(returns.lo) + abs(returns.hi))
     wrong = np.flatnonzero((g < returns.lo - rounding) | (g > returns.hi + rounding))
     if len(wrong):
@@ -268,9 +266,9 @@ def _discounts(gamma: float, first: Any, horizon: int | None) -> Any:
     return (gamma**first - (0.0 if horizon is None else gamma**horizon)) / (1 - gamma)
 
 
-def _is(batch: Batch, weights: Weights, gamma: float, lo: float, standard: Standard) -> np.ndarray:
+def _is(g: np.ndarray, weights: Weights, lo: float, standard: Standard) -> np.ndarray:
     """(rho - 1) (G - lo). Where values are cut at a cap anyway, huge weights are clipped: that lowers values only."""
-    return (weights.episode_weights(clip=standard.capped) - 1) * (episode_returns(batch, gamma) - lo)
+    return (weights.episode_weights(clip=standard.capped) - 1) * (g - lo)
 
 
 def _pdis(batch: Batch, weights: Weights, gamma: float, m: float, standard: Standard) -> np.ndarray:

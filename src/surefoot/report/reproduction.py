@@ -11,6 +11,7 @@ from surefoot.algorithms import ALGORITHMS
 from surefoot.errors import StudyError
 from surefoot.experiments.assumption import AssumptionRow, assumption_1_study, judge_assumption
 from surefoot.experiments.claims import Verdict, judge_figures, judge_table_1, render_claims, render_table_1
+from surefoot.experiments.claims.hcpi import hcpi_table, judge_hcpi
 from surefoot.experiments.claims.steps import judge_steps, mending
 from surefoot.experiments.claims.verdict import markdown
 from surefoot.experiments.guarantees import guarantees_study, judge_guarantees
@@ -131,6 +132,14 @@ def _guarantees(options: Options) -> tuple[Verdict, ...]:
     return (*judge_guarantees(found), judge_steps(results))
 
 
+def _hcpi(options: Options) -> tuple[Verdict, ...]:
+    study, results = options.run("random-mdps-hcpi")
+    table = hcpi_table(results, alpha=study.alpha, seed=study.seed)
+    title = f"# HCPI and Robust MDP against the SPIBB family: Random MDPs, {study.trials:,} trials, CVaR at {study.alpha:g}"
+    write_whole(options.out / study.name / "hcpi.md", f"{title}\n\n{markdown(table)}\n")
+    return (judge_hcpi(results),)
+
+
 def _product(options: Options) -> tuple[Verdict, ...]:
     """The product study: fronts and rivals of every benchmark; it judges no claim of the paper."""
     rivals: list[Rival] = []
@@ -175,7 +184,7 @@ def _write_rows(path: Path, rows: Sequence[object]) -> None:
 
 
 def _all(options: Options) -> tuple[Verdict, ...]:
-    found = [verdict for part in (_figures, _table_1, _assumption_1, _guarantees) for verdict in part(options)]
+    found = [verdict for part in (_figures, _table_1, _assumption_1, _guarantees, _hcpi) for verdict in part(options)]
     _product(options)
     return tuple(found)
 
@@ -186,6 +195,7 @@ TARGETS: dict[str, Callable[[Options], tuple[Verdict, ...]]] = {
     "table-1": _table_1,
     "assumption-1": _assumption_1,
     "guarantees": _guarantees,
+    "hcpi": _hcpi,
     "product": _product,
     "all": _all,
 }
