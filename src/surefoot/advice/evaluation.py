@@ -15,12 +15,17 @@ from surefoot.logs import Log
 from surefoot.problems import Problem
 
 
-def evaluation(log: Log, problem: Problem, pi: np.ndarray, *, seed: int = 0) -> dict[str, Any]:
-    """Values at the start by the model counted from the log, with intervals, and the share of the policy that was never seen."""
+def check_allowed(log: Log, problem: Problem, pi: np.ndarray) -> None:
+    """Raise if the policy uses an action that is not allowed."""
     forbidden = np.argwhere((pi > 0) & ~np.asarray(problem.allowed) & ~np.asarray(problem.terminal)[:, None])
     if len(forbidden):
         s, a = forbidden[0]
         raise PolicyError(f"the policy uses action {log.actions[a]!r} in state {log.states[s]!r}, which is not allowed")
+
+
+def evaluation(log: Log, problem: Problem, pi: np.ndarray, *, seed: int = 0) -> dict[str, Any]:
+    """Values at the start by the model counted from the log, with intervals, and the share of the policy that was never seen."""
+    check_allowed(log, problem, pi)
     parts = units(log, problem.log, problem.gamma)
     found = UnitModel(parts, parts, problem).compare(pi)
     rng = np.random.default_rng(seed)

@@ -1,6 +1,7 @@
 """The command line: each command parses, calls one function of the library, prints, and ends with an exit code.
 
-0 done, 2 wrong input, 3 the data do not support an improvement, 130 interrupted; 1 is a crash, never a verdict.
+0 done, 2 wrong input, 3 the data do not support an improvement, 4 a policy fails its safety test, 130 interrupted; 1 is a crash, never a
+verdict.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import sys
 
 import typer
 
-from surefoot.cli import check, discretize, improve, policies, studies
+from surefoot.cli import check, discretize, improve, policies, safety, studies
 from surefoot.cli.terminal import WRONG_INPUT, complain
 from surefoot.errors import SurefootError
 
@@ -22,6 +23,7 @@ check.add_to(app)
 discretize.add_to(app)
 improve.add_to(app)
 policies.add_to(app)
+safety.add_to(app)
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from surefoot.cli.improve import AsJson, Source
-from surefoot.cli.reading import LogOptions, policy_file, pose, reads_a_log
-from surefoot.errors import BaselineError, ParameterError, PolicyError
+from surefoot.cli.reading import LogOptions, given_policy, pose, reads_a_log
+from surefoot.errors import ParameterError, PolicyError
 
 PolicyFile = Annotated[Path, typer.Argument(help="A policy file: state, action, probability, as `surefoot improve` writes it.")]
 
@@ -42,10 +42,7 @@ def evaluate(
     from surefoot.advice.summary import log_summary, read_lines
 
     posed = pose(log, options)
-    try:
-        pi = policy_file(policy, posed.log, options, "probability").pi_b
-    except BaselineError as error:
-        raise PolicyError(str(error).replace("the baseline", "the policy").replace("baseline's", "policy's")) from error
+    pi = given_policy(policy, posed.log, options)
     found: dict[str, Any] = {"log": log_summary(posed.log, log), "policy": str(policy), "gamma": options.gamma}
     found |= evaluation(posed.log, posed.problem, pi) | {"notes": list(posed.problem.notes)}
     if as_json:

@@ -14,9 +14,11 @@ import typer
 
 from surefoot.algorithms.parameters import value_of
 from surefoot.cli.terminal import errors
-from surefoot.errors import LogError, ParameterError
+from surefoot.errors import BaselineError, LogError, ParameterError, PolicyError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from surefoot.advice import Units
     from surefoot.logs import Baseline, Disagreement, Log
     from surefoot.problems import Problem
@@ -56,6 +58,16 @@ class LogOptions:
     drop_bad_rows: Annotated[
         str, typer.Option(help="Reasons for which rows may be left out, joined by commas; or all.", rich_help_panel=LOG)
     ] = ""
+
+    @property
+    def rewards(self) -> tuple[float, float] | None:
+        """The declared range of rewards."""
+        return _pair("reward-range", self.reward_range)
+
+    @property
+    def returns(self) -> tuple[float, float] | None:
+        """The declared range of returns."""
+        return _pair("return-range", self.return_range)
 
     def for_reading(self) -> dict[str, Any]:
         """The arguments of `read_log`."""
@@ -146,8 +158,8 @@ def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
         given = policy_file(options.baseline, log, options)
         elsewhere = baseline_elsewhere(options.baseline, log, options.state_columns, options.action or "action")
     problem = log.problem(
-        options.gamma, given, start=options.start, allowed=mask, reward_range=_pair("reward-range", options.reward_range),
-        return_range=_pair("return-range", options.return_range), masked_baseline="renormalise" if options.renormalise else "error",
+        options.gamma, given, start=options.start, allowed=mask, reward_range=options.rewards,
+        return_range=options.returns, masked_baseline="renormalise" if options.renormalise else "error",
         needs_returns=None if dask is None else False,
     )  # fmt: skip
     return Posed(log, problem, None if given.estimated else disagreement(log, given), units, elsewhere)
@@ -168,6 +180,14 @@ def policy_file(path: Path, log: Log, options: LogOptions, probability: str = ""
             return read_baseline(path, log, state=options.state or "", probability=probability, unknown_states="ignore")
         except LogError:
             raise error from None
+
+
+def given_policy(path: Path, log: Log, options: LogOptions) -> np.ndarray:
+    """The policy [S, A] in a file as `surefoot improve` writes it."""
+    try:
+        return policy_file(path, log, options, "probability").pi_b
+    except BaselineError as error:
+        raise PolicyError(str(error).replace("the baseline", "the policy").replace("baseline's", "policy's")) from error
 
 
 def parsed_settings(settings: list[str] | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-DONE, WRONG_INPUT, NO_SUPPORT, INTERRUPTED = 0, 2, 3, 130
+DONE, WRONG_INPUT, NO_SUPPORT, WORSE, INTERRUPTED = 0, 2, 3, 4, 130
 
 console = Console()
 errors = Console(stderr=True)

@@ -12,7 +12,7 @@ from surefoot.core import Batch, Model
 from surefoot.errors import NotAvailableError, ParameterError, ProblemError
 from surefoot.ope import bounds
 from surefoot.ope.bounds import LowerBound, check_delta
-from surefoot.ope.caps import CAPPED, UNCAPPED, choose_cap
+from surefoot.ope.caps import CAPPED, UNCAPPED, Forecast, choose_cap
 from surefoot.ope.episodes import last_rows, times
 from surefoot.ope.estimates import episode_returns, notes_on
 from surefoot.ope.models import doubly_robust_values
@@ -113,17 +113,18 @@ def improvement_bound(
     *,
     training: Batch | None = None,
     cap: float | None = None,
+    promise: Forecast | None = None,
     model: Model | None = None,
     rng: np.random.Generator | None = None,
 ) -> Evidence:
     """A lower bound on V^pi - V^{pi_b} from the paired differences of each episode: one test at level delta, no union of two bounds.
 
     pi, the cap and the model must not depend on `batch`. The cap of a finite-sample bound is `cap`, or is chosen on `training`
-    (other episodes); `model` is what doubly robust values need; `rng` is what the bootstrap needs. pi_b must be the policy
-    that made the log: weights from a baseline estimated on the same log void the guarantee.
+    (other episodes), or was chosen there already (`promise`); `model` is what doubly robust values need; `rng` is what the
+    bootstrap needs. pi_b must be the policy that made the log: weights from a baseline estimated on the same log void the guarantee.
     """
     standard = Standard() if standard is None else standard
-    return _evidence(GAIN, batch, pi, pi_b, gamma, standard, training=training, cap=cap, model=model, rng=rng)
+    return _evidence(GAIN, batch, pi, pi_b, gamma, standard, training=training, cap=cap, promise=promise, model=model, rng=rng)
 
 
 def value_bound(batch: Batch, pi: Any, pi_b: Any, gamma: float, standard: Standard | None = None, **options: Any) -> Evidence:
@@ -140,12 +141,11 @@ def worsening_bound(batch: Batch, pi: Any, pi_b: Any, gamma: float, standard: St
     The same test with every reward negated, so that the values have their floor where it is needed.
     """
     standard = Standard() if standard is None else standard
-    mirrored = replace(standard, reward_range=_mirrored(standard.reward_range), return_range=_mirrored(standard.return_range))
     if options.get("training") is not None:
         options["training"] = replace(options["training"], reward=-options["training"].reward)
     if options.get("model") is not None:
         options["model"] = replace(options["model"], r=-options["model"].r)
-    found = _evidence(GAIN, replace(batch, reward=-batch.reward), pi, pi_b, gamma, mirrored, **options)
+    found = _evidence(GAIN, replace(batch, reward=-batch.reward), pi, pi_b, gamma, mirrored(standard), **options)
     return replace(found, quantity=LOSS, standard=standard)
 
 
@@ -190,6 +190,7 @@ def _evidence(
     *,
     training: Batch | None = None,
     cap: float | None = None,
+    promise: Forecast | None = None,
     model: Model | None = None,
     rng: np.random.Generator | None = None,
 ) -> Evidence:
@@ -203,6 +204,7 @@ def _evidence(
     if training is not None:
         other = episode_values(training, pi, pi_b, gamma, standard, quantity=quantity)
         promise = choose_cap(other.x, found.lo, len(found.x), standard.delta, standard.bound)
+    if promise is not None:
         cap, guess = (promise.cap if cap is None else cap), (promise.mean, promise.variance)
     if cap is None:
         raise ParameterError(f'the bound "{standard.bound}" needs a cap: give training=, episodes to choose it on, or cap=')
@@ -303,5 +305,7 @@ def _too_few(effective_size: float, fewest: float) -> str:
     )
 
 
-def _mirrored(pair: tuple[float, float] | None) -> tuple[float, float] | None:
-    return None if pair is None else (-pair[1], -pair[0])
+def mirrored(standard: Standard) -> Standard:
+    """The standard for a log with every reward negated."""
+    rewards, returns = (None if x is None else (-x[1], -x[0]) for x in (standard.reward_range, standard.return_range))
+    return replace(standard, reward_range=rewards, return_range=returns)

@@ -1,0 +1,173 @@
+"""surefoot safety-test: verdicts and exit codes, what it refuses, and how often its verdict is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import logfiles
+import surefoot
+from surefoot.advice.safety import FAILS, NO_EVIDENCE, PASSES, Sample, safety_test, split_sample
+from surefoot.ope import Standard
+
+Run = Any
+HEADER = ("episode", "time", "state", "action", "reward", "terminal")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return lambda *arguments: logfiles.run(monkeypatch, capsys, *arguments)
+
+
+def visits(path: Path, n: int = 400, better: float = 0.4, seed: int = 0, wards: tuple[str, ...] = ("a", "b")) -> Path:
+    """Visits of one decision: "new" succeeds more often than "old" by `better`; the rule tosses a coin."""
+    rng = np.random.default_rng(seed)
+    new, ward = rng.integers(0, 2, n), rng.integers(0, len(wards), n)
+    success = rng.random(n) < 0.3 + better * new
+    rows = [(f"v{i}", 0, wards[ward[i]], "new" if new[i] else "old", int(success[i]), 1) for i in range(n)]
+    return logfiles.write(path, HEADER, rows)
+
+
+def policy(path: Path, new: float, wards: tuple[str, ...] = ("a", "b", "c")) -> Path:
+    rows = [(w, a, p) for w in wards for a, p in (("new", new), ("old", 1 - new))]
+    return logfiles.write(path, ("state", "action", "probability"), rows)
+
+
+def gate(run: Run, folder: Path, new: float, *more: Any, better: float = 0.4, **changes: Any) -> tuple[int, str, str]:
+    log = visits(folder / "log.csv", better=better, **changes)
+    rule, pi = policy(folder / "rule.csv", 0.5), policy(folder / "pi.csv", new)
+    return run("safety-test", log, "--policy", pi, "--gamma", 0.9, "--baseline", rule, "--reward-range", "0,1", "--horizon", 1, *more)
+
+
+def test_a_better_policy_passes_a_worse_one_fails_and_a_close_one_has_no_evidence(tmp_path: Path, run: Run) -> None:
+    for new, code, word in ((0.9, 0, "PASSES: shown to be better"), (0.1, 4, "FAILS: shown to be worse"), (0.501, 3, "NO EVIDENCE")):
+        found, text, _ = gate(run, tmp_path, new)
+        assert (found, word in text) == (code, True), text
+        assert "tested    320 episodes; pdis values, betting bound, prepared on 80 others" in text
+
+
+@pytest.mark.parametrize("how", [("is", "maurer-pontil"), ("is", "hoeffding"), ("pdis", "student-t"), ("dr", "student-t"), ("dr", "bca")])
+def test_every_estimator_and_bound_gives_both_verdicts(how: tuple[str, str]) -> None:
+    found = [
+        safety_test(*split_sample(problem(0, 1500, better=0.4), pi, 0.2), 0.9, Standard(0.05, *how, (0, 1), (0, 1))).verdict
+        for pi in (np.array([[0.1, 0.9], [0.5, 0.5]]), np.array([[0.9, 0.1], [0.5, 0.5]]))
+    ]
+    assert found == [PASSES, FAILS]
+
+
+def test_json_says_all_of_it(tmp_path: Path, run: Run) -> None:
+    code, text, _ = gate(run, tmp_path, 0.9, "--delta", 0.1, "--json")
+    found = json.loads(text)
+    assert code == 0
+    assert (found["verdict"], found["delta"], found["delta_of_each_test"]) == (PASSES, 0.1, 0.05)
+    assert 0 < found["gain_at_least"] < 0.16 < found["gain_at_most"]  # the truth: 0.4 of the 0.4 in mass that is moved
+    assert 0.1 < found["estimated_gain"] < 0.25
+    assert found["episodes_tested"] + found["episodes_cap_chosen_on"] == 400
+    assert 200 < found["effective_episodes"] < 320
+    assert any("not made, nor chosen" in x for x in found["assumptions"])
+
+
+def test_the_bound_can_be_prepared_on_another_log_which_may_number_its_states_otherwise(tmp_path: Path, run: Run) -> None:
+    other = visits(tmp_path / "other.csv", n=90, seed=5, wards=("c", "b"))
+    code, text, _ = gate(run, tmp_path, 0.9, "--training", other)
+    assert code == 0
+    assert "tested    400 episodes; pdis values, betting bound, prepared on 90 others" in text
+    code, _, said = gate(run, tmp_path, 0.9, "--training", other, "--estimator", "dr", "--bound", "student-t")
+    assert (code, "leave out the training log" in said) == (2, True)
+
+
+def test_an_undeclared_range_is_an_assumption_and_a_declared_one_is_not() -> None:
+    pi = np.array([[0.1, 0.9], [0.5, 0.5]])
+    for declared in ((), ((0, 1), (0, 1))):
+        found = safety_test(*split_sample(problem(0), pi, 0.2), 0.9, Standard(0.05, "pdis", "betting", *declared))
+        assert any("observed in the log, not declared" in x for x in found.assumptions) != bool(declared)
+
+
+@pytest.mark.slow
+def test_what_no_test_is_valid_on_is_refused_with_code_2(tmp_path: Path, run: Run) -> None:
+    log = visits(tmp_path / "log.csv")
+    rule, pi = policy(tmp_path / "rule.csv", 0.5), policy(tmp_path / "pi.csv", 0.9)
+    given = ("safety-test", log, "--policy", pi, "--gamma", 0.9)
+    small = visits(tmp_path / "small.csv", n=3, seed=3)
+    wrong = policy(tmp_path / "wrong.csv", 0.8)
+    never = policy(tmp_path / "never.csv", 1.0)
+    cases = {
+        "give the true one (--baseline)": given,
+        "cannot have made": (*given, "--baseline", wrong),
+        "at least 4 are needed": ("safety-test", small, "--policy", pi, "--gamma", 0.9, "--baseline", rule),
+        "--start does not apply": (*given, "--baseline", rule, "--start", "a"),
+        "delta is a failure probability": (*given, "--baseline", rule, "--delta", 0.95),
+        "impossible rows": (*given, "--baseline", never),
+    }
+    for words, arguments in cases.items():
+        code, out, said = run(*arguments)
+        assert (code, out, words in said) == (2, "", True), said
+
+
+@pytest.mark.slow
+def test_an_action_that_the_baseline_never_takes_cannot_be_tested(tmp_path: Path, run: Run) -> None:
+    log = visits(tmp_path / "log.csv")
+    rows = [line for line in log.read_text().splitlines() if ",new," not in line or ",b," not in line]
+    log.write_text("\n".join(rows) + "\n")  # in ward b only "old" was ever done, as the rule says
+    sides = (("a", "new", 0.5), ("a", "old", 0.5), ("b", "old", 1.0))
+    rule = logfiles.write(tmp_path / "rule.csv", ("state", "action", "probability"), sides)
+    code, _, said = run("safety-test", log, "--policy", policy(tmp_path / "pi.csv", 0.9, ("a", "b")), "--gamma", 0.9, "--baseline", rule)
+    assert (code, "not identified" in said) == (2, True)
+
+
+@pytest.mark.slow
+def test_the_log_a_policy_was_made_from_is_refused(tmp_path: Path, run: Run) -> None:
+    log, rule = visits(tmp_path / "log.csv"), policy(tmp_path / "rule.csv", 0.5)
+    assert run("improve", log, "--gamma", 0.9, "--baseline", rule, "--out", tmp_path / "out")[0] == 0
+    given = ("--policy", tmp_path / "out" / "policy.csv", "--gamma", 0.9, "--baseline", rule)
+    code, _, said = run("safety-test", log, *given)
+    assert (code, "was made from" in said) == (2, True)
+    assert run("safety-test", visits(tmp_path / "new.csv", n=1500, seed=1), *given, "--return-range", "0,1")[0] == 0
+
+
+def test_the_baseline_itself_has_nothing_to_show(tmp_path: Path, run: Run) -> None:
+    code, text, _ = gate(run, tmp_path, 0.5)
+    assert (code, "there is nothing to show" in text) == (3, True)
+
+
+def problem(seed: int, n: int = 120, better: float = 0.0) -> surefoot.Problem:
+    """One decision: action 1 succeeds more often by `better`."""
+    rng = np.random.default_rng(seed)
+    action = rng.integers(0, 2, n)
+    reward = (rng.random(n) < 0.1 + better * action) * 1.0
+    return surefoot.problem(
+        state=np.zeros(n, dtype=int), action=action, reward=reward, next_state=np.ones(n, dtype=int), episode=np.arange(n),
+        gamma=0.9, terminal_states=[1], pi_b=np.full((2, 2), 0.5), reward_range=(0, 1), return_range=(0, 1),
+    )  # fmt: skip
+
+
+def test_between_policies_of_the_same_worth_a_verdict_is_given_no_more_often_than_delta() -> None:
+    pi, delta, trials = np.array([[0.05, 0.95], [0.5, 0.5]]), 0.3, 80
+    standard = Standard(delta, "is", "betting", (0, 1), (0, 1))
+    found = [safety_test(*split_sample(problem(seed), pi, 0.2), 0.9, standard) for seed in range(trials)]
+    assert sum(x.verdict != NO_EVIDENCE for x in found) <= binom.ppf(0.99, trials, delta)
+    assert {x.gain.bound.delta for x in found} | {x.loss.bound.delta for x in found} == {delta / 2}
+
+
+def test_turning_all_rewards_round_turns_the_verdict_round() -> None:
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 2, 400)
+    pi = np.array([[0.1, 0.9], [0.5, 0.5]])
+    verdicts, bounds = [], []
+    for sign in (1.0, -1.0):
+        found = surefoot.problem(
+            state=np.zeros(400, dtype=int), action=action, reward=sign * action, next_state=np.ones(400, dtype=int),
+            episode=np.arange(400), gamma=0.9, terminal_states=[1], pi_b=np.full((2, 2), 0.5), reward_range=(-1, 1),
+        )  # fmt: skip
+        training, held_out = split_sample(found, pi, 0.2)
+        result = safety_test(training, held_out, 0.9, Standard(0.1, "pdis", "betting", (-1, 1)))
+        assert isinstance(training, Sample)
+        verdicts.append(result.verdict)
+        bounds.append((result.gain.bound.value, result.loss.bound.value))
+    assert verdicts == [PASSES, FAILS]
+    assert bounds[0] == pytest.approx(bounds[1][::-1])
