@@ -53,6 +53,24 @@ def rule(folder: Path, states: Sequence[Any] = ("low", "mid", "high"), name: str
     )
 
 
+VISIT = ("episode", "time", "state", "action", "reward", "terminal")
+
+
+def visits(path: Path, n: int = 400, better: float = 0.4, seed: int = 0, wards: tuple[str, ...] = ("a", "b")) -> Path:
+    """Visits of one decision: "new" succeeds more often than "old" by `better`; the rule tosses a coin."""
+    rng = np.random.default_rng(seed)
+    new, ward = rng.integers(0, 2, n), rng.integers(0, len(wards), n)
+    success = rng.random(n) < 0.3 + better * new
+    rows = [(f"v{i}", 0, wards[ward[i]], "new" if new[i] else "old", int(success[i]), 1) for i in range(n)]
+    return write(path, VISIT, rows)
+
+
+def coin(path: Path, new: float, wards: tuple[str, ...] = ("a", "b", "c")) -> Path:
+    """A policy that takes "new" with this probability in every ward: at 0.5, the rule behind `visits`."""
+    rows = [(w, a, p) for w in wards for a, p in (("new", new), ("old", 1 - new))]
+    return write(path, ("state", "action", "probability"), rows)
+
+
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, str, str]:
     """(exit code, stdout, stderr) of the command line."""
     monkeypatch.setattr(sys, "argv", ["surefoot", *map(str, arguments)])

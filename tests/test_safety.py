@@ -16,7 +16,6 @@ from surefoot.advice.safety import FAILS, NO_EVIDENCE, PASSES, Sample, safety_te
 from surefoot.ope import Standard
 
 Run = Any
-HEADER = ("episode", "time", "state", "action", "reward", "terminal")
 
 
 @pytest.fixture
@@ -24,23 +23,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return lambda *arguments: logfiles.run(monkeypatch, capsys, *arguments)
 
 
-def visits(path: Path, n: int = 400, better: float = 0.4, seed: int = 0, wards: tuple[str, ...] = ("a", "b")) -> Path:
-    """Visits of one decision: "new" succeeds more often than "old" by `better`; the rule tosses a coin."""
-    rng = np.random.default_rng(seed)
-    new, ward = rng.integers(0, 2, n), rng.integers(0, len(wards), n)
-    success = rng.random(n) < 0.3 + better * new
-    rows = [(f"v{i}", 0, wards[ward[i]], "new" if new[i] else "old", int(success[i]), 1) for i in range(n)]
-    return logfiles.write(path, HEADER, rows)
-
-
-def policy(path: Path, new: float, wards: tuple[str, ...] = ("a", "b", "c")) -> Path:
-    rows = [(w, a, p) for w in wards for a, p in (("new", new), ("old", 1 - new))]
-    return logfiles.write(path, ("state", "action", "probability"), rows)
-
-
 def gate(run: Run, folder: Path, new: float, *more: Any, better: float = 0.4, **changes: Any) -> tuple[int, str, str]:
-    log = visits(folder / "log.csv", better=better, **changes)
-    rule, pi = policy(folder / "rule.csv", 0.5), policy(folder / "pi.csv", new)
+    log = logfiles.visits(folder / "log.csv", better=better, **changes)
+    rule, pi = logfiles.coin(folder / "rule.csv", 0.5), logfiles.coin(folder / "pi.csv", new)
     return run("safety-test", log, "--policy", pi, "--gamma", 0.9, "--baseline", rule, "--reward-range", "0,1", "--horizon", 1, *more)
 
 
@@ -73,7 +58,7 @@ def test_json_says_all_of_it(tmp_path: Path, run: Run) -> None:
 
 
 def test_the_bound_can_be_prepared_on_another_log_which_may_number_its_states_otherwise(tmp_path: Path, run: Run) -> None:
-    other = visits(tmp_path / "other.csv", n=90, seed=5, wards=("c", "b"))
+    other = logfiles.visits(tmp_path / "other.csv", n=90, seed=5, wards=("c", "b"))
     code, text, _ = gate(run, tmp_path, 0.9, "--training", other)
     assert code == 0
     assert "tested    400 episodes; pdis values, betting bound, prepared on 90 others" in text
@@ -90,12 +75,12 @@ def test_an_undeclared_range_is_an_assumption_and_a_declared_one_is_not() -> Non
 
 @pytest.mark.slow
 def test_what_no_test_is_valid_on_is_refused_with_code_2(tmp_path: Path, run: Run) -> None:
-    log = visits(tmp_path / "log.csv")
-    rule, pi = policy(tmp_path / "rule.csv", 0.5), policy(tmp_path / "pi.csv", 0.9)
+    log = logfiles.visits(tmp_path / "log.csv")
+    rule, pi = logfiles.coin(tmp_path / "rule.csv", 0.5), logfiles.coin(tmp_path / "pi.csv", 0.9)
     given = ("safety-test", log, "--policy", pi, "--gamma", 0.9)
-    small = visits(tmp_path / "small.csv", n=3, seed=3)
-    wrong = policy(tmp_path / "wrong.csv", 0.8)
-    never = policy(tmp_path / "never.csv", 1.0)
+    small = logfiles.visits(tmp_path / "small.csv", n=3, seed=3)
+    wrong = logfiles.coin(tmp_path / "wrong.csv", 0.8)
+    never = logfiles.coin(tmp_path / "never.csv", 1.0)
     cases = {
         "give the true one (--baseline)": given,
         "cannot have made": (*given, "--baseline", wrong),
@@ -111,23 +96,25 @@ def test_what_no_test_is_valid_on_is_refused_with_code_2(tmp_path: Path, run: Ru
 
 @pytest.mark.slow
 def test_an_action_that_the_baseline_never_takes_cannot_be_tested(tmp_path: Path, run: Run) -> None:
-    log = visits(tmp_path / "log.csv")
+    log = logfiles.visits(tmp_path / "log.csv")
     rows = [line for line in log.read_text().splitlines() if ",new," not in line or ",b," not in line]
     log.write_text("\n".join(rows) + "\n")  # in ward b only "old" was ever done, as the rule says
     sides = (("a", "new", 0.5), ("a", "old", 0.5), ("b", "old", 1.0))
     rule = logfiles.write(tmp_path / "rule.csv", ("state", "action", "probability"), sides)
-    code, _, said = run("safety-test", log, "--policy", policy(tmp_path / "pi.csv", 0.9, ("a", "b")), "--gamma", 0.9, "--baseline", rule)
+    code, _, said = run(
+        "safety-test", log, "--policy", logfiles.coin(tmp_path / "pi.csv", 0.9, ("a", "b")), "--gamma", 0.9, "--baseline", rule
+    )
     assert (code, "not identified" in said) == (2, True)
 
 
 @pytest.mark.slow
 def test_the_log_a_policy_was_made_from_is_refused(tmp_path: Path, run: Run) -> None:
-    log, rule = visits(tmp_path / "log.csv"), policy(tmp_path / "rule.csv", 0.5)
+    log, rule = logfiles.visits(tmp_path / "log.csv"), logfiles.coin(tmp_path / "rule.csv", 0.5)
     assert run("improve", log, "--gamma", 0.9, "--baseline", rule, "--out", tmp_path / "out")[0] == 0
     given = ("--policy", tmp_path / "out" / "policy.csv", "--gamma", 0.9, "--baseline", rule)
     code, _, said = run("safety-test", log, *given)
     assert (code, "was made from" in said) == (2, True)
-    assert run("safety-test", visits(tmp_path / "new.csv", n=1500, seed=1), *given, "--return-range", "0,1")[0] == 0
+    assert run("safety-test", logfiles.visits(tmp_path / "new.csv", n=1500, seed=1), *given, "--return-range", "0,1")[0] == 0
 
 
 def test_the_baseline_itself_has_nothing_to_show(tmp_path: Path, run: Run) -> None:

@@ -32,7 +32,7 @@ def run(out: str | Path | None = None, *, as_json: bool = False) -> None:
         rule = read_baseline(data / BASELINE, log, unknown_states="ignore")
         elsewhere = baseline_elsewhere(data / BASELINE, log)
     problem = log.problem(river.gamma, rule, reward_range=(0, river.length - 1))
-    advice = advise(log, problem, chosen_algorithm(problem))
+    advice = advise(log, problem, chosen_algorithm(problem), assured=True)
     summary = summarise(advice, LOG, disagreement(log, rule))
     truth = _truth(river, advice.policy, log.states, log.actions)
     files = write_advice(out, advice, summary | {"truth": truth}, elsewhere=elsewhere)

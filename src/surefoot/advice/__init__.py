@@ -1,12 +1,14 @@
 """Advice: what a log says about improving its baseline, whether the data support it, and the files that hold it."""
 
 from surefoot.advice.advise import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Advice, advise
+from surefoot.advice.assurance import Assurance, assure, fitting
 from surefoot.advice.cluster import log_and_units_on_dask
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters, parameters_of
 from surefoot.advice.elsewhere import baseline_elsewhere
 from surefoot.advice.files import plain, read_policy, write_advice
 from surefoot.advice.gain import Gain, cross_fitted_gain, in_sample, interval
 from surefoot.advice.model import Comparison, UnitModel
+from surefoot.advice.safety import SafetyTest, safety_test
 from surefoot.advice.summary import summarise
 from surefoot.advice.units import Units, units, units_of_batch, units_of_log, units_of_tallies
 
@@ -16,21 +18,26 @@ __all__ = [
     "NOT_SUPPORTED",
     "SUPPORTED",
     "Advice",
+    "Assurance",
     "Comparison",
     "Gain",
+    "SafetyTest",
     "UnitModel",
     "Units",
     "advise",
+    "assure",
     "baseline_elsewhere",
     "chosen_algorithm",
     "cross_fitted_gain",
     "default_parameters",
+    "fitting",
     "in_sample",
     "interval",
     "log_and_units_on_dask",
     "parameters_of",
     "plain",
     "read_policy",
+    "safety_test",
     "summarise",
     "units",
     "units_of_batch",

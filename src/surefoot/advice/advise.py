@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.advice.assurance import Assurance, assure
 from surefoot.advice.gain import FEWEST_UNITS, LEVEL, Gain, cross_fitted_gain
 from surefoot.advice.model import Comparison, UnitModel
+from surefoot.advice.safety import FAILS
 from surefoot.advice.units import Units, units
 from surefoot.core import Solution
 from surefoot.improvement import improve
@@ -38,6 +40,7 @@ class Advice:
     verdict: str
     reason: str
     accepted: bool = False
+    assurance: Assurance | None = None
 
     def __repr__(self) -> str:
         return f"Advice({self.verdict}: {self.reason})"
@@ -81,11 +84,23 @@ class Advice:
         return (*found, *((f"accepted although the data do not support it: {self.reason}",) if self.accepted else ()))
 
 
-def advise(log: Log, problem: Problem, algorithm: Any, *, parts: Units | None = None, accept: bool = False, seed: int = 0) -> Advice:
+def advise(
+    log: Log,
+    problem: Problem,
+    algorithm: Any,
+    *,
+    parts: Units | None = None,
+    accept: bool = False,
+    assured: bool = False,
+    doubt: str = "",
+    seed: int = 0,
+) -> Advice:
     """Improve the baseline of a log's problem, and say whether the data support it.
 
     Supported: the policy differs from the baseline in a visited state, and the 5 % quantile of its cross-fitted gain at the start
-    lies above 0 (see `cross_fitted_gain`). `parts` are the units of the log where they are known already.
+    lies above 0 (see `cross_fitted_gain`). `parts` are the units of the log where they are known already. With `assured` the advice
+    has a certificate and a safety test (see `assure`), and what the test shows to be worse is not supported; neither is given where
+    there is a `doubt`, in words, that the baseline made the log.
     """
     nothing = np.zeros(problem.n_states)
     if int((log.n_sa > 0).sum(axis=1).max()) <= 1:
@@ -100,9 +115,12 @@ def advise(log: Log, problem: Problem, algorithm: Any, *, parts: Units | None = 
         reason = "the algorithm changes nothing in any visited state"
         return Advice(log, problem, algorithm, solution, None, compared, advantage, NOT_SUPPORTED, reason)
     gain = cross_fitted_gain(problem, parts, algorithm, seed=seed)
+    assurance = assure(problem, solution, algorithm, doubt=doubt, seed=seed) if assured else None
     verdict, reason = judged(gain)
+    if assurance is not None and assurance.test is not None and assurance.test.verdict == FAILS:
+        verdict, reason = NOT_SUPPORTED, f"held-out episodes show that what the algorithm makes of half of them is worse; {reason}"
     return Advice(
-        log, problem, algorithm, solution, gain, compared, advantage, verdict, reason, accepted=accept and verdict != SUPPORTED
+        log, problem, algorithm, solution, gain, compared, advantage, verdict, reason, accept and verdict != SUPPORTED, assurance
     )  # fmt: skip
 
 

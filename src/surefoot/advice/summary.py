@@ -9,6 +9,7 @@ import numpy as np
 
 import surefoot
 from surefoot.advice.advise import Advice
+from surefoot.advice.assurance import assurance_lines, assurance_summary
 from surefoot.advice.defaults import DEFAULT, parameters_of
 from surefoot.advice.gain import LEVEL, Gain
 from surefoot.advice.model import Comparison
@@ -56,7 +57,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "changes": {
             "states_changed": len(advice.changed), "states_visited": int(acting.sum()), "mass_moved": advice.mass_moved,
         },
-        "worth": gain_summary(advice.gain, advice.in_sample),
+        "worth": gain_summary(advice.gain, advice.in_sample), **assurance_summary(advice.assurance),
         "converged": None if solution is None else bool(solution.status.ok), "notes": list(advice.notes),
     }  # fmt: skip
 
@@ -71,8 +72,19 @@ def disagreement_summary(found: Disagreement | None) -> dict[str, Any]:
     if found is None:
         return {}
     worst = [{"state": as_text(s), "distance": d, "p_value": p, "impossible_rows": k} for s, d, p, k in found.worst()]
-    doubt = bool(found.impossible or found.p_value < DOUBTFUL)
-    return {"disagrees": doubt, "impossible_rows": found.impossible, "p_value": found.p_value, "worst_states": worst if doubt else []}
+    disagrees = bool(doubt(found))
+    return {
+        "disagrees": disagrees, "impossible_rows": found.impossible, "p_value": found.p_value, "worst_states": worst if disagrees else [],
+    }  # fmt: skip
+
+
+def doubt(found: Disagreement | None) -> str:
+    """That a given baseline cannot have made the log, in words; "" where it can."""
+    if found is None or not (found.impossible or found.p_value < DOUBTFUL):
+        return ""
+    return (
+        f"the baseline cannot have made this log (p = {found.p_value:.2g}, {found.impossible} impossible rows): give the policy that did"
+    )
 
 
 def policy_words(advice: Advice) -> str:
@@ -85,7 +97,7 @@ def policy_words(advice: Advice) -> str:
 def text(summary: Mapping[str, Any]) -> str:
     """The summary as a page for people."""
     lines = [*read_lines(summary["log"]), *_baseline_lines(summary), *_algorithm_lines(summary), ""]
-    lines += [*_change_lines(summary), *worth_lines(summary["worth"]), "", *_verdict_lines(summary)]
+    lines += [*_change_lines(summary), *worth_lines(summary["worth"]), *assurance_lines(summary), "", *_verdict_lines(summary)]
     return "\n".join(lines + [f"note: {note}" for note in summary["notes"]])
 
 

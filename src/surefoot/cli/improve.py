@@ -44,11 +44,11 @@ def improve(
     no unit and need no tuning to the scale of rewards.
     """
     from surefoot.advice import advise, chosen_algorithm, plain, summarise, write_advice
-    from surefoot.advice.summary import text
+    from surefoot.advice.summary import doubt, text
 
     posed = pose(log, options, dask)
     chosen = chosen_algorithm(posed.problem, algorithm, parsed_settings(settings))
-    advice = advise(posed.log, posed.problem, chosen, parts=posed.units, accept=accept)
+    advice = advise(posed.log, posed.problem, chosen, parts=posed.units, accept=accept, assured=True, doubt=doubt(posed.disagreement))
     summary = summarise(advice, log, posed.disagreement)
     files = write_advice(out, advice, summary, options.state_names, posed.elsewhere)
     if as_json:

@@ -90,13 +90,9 @@ def _refuse_own_log(log: str, policy: Path) -> None:
 
 def _posed(source: str, options: LogOptions) -> Posed:
     """The log with its baseline, which must be able to have made it."""
-    from surefoot.advice.summary import DOUBTFUL
+    from surefoot.advice.summary import doubt
 
     posed = pose(source, options)
-    found = posed.disagreement
-    if found is not None and (found.impossible or found.p_value < DOUBTFUL):
-        raise BaselineError(
-            f"the baseline cannot have made {source} (p = {found.p_value:.2g}, {found.impossible} impossible rows): weights by it mean "
-            "nothing; give the policy that made this log"
-        )
+    if doubt(posed.disagreement):
+        raise BaselineError(f"{source}: {doubt(posed.disagreement)}; weights by another mean nothing")
     return posed

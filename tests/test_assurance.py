@@ -1,0 +1,142 @@
+"""Assurance of an improvement: the certificate that fits its algorithm, the safety test of half the episodes, and plain words."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import logfiles
+import surefoot
+from settings import EVERY, make
+from surefoot.advice import NOT_SUPPORTED, SUPPORTED, advise, assure, chosen_algorithm, fitting
+from surefoot.advice.assurance import assurance_lines, assurance_summary
+from surefoot.advice.safety import FAILS, PASSES
+from surefoot.logs import read_baseline, read_log
+from surefoot.ope import Standard, improvement_bound, split_episodes
+
+
+def bandit(n: int = 1200, **options: Any) -> surefoot.Problem:
+    """One decision, then the end: action 1 pays 1 with probability 0.8, action 0 with 0.3; both tried alike."""
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 2, n)
+    return surefoot.problem(
+        state=np.zeros(n, dtype=int), action=action, reward=(rng.random(n) < 0.3 + 0.5 * action) * 1.0, next_state=np.ones(n, dtype=int),
+        episode=np.arange(n), gamma=0.9, terminal_states=[1],
+        **{"pi_b": np.full((2, 2), 0.5), "reward_range": (0, 1), "return_range": (0, 1), **options},
+    )  # fmt: skip
+
+
+def assured(problem: surefoot.Problem, name: str, **options: Any) -> Any:
+    algorithm = chosen_algorithm(problem, name)
+    return assure(problem, surefoot.improve(problem, algorithm), algorithm, **options)
+
+
+def words(found: Any) -> str:
+    return "\n".join(assurance_lines(assurance_summary(found)))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_algorithm_has_a_certificate_to_try(name: str) -> None:
+    assert all(method in surefoot.CERTIFICATES for method, _ in fitting(make(name)))
+    assert fitting(make(name))
+
+
+def test_an_algorithm_is_given_the_bound_of_its_own_kind() -> None:
+    first = {name: fitting(make(name))[0][0] for name in EVERY}
+    assert first["certified-advantage"] == first["ramdp+certified-advantage"] == "certified-advantage"
+    assert first["adv-exact-soft-spibb"] == first["one-step-lower-exact-soft-spibb"] == "theorem-1"
+    assert (first["pi-b-spibb"], first["mbie"], first["robust"]) == ("spibb", "mbie", "robust")
+    assert first["pi-leq-b-spibb"] == first["lower-exact-soft-spibb"] == first["duipi"] == first["hcpi"] == "advantage"
+    made = surefoot.algorithm("certified-advantage", delta=0.3, error="hoeffding", visits="first")
+    assert fitting(made) == (("certified-advantage", {"delta": 0.3, "error": "hoeffding", "visits": "first"}),)
+
+
+@pytest.mark.parametrize("name", ["certified-advantage", "lower-exact-soft-spibb"])
+def test_a_useful_certificate_and_a_passed_test_are_said_in_words(name: str) -> None:
+    found = assured(bandit(), name)
+    assert found.certificate.useful and found.certificate.bound < 0.25  # the truth
+    assert found.test.verdict == PASSES and found.test.gain.bound.value < 0.25
+    assert "USEFUL, it is proved to be no worse" in words(found)
+    assert "tested    PASSES, it is better: gain at least +0." in words(found)
+    assert "not the one in policy.csv" in words(found)
+
+
+def test_the_tested_policy_is_made_from_the_other_half_of_the_episodes_alone() -> None:
+    problem, algorithm = bandit(300), surefoot.algorithm("lower-exact-soft-spibb", epsilon=0.1, delta=1)
+    found = assure(problem, surefoot.improve(problem, algorithm), algorithm)
+    training, held_out = split_episodes(problem.log, np.random.default_rng(0), 0.5)
+    pi = surefoot.improve(problem.with_log(training), algorithm).pi
+    assert not np.allclose(pi, surefoot.improve(problem, algorithm).pi)
+    standard = Standard(0.025, "pdis", "betting", None, (0, 1))
+    expected = improvement_bound(held_out, pi, problem.pi_b, 0.9, standard, training=training)
+    assert found.test.gain.bound.value == pytest.approx(expected.bound.value, abs=1e-12)
+    assert found.test.estimate == pytest.approx(expected.values.x.mean())
+
+
+def test_too_few_episodes_an_estimated_baseline_and_a_doubt_are_reasons_in_one_line() -> None:
+    assert "tested    nothing: the log has 99 episodes; from 100 on" in words(assured(bandit(99), "basic-rl"))
+    found = assured(bandit(pi_b=None, n_states=2, n_actions=2), "basic-rl")
+    assert "certified nothing: advantage: the baseline is estimated" in words(found)
+    assert "tested    nothing: a safety test weighs episodes by the policy that made them" in words(found)
+    found = assured(bandit(), "basic-rl", doubt="somebody else made it")
+    assert words(found).splitlines() == ["certified nothing: somebody else made it", "tested    nothing: somebody else made it"]
+
+
+def test_a_large_problem_is_passed_over_with_a_sentence() -> None:
+    found = assured(bandit(sparse=True), "pi-b-spibb")
+    assert (found.certificate, found.test) == (None, None)
+    assert words(found).count("the problem is large") == 2
+
+
+def test_a_vacuous_bound_is_called_vacuous() -> None:
+    assert "VACUOUS, it says no more than the range of returns" in words(assured(bandit(40), "pi-b-spibb"))
+    never = bandit(200, pi_b=np.full((2, 3), 1 / 3), n_actions=3)  # action 2 is never tried, and loses its mass
+    assert "certified nothing (advantage: VACUOUS): it moves probability of pairs" in words(assured(never, "basic-rl"))
+
+
+def test_a_bound_that_does_not_apply_leaves_its_reason_and_the_place_to_the_next() -> None:
+    found = assured(logfiles.random_problem(1, n=2000, episodes=200), "adv-exact-soft-spibb")
+    assert found.certificate.method == "advantage"
+    assert len(found.refused) == 1 and "theorem-1: not advantageous" in found.refused[0]
+
+
+def small_log(folder: Path) -> tuple[Any, surefoot.Problem, Path]:
+    path = logfiles.visits(folder / "log.csv", n=400)
+    log = read_log(path)
+    return (
+        log,
+        log.problem(0.9, read_baseline(logfiles.coin(folder / "rule.csv", 0.5), log, unknown_states="ignore"), return_range=(0, 1)),
+        path,
+    )
+
+
+def test_what_the_test_shows_to_be_worse_is_not_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, problem, _ = small_log(tmp_path)
+    algorithm = chosen_algorithm(problem)
+    before = advise(log, problem, algorithm, assured=True)
+    assert (before.verdict, before.assurance.test.verdict) == (SUPPORTED, PASSES)
+    worse = dataclasses.replace(before.assurance, test=dataclasses.replace(before.assurance.test, verdict=FAILS))
+    monkeypatch.setattr(sys.modules[advise.__module__], "assure", lambda *_, **__: worse)
+    after = advise(log, problem, algorithm, assured=True)
+    assert after.verdict == NOT_SUPPORTED
+    assert "held-out episodes show" in after.reason
+    assert np.array_equal(after.policy, problem.pi_b)
+
+
+def test_improve_stores_the_certificate_and_the_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    *_, path = small_log(tmp_path)
+    given = ("--gamma", 0.9, "--baseline", tmp_path / "rule.csv", "--return-range", "0,1", "--out", tmp_path / "out")
+    code, text, _ = logfiles.run(monkeypatch, capsys, "improve", path, *given)
+    kept = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert code == 0
+    assert (kept["certificate"]["method"], kept["safety_test"]["verdict"]) == ("advantage", "passes")
+    assert kept["safety_test"]["episodes_tested"] == 200
+    assert "certified v^pi - v^{pi_b} at the start >= " in text
