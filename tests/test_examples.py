@@ -38,6 +38,15 @@ def test_frozen_lake_is_improved_from_its_log() -> None:
 
 
 @pytest.mark.slow
+def test_the_gate_lets_a_better_policy_pass_and_the_readme_shows_what_it_prints() -> None:
+    output = run("safety_gate.py")
+    assert re.findall(r"exit code (\d)", output) == ["0", "0", "4", "3"]
+    shown = re.findall(r"```console\n(.*?)```", (EXAMPLES.parent / "README.md").read_text(), flags=re.DOTALL)
+    assert len(shown) == 3
+    assert all(part in output for part in shown)
+
+
+@pytest.mark.slow
 def test_taxi_is_improved_from_its_log() -> None:
     pytest.importorskip("gymnasium")
     output = run("taxi.py")
