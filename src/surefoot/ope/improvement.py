@@ -16,7 +16,7 @@ from surefoot.ope.caps import CAPPED, UNCAPPED, Forecast, choose_cap
 from surefoot.ope.episodes import last_rows, times
 from surefoot.ope.estimates import episode_returns, notes_on
 from surefoot.ope.models import doubly_robust_values
-from surefoot.ope.weights import Overlap, Weights, checked_policy, weigh
+from surefoot.ope.weights import Overlap, Weights, checked_policy, weigh_checked
 from surefoot.problems.given import checked_gamma, found_ranges
 from surefoot.problems.problem import check_name
 from surefoot.problems.ranges import ReturnRange
@@ -165,7 +165,7 @@ def episode_values(
     gamma = checked_gamma(gamma)
     check_name("quantity", quantity, (GAIN, VALUE))
     pi, pi_b = checked_policy("pi", pi, batch), checked_policy("pi_b", pi_b, batch)
-    weights, cover = weigh(batch, pi, pi_b)
+    weights, cover = weigh_checked(batch, pi, pi_b)
     lo, hi, declared = -math.inf, 0.0, True
     if standard.estimator == "dr":
         x = _doubly_robust(batch, pi, pi_b, weights, model, gamma, quantity)

@@ -97,7 +97,11 @@ def log_discounts(time: np.ndarray, gamma: float) -> np.ndarray:
 
 def weigh(batch: Batch, pi: Any, pi_b: Any) -> tuple[Weights, Overlap]:
     """The weights of a log, with the policies checked: pi_b > 0 on every logged action, pi_b > 0 wherever pi > 0 in visited states."""
-    pi, pi_b = checked_policy("pi", pi, batch), checked_policy("pi_b", pi_b, batch)
+    return weigh_checked(batch, checked_policy("pi", pi, batch), checked_policy("pi_b", pi_b, batch))
+
+
+def weigh_checked(batch: Batch, pi: np.ndarray, pi_b: np.ndarray) -> tuple[Weights, Overlap]:
+    """The same for policies that `checked_policy` has seen, which takes as long as the rest on a small log."""
     contradiction = batch.contradictions()
     if contradiction:
         raise LogError(f"importance sampling needs whole episodes, but {contradiction}")
@@ -109,7 +113,7 @@ def weigh(batch: Batch, pi: Any, pi_b: Any) -> tuple[Weights, Overlap]:
             f"the log takes action {batch.action[i]} in state {batch.state[i]} (row {batch.row[i]}), which pi_b never does ({len(wrong)} "
             "such rows): pi_b is not the policy that made this log; correct it, or estimate it from the log"
         )
-    found = overlap(batch, pi, pi_b)
+    found = _cover(batch, pi, pi_b)
     if found.outside:
         s, a = np.argwhere((pi > 0) & (pi_b == 0) & _visited(batch)[:, None])[0]
         raise NotAvailableError(
@@ -123,14 +127,17 @@ def weigh(batch: Batch, pi: Any, pi_b: Any) -> tuple[Weights, Overlap]:
 
 def overlap(batch: Batch, pi: Any, pi_b: Any = None) -> Overlap:
     """How well the log, and the baseline behind it, cover pi; raises nothing on poor cover, so that it can be looked at."""
-    pi = checked_policy("pi", pi, batch)
+    return _cover(batch, checked_policy("pi", pi, batch), None if pi_b is None else checked_policy("pi_b", pi_b, batch))
+
+
+def _cover(batch: Batch, pi: np.ndarray, pi_b: np.ndarray | None) -> Overlap:
     shape = (batch.n_states, batch.n_actions)
     n_sa = np.bincount(batch.state * batch.n_actions + batch.action, minlength=shape[0] * shape[1]).reshape(shape)
     visits = n_sa.sum(axis=1, keepdims=True) / len(batch)
     unseen = float((visits * pi * (n_sa == 0)).sum())
     if pi_b is None:
         return Overlap(unseen)
-    outside = (checked_policy("pi_b", pi_b, batch) == 0) & (pi > 0)
+    outside = (pi_b == 0) & (pi > 0)
     outside[list(batch.terminal_states)] = False
     return Overlap(unseen, float((visits * pi * outside).sum()), int(outside.sum()))
 
