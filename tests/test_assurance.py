@@ -94,6 +94,12 @@ def test_a_large_problem_is_passed_over_with_a_sentence() -> None:
     assert words(found).count("the problem is large") == 2
 
 
+def test_the_worst_case_over_many_states_is_not_computed_unasked() -> None:
+    found = assured(bandit(n_states=102, pi_b=np.full((102, 2), 0.5)), "robust")
+    assert "certified nothing: robust: the worst case over 102 states takes long" in words(found)
+    assert found.test.verdict == PASSES
+
+
 def test_a_vacuous_bound_is_called_vacuous() -> None:
     assert "VACUOUS, it says no more than the range of returns" in words(assured(bandit(40), "pi-b-spibb"))
     never = bandit(200, pi_b=np.full((2, 3), 1 / 3), n_actions=3)  # action 2 is never tried, and loses its mass

@@ -11,7 +11,7 @@ import pytest
 
 import surefoot
 import worlds
-from settings import EVERY, make
+from settings import EVERY, FROM_COUNTS, make
 from surefoot.rows import best_rows_with_advantage
 from surefoot.theory import advantageous
 
@@ -159,7 +159,7 @@ def test_an_advantage_that_is_not_a_number_keeps_the_row() -> None:
     assert row.pi.tolist() == [[0.5, 0.5]]
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", FROM_COUNTS)
 def test_a_solution_shares_no_memory_with_its_problem(name: str) -> None:
     problem = worlds.stacked([self_loops([[1.0], [0.0]], 3)])
     solution = surefoot.improve(problem, make(name, epsilon=0.0, n_wedge=np.inf))

@@ -20,6 +20,7 @@ from surefoot.problems import Problem
 DELTA = 0.05  # of a certificate whose algorithm has no failure probability of its own, and of the safety test
 ENOUGH_EPISODES = 100  # from so many on half of them make a policy and the other half test it
 TESTED = "a policy made in the same way from a random half of the episodes, tested on the other half; not the one in policy.csv"
+WORST_CASE_STATES = 100  # the worst case over more states takes long: not unasked
 LARGE = "the problem is large (its counts are sparse): ask surefoot.certify and surefoot safety-test for it"
 
 
@@ -60,6 +61,10 @@ def assure(problem: Problem, solution: Solution, algorithm: Any, *, doubt: str =
     certificate, refused = None, []
     for method, parameters in fitting(algorithm):
         try:
+            if method in ("robust", "mbie") and problem.n_states > WORST_CASE_STATES:
+                raise NotAvailableError(
+                    f"{method}: the worst case over {problem.n_states} states takes long: ask surefoot.certify for it"
+                )
             certificate = certify(problem, solution, method, **parameters)
             break
         except SurefootError as error:
