@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from surefoot.cli import check, discretize, improve, policies, safety, studies
+from surefoot.cli import check, discretize, improve, policies, safety, studies, tune
 from surefoot.cli.terminal import WRONG_INPUT, complain
 from surefoot.errors import SurefootError
 
@@ -24,6 +24,7 @@ discretize.add_to(app)
 improve.add_to(app)
 policies.add_to(app)
 safety.add_to(app)
+tune.add_to(app)
 
 
 def main() -> None:
