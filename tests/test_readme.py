@@ -37,6 +37,15 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
         assert part.strip("\n") in printed
 
 
+def test_tuning_prints_what_the_readme_shows() -> None:
+    (shown,) = blocks("README.md", "txt")
+    (line,) = re.findall(r"^    surefoot (tune src.*)$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    command = [sys.executable, "-m", "surefoot.cli", *line.split()]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()
+    for part in shown.strip("\n").splitlines():
+        assert part in [x.rstrip() for x in printed]
+
+
 def test_the_readme_names_every_algorithm() -> None:
     text = (ROOT / "README.md").read_text()
     for name in surefoot.ALGORITHMS:

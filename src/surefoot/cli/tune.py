@@ -132,36 +132,29 @@ def _range(x: Any) -> tuple[float, float]:
 
 def _text(found: dict[str, Any]) -> str:
     """The choice as a page."""
-    wide = max(len(row["setting"]) for row in found["settings"])
+    wide, anew = max(len(row["setting"]) for row in found["settings"]), found["again"] > 0
     tail = f"CVaR {found['alpha']:.0%}"
-    lines = [
-        f"{'':{wide + 2}}{'mean gain':>10}{'95 % interval':>20}{tail:>11}{'95 % interval':>20}{'loses':>7}{'anew: mean':>12}{tail:>11}"
-    ]
+    lines = [f"{'':{wide + 2}}{'mean gain':>10}{'95 % interval':>18}{tail:>10}{'95 % interval':>18}{'loses':>7}"]
+    lines[0] += f"{'anew: mean':>12}{tail:>9}" if anew else ""
     for row in found["settings"]:
         mark = "> " if row["chosen"] else "  "
-        cells = f"{row['mean']:>+10.4g}{_between(row['mean_low'], row['mean_high']):>20}"
-        cells += f"{row['cvar']:>+11.4g}{_between(row['cvar_low'], row['cvar_high']):>20}{row['loses']:>7.0%}"
-        cells += "".join(
-            f"{'-' if x is None or x != x else f'{x:+.4g}':>{w}}" for x, w in ((row["again_mean"], 12), (row["again_cvar"], 11))
-        )
+        cells = f"{row['mean']:>+10.4g}{_between(row['mean_low'], row['mean_high']):>18}"
+        cells += f"{row['cvar']:>+10.4g}{_between(row['cvar_low'], row['cvar_high']):>18}{row['loses']:>7.0%}"
+        cells += f"{_signed(row['again_mean']):>12}{_signed(row['again_cvar']):>9}" if anew else ""
         lines.append(mark + f"{row['setting']:{wide}}" + cells)
-    low, high = found["check"]["reward_simulated"]
-    lines += [
-        "",
-        f"gains over the baseline at the start, in {found['models']} models drawn from the posterior of this log ({_prior_words(found)})",
-        f"check     mean reward a step {found['check']['reward_observed']:.4g}; of logs made anew {low:.4g} to {high:.4g} "
-        f"(p = {found['check']['p_value']:.2g})",
-        f"chosen    {found['chosen']}",
-    ]
-    lines.append(
-        f"next      {found['next']}" if found["next"] else "next      nothing: no setting beats the baseline in the worst models"
-    )
+    lines += ["", f"gains over the baseline at the start, in {found['models']} models drawn from the posterior of this log"]
+    lines[-1] += f" ({found['prior']['successors']:.2g} successors a pair on average)"
+    if anew:
+        check, (low, high) = found["check"], found["check"]["reward_simulated"]
+        lines.append(f"check     mean reward a step {check['reward_observed']:.4g}; of logs made anew {low:.4g} to {high:.4g}")
+        lines[-1] += f" (p = {check['p_value']:.2g})"
+    nothing = "nothing: no setting beats the baseline in the worst models"
+    lines += [f"chosen    {found['chosen']}", f"next      {found['next'] or nothing}"]
     return "\n".join([*lines, *(f"note: {note}" for note in found["notes"])])
 
 
-def _prior_words(found: dict[str, Any]) -> str:
-    """What the fitted prior says, in words."""
-    return f"{found['prior']['successors']:.2g} successors a pair on average"
+def _signed(x: float | None) -> str:
+    return "-" if x is None or x != x else f"{x:+.4g}"
 
 
 def _between(low: float, high: float) -> str:
