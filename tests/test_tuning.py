@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
 import surefoot
 import worlds
 from surefoot.benchmarks import Episodes, Sampler, WetChicken, first_key, sampling
 from surefoot.tuning import NO_CHANGE, Posterior, Row, Setting, Worth, default_settings, parsed_settings, setting, simulate, tune
 from surefoot.tuning.choice import chosen
-from surefoot.tuning.prior import Rows, fit_prior, guess_new, guess_seen
+from surefoot.tuning.prior import Rows, fit_prior, guess_new, guess_seen, log_number
 from surefoot.tuning.simulation import log_again, log_shape, parts
 
 KEYS = first_key(3, "test", np.arange(4000, dtype=np.int64))
@@ -44,6 +45,16 @@ def test_the_prior_finds_how_many_successors_a_pair_has(successors: int, near: f
         where = rng.choice(20, successors, replace=False)
         np.add.at(row, rng.choice(where, size=rng.integers(1, 40), p=rng.dirichlet(np.full(successors, 5.0))), 1)
     assert fit_prior(Rows(n, 2, n.sum(axis=0) > 0)).mean_number == pytest.approx(successors, abs=near)
+
+
+def test_the_likelihood_of_a_number_of_successors_adds_up_to_one() -> None:
+    """Of three draws all may go to one successor (one way), two of them (three ways), or each to its own."""
+    n = np.array([[3.0, 0, 0], [2, 1, 0], [1, 1, 1]])
+    rows, m = Rows(n, 1, np.ones(3, dtype=bool)), np.arange(1.0, 6)
+    for alpha in (0.4, 2.0):
+        log = log_number(rows, np.broadcast_to(m, (3, 5)), alpha)
+        own = [(gammaln(row[row > 0] + alpha) - gammaln(alpha)).sum() for row in n]
+        assert np.allclose(np.exp(log + np.array(own)[:, None]).T @ [1, 3, 1], 1)
 
 
 def test_the_prior_learns_which_states_come_together() -> None:

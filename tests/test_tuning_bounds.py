@@ -48,6 +48,10 @@ def test_a_smaller_loss_needs_more_data_and_leaves_less_to_change() -> None:
     assert found[0].n_wedge < found[1].n_wedge < found[2].n_wedge
     assert found[0].free == pytest.approx(float((data.pi_b * data.seen).sum(axis=1) @ data.n_sa.sum(axis=1) / data.n_sa.sum()))
     assert found[2].free == 0
+    one = n_wedge_for(data, 120.0, 0.1)
+    assert np.sort(data.n_sa, axis=None)[-2] <= one.n_wedge < data.n_sa.max()
+    assert one.known == 1  # the pair seen most: there is nothing to move its mass to
+    assert one.free == 0
     for wrong in (0.0, -1.0, float("nan")):
         with pytest.raises(surefoot.ParameterError):
             n_wedge_for(data, wrong)
