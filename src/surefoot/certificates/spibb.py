@@ -71,7 +71,7 @@ class SPIBBBound:
         start = to_numpy(problem.start)
         tolerance = LONG_RUN * max(problem.return_range.width, 1e-300)
         rho, rho_b = (float(evaluate_at_start(problem.model, x, start, tolerance=tolerance)) for x in (pi, pi_b))
-        half, least = _half_range(problem), float(n[known].min()) if known.any() else 1.0
+        half, least = half_range(problem), float(n[known].min()) if known.any() else 1.0
 
         def bound_at(scale: float) -> float:
             r = float(row_radius(problem, self.radius, np.array(least * scale), self.delta, self.successors))
@@ -116,7 +116,7 @@ def row_label(problem: Problem, radius: str, successors: int | None) -> tuple[st
     return label, sentences
 
 
-def _half_range(problem: Problem) -> float:
+def half_range(problem: Problem) -> float:
     """Half the range of R(s, a, s') + gamma v(s') over successors s'.
 
     It is the mean of a return given its first step: it lies in [lo, hi]. Where rewards do not depend on the successor, only gamma v'

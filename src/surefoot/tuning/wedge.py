@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefoot.certificates.spibb import SPIBBBound, _half_range, row_label, row_radius
+from surefoot.certificates.spibb import SPIBBBound, half_range, row_label, row_radius
 from surefoot.errors import NotAvailableError, ParameterError
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
@@ -36,7 +36,7 @@ class Wedge:
 
 
 def n_wedge_for(problem: Problem, loss: float, delta: float = 0.05, *, radius: str = "weissman", successors: int | None = None) -> Wedge:
-    """The smallest n_wedge with  2 gamma h r / (1 - gamma) <= loss,  r the radius of a row seen n_wedge + 1 times, h as in `SPIBBBound`.
+    """The smallest n_wedge with  2 h r / (1 - gamma) <= loss,  r the radius of a row seen n_wedge + 1 times, h as in `SPIBBBound`.
 
     A pair counts as known if it was seen more than n_wedge times. Policy iteration does not lower the value in the model, so the model's
     part of the bound is 0 or better; radii fall as n grows, so the search is a bisection.
@@ -47,11 +47,11 @@ def n_wedge_for(problem: Problem, loss: float, delta: float = 0.05, *, radius: s
     if problem.gamma >= 1:
         raise NotAvailableError("the SPIBB bound divides by 1 - gamma: it needs gamma < 1")
 
-    half = _half_range(problem)
+    half = half_range(problem)
 
     def lost(n_wedge: int) -> float:
         r = float(row_radius(problem, radius, np.array(n_wedge + 1.0), delta, successors))
-        return 2 * problem.gamma * half * r / (1 - problem.gamma)
+        return 2 * half * r / (1 - problem.gamma)
 
     high = 1
     while lost(high) > loss:
