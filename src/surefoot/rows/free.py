@@ -52,10 +52,7 @@ class FreeRows:
         value = q - self.closed[:, rows]
         best = xp.max(value, axis=0)
         receiver = first_true(value >= best - tolerance)
-        if self.leave_closed:
-            gives = xp.abs(q - xp.where(best > -1e299, best, xp.nan)) > tolerance  # never true in a row in which nothing may rise
-        else:
-            gives = q < best - tolerance
+        gives = q < best - tolerance if not self.leave_closed else xp.abs(q - xp.where(best > -1e299, best, xp.nan)) > tolerance
         if self.lowest_index:
             gives = gives | ((count_up(q.shape[0], q)[:, None] > receiver) & (q <= best + tolerance))
         given = only(gives if self.fall is None else gives & self.fall[:, rows], b)
