@@ -28,7 +28,7 @@ class CertifiedAdvantage:
     taxonomy: ClassVar[str] = RESTRICTS
     one_step: ClassVar[bool] = False
     delta: float
-    error: str = "mpeb"
+    error: str = "bernstein"
     visits: str = "independent"
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class OneStepCertifiedAdvantage:
     taxonomy: ClassVar[str] = RESTRICTS
     one_step: ClassVar[bool] = True
     delta: float
-    error: str = "mpeb"
+    error: str = "bernstein"
     visits: str = "independent"
 
     def __post_init__(self) -> None:
