@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,8 +71,14 @@ def start(out: Path, *, workers: int = 1, shard_trials: int = 4, trials: int | N
     """Run the study in a process group of its own: fresh processes import the main module, which must not be the test runner."""
     command = [sys.executable, __file__, str(out), str(workers), str(shard_trials), *([] if trials is None else [str(trials)])]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, **ONE_THREAD}
-    )
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, **ONE_THREAD},
+        preexec_fn=heed_ctrl_c,
+    )  # fmt: skip
+
+
+def heed_ctrl_c() -> None:
+    """In a process about to begin: Ctrl-C ends it, even where the tests were started in the background, which ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finish(out: Path, **options: Any) -> tuple[str, bytes]:

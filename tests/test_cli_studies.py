@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import small_study
 from surefoot.cli import app
 
 STUDY = """
@@ -75,6 +76,7 @@ def test_a_wrong_study_ends_with_code_2_and_names_the_key(study: Path, tmp_path:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_the_folder_of_another_study_is_refused(study: Path, tmp_path: Path) -> None:
     assert call("run", study, "--out", tmp_path / "out", "--workers", 1).returncode == 0
     done = call("run", study, "--out", tmp_path / "out", "--trials", 5)
@@ -85,7 +87,7 @@ def test_the_folder_of_another_study_is_refused(study: Path, tmp_path: Path) -> 
 def test_an_interrupted_run_says_how_to_resume(study: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "surefoot.cli", "run", str(study), "--out", str(out), "--trials", "5000", "--workers", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=small_study.heed_ctrl_c)
     while not (out / "manifest.json").exists() and process.poll() is None:
         time.sleep(0.05)
     time.sleep(0.5)

@@ -169,8 +169,9 @@ def test_a_batch_may_have_any_leading_dimensions() -> None:
 
 @pytest.mark.parametrize("name", FROM_COUNTS)
 def test_array_api_strict_gives_what_numpy_gives(name: str) -> None:
-    expected = surefoot.improve(many(), make(name))
-    found = surefoot.improve(converted(many(), array_api_strict.asarray), make(name))
+    algorithm = make(name, max_steps=60)  # each step is slow here, and what has not converged by then must agree too
+    expected = surefoot.improve(many(), algorithm)
+    found = surefoot.improve(converted(many(), array_api_strict.asarray), algorithm)
     assert type(found.pi).__module__.startswith("array_api_strict")
     assert np.allclose(host(found.pi), expected.pi, atol=1e-9)
     assert np.allclose(host(found.q), expected.q, atol=1e-9 * 40)

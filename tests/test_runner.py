@@ -175,6 +175,7 @@ def test_a_truncated_shard_is_computed_again_and_the_others_are_not(whole: tuple
 
 
 @needs_proc
+@pytest.mark.slow
 def test_a_worker_that_is_killed_does_not_stop_the_study(
     whole: tuple[str, bytes, Path], begin: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
@@ -188,6 +189,7 @@ def test_a_worker_that_is_killed_does_not_stop_the_study(
 
 
 @needs_proc
+@pytest.mark.slow
 def test_ctrl_c_ends_the_run_at_once_and_leaves_a_folder_that_resumes(
     whole: tuple[str, bytes, Path], begin: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
@@ -205,6 +207,7 @@ def test_ctrl_c_ends_the_run_at_once_and_leaves_a_folder_that_resumes(
 
 
 @needs_proc
+@pytest.mark.slow
 def test_the_workers_of_a_run_that_was_killed_end_too(begin: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
     process = begin(tmp_path / "out", workers=2)
     wait_until(lambda: len(shards(tmp_path / "out")) > 1)
@@ -235,6 +238,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_every_worker_has_one_thread_for_linear_algebra_and_the_callers_setting_stays(tmp_path: Path) -> None:
     done = script(tmp_path / "threads.py", THREADS)
     assert done.stdout.split() == ["2", "True", "True"], done.stdout + done.stderr
