@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,27 +63,27 @@ def test_wherever_writing_stops_a_policy_file_means_one_complete_run(stop: int, 
         pytest.fail("files of two runs lie side by side")
 
 
-KILLED = """
-import sys
-from surefoot.advice.files import put_in_place
-folder, names = sys.argv[1], ("a.csv", "b.csv", "policy.csv")
-run = 0
-while True:
-    run += 1
-    text = [f"{run:08d}\\n"] * 20_000
-    put_in_place(folder, {name: text for name in names}, last="policy.csv", known=names)
-    if run == 1:
-        print("ready", flush=True)
-"""
+def write_for_ever(folder: str, ready: Any) -> None:
+    run = 0
+    while True:
+        run += 1
+        text = [f"{run:08d}\n"] * 20_000
+        put_in_place(folder, dict.fromkeys(NAMES, text), last="policy.csv", known=NAMES)
+        ready.set()
 
 
 def killed_writer(folder: Path, rng: random.Random, kills: int) -> None:
+    context = multiprocessing.get_context("forkserver")  # a server that has imported what writers need: kills by the dozen are cheap
+    context.set_forkserver_preload(["surefoot.advice.files"])
     for _ in range(kills):
-        with subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "ready\n"
-            time.sleep(rng.random() * 0.05)
-            writer.send_signal(signal.SIGKILL)
+        ready = context.Event()
+        writer = context.Process(target=write_for_ever, args=(str(folder), ready), daemon=True)
+        writer.start()
+        assert ready.wait(60)
+        time.sleep(rng.random() * 0.05)
+        writer.kill()
+        writer.join()
+        assert writer.exitcode == -signal.SIGKILL
         if (folder / "policy.csv").exists():
             texts = {(folder / name).read_text() for name in NAMES}
             assert len(texts) == 1
