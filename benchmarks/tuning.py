@@ -62,7 +62,8 @@ def one_log(name: str, size: int, trial: int, models: int, again: int) -> dict[s
 
     gains = dict(zip((row.setting.label for row in tuning.rows), [0.0, *map(gain, tuning.simulation.pi)], strict=True))
     reference = surefoot.algorithm("lower-approx-soft-spibb", epsilon=REFERENCE[name], delta=1)
-    others = {key: gains[chosen_by(tuning.rows, *rule, 0.0).setting.label] for key, rule in OTHERS.items()}
+    able = {key: rule for key, rule in OTHERS.items() if again or rule[1] == "here"}  # without logs made anew nothing is known of them
+    others = dict.fromkeys(OTHERS, np.nan) | {k: gains[chosen_by(tuning.rows, *rule, 0.0).setting.label] for k, rule in able.items()}
     return {
         "benchmark": name, "size": size, "trial": trial, "chosen": tuning.chosen.setting.label,
         "gain": gains[tuning.chosen.setting.label], "reference": gain(surefoot.improve(problem, reference).pi),
@@ -105,7 +106,11 @@ def summary_of(rows: list[dict[str, str]]) -> dict[str, float | str]:
         "bar": "below the bar's sizes" if size < BAR_FROM[name] else "too few logs" if not enough else "met" if met else "not met",
     }  # fmt: skip
     for key in OTHERS:
-        found |= {f"kept: {key}": float(value[key].mean() / mean.value[1]), f"cvar: {key}": float(cvar(value[key], TAIL))}
+        run = bool(np.isfinite(value[key]).all())
+        found |= {
+            f"kept: {key}": float(value[key].mean() / mean.value[1]),
+            f"cvar: {key}": float(cvar(value[key], TAIL)) if run else np.nan,
+        }
     return found
 
 
@@ -130,7 +135,8 @@ def page(cells: list[dict[str, float | str]], rows: list[dict[str, str]]) -> str
     lines += ["| benchmark | size | " + " | ".join(OTHERS) + " | hindsight: mean | baseline simulated - true | p < 0.05 | CPU s a log |"]
     lines += ["|---|---|" + "---|" * (len(OTHERS) + 4)]
     for x in cells:
-        rules = " | ".join(f"{x[f'kept: {key}']:.0%}, {x[f'cvar: {key}']:.3f}" for key in OTHERS)
+        known = {key: x[f"kept: {key}"] == x[f"kept: {key}"] for key in OTHERS}
+        rules = " | ".join(f"{x[f'kept: {key}']:.0%}, {x[f'cvar: {key}']:.3f}" if known[key] else "not run" for key in OTHERS)
         lines.append(
             f"| {x['benchmark']} | {x['size']} | {rules} | {x['mean_best']:.3f} | {x['baseline_bias']:+.3f} | {x['p_below_0.05']:.0%} | "
             f"{x['seconds']:.2f} |"

@@ -8,9 +8,10 @@ The straight line: a log becomes a `Problem`, an algorithm makes it a `Solution`
 `surefoot.core` holds the glossary.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from surefoot import theory
 from surefoot.algorithms import ALGORITHMS, Algorithm, algorithm
-from surefoot.certificates import CERTIFICATES, Certificate, certify
 from surefoot.core import Batch, Counts, DenseModel, Model, Returns, Solution, SparseModel, Status, known_model
 from surefoot.errors import (
     BaselineError,
@@ -27,7 +28,20 @@ from surefoot.planning import evaluate, evaluate_at_start, optimal
 from surefoot.problems import Problem, ReturnRange, estimate_baseline, monte_carlo, problem, thinned_counts
 from surefoot.trust import error_function
 
+if TYPE_CHECKING:
+    from surefoot.certificates import CERTIFICATES, Certificate, certify
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Certificates are loaded when they are first asked for: most who import surefoot do not, and it is to take half a second at most."""
+    if name in ("CERTIFICATES", "Certificate", "certify"):
+        from surefoot import certificates
+
+        return getattr(certificates, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "ALGORITHMS",
