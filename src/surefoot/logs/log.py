@@ -14,9 +14,10 @@ from surefoot.core.batch import MOST_PAIRS, number_array
 from surefoot.errors import BaselineError, LogError, NotAvailableError, ProblemError
 from surefoot.logs.accounting import CUT, Accounting
 from surefoot.logs.baseline import Baseline
-from surefoot.logs.database import Workspace
+from surefoot.logs.database import Database, Workspace
 from surefoot.logs.labels import as_text, match, places_of, unknown
 from surefoot.logs.reading import Reading
+from surefoot.logs.store import written_out
 from surefoot.logs.tally import Tally, all_labels, merged
 from surefoot.problems import Problem, check_name, estimate_baseline, given
 from surefoot.problems.montecarlo import check_cut_returns
@@ -105,6 +106,14 @@ class Log:
         if found is None:
             raise LogError(unknown(label, self.actions, "action"))
         return found
+
+    @cached_property
+    def stored(self) -> Reading:
+        """The rows, written out as Parquet where they are text that was counted as it was read."""
+        if self.reading is None or self.workspace is None or self.starts is None:
+            raise NotAvailableError("this log holds counts alone: its rows were counted elsewhere, or read with check_order=False")
+        with Database(self.workspace, self.threads, self.memory_limit) as database:
+            return replace(self.reading, store=written_out(self.reading.store, database, self.workspace))
 
     def blocks(self, rows: int = 1_000_000) -> Iterator[Batch]:
         """The rows in order, coded, in batches of whole episodes of about this many rows; row numbers count from 0 over the log."""

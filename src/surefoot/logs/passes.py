@@ -1,84 +1,57 @@
-"""The passes over a log: what its numbers are like, whether its rows are in order, how often every triple occurs."""
+"""The passes over a log: what its numbers are like, how often every triple occurs and whether the rows are in order, how they lie."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from surefoot.errors import LogError
 from surefoot.logs.database import Database
 from surefoot.logs.reading import Reading, bad_row_sql
+from surefoot.logs.sums import DIVISORS, RewardSums, in_steps
 
 Slice = tuple[int, int] | None  # part i of k of the episodes
-PROBE = 100_000  # rows looked at to tell a log in order from a shuffled one
 ONLY_NOW_AND_THEN = 0.1  # time that runs backwards in fewer steps than this share is a fault, not a shuffled log
+FAULT = "surefoot: a row does not follow from the row before"
+UNSORTED = "surefoot: episodes are not in the order of their names"
+# Orders of episode names that show, as the rows pass by, that no episode comes twice: their own, and "9" before "10".
+BY_NAME = "e > e_before"
+BY_LENGTH = "(strlen(e), e) > (strlen(e_before), e_before)"
 
 
 @dataclass(frozen=True)
 class Survey:
-    """Rows, rows with a bad reward or flag, and the range of the rewards."""
+    """Rows, rows with a bad reward or flag, the range of the rewards, and how to add them up."""
 
     rows: int
     bad: int
     lowest: float
     highest: float
+    sums: RewardSums
 
 
 def survey(database: Database, reading: Reading, part: Slice = None) -> Survey:
-    """One pass over the numeric columns."""
-    rows, bad, low, high = database.rows(
+    """One pass over the numeric columns; the first rows tell whether the rewards may be whole multiples of 1 / D."""
+    few = f"(select r from {reading.steps(part)} where abs(r) < 1e6 limit 1000)"
+    held = database.rows("looking at rewards", f"select {', '.join(f'bool_and({in_steps(d)})' for d in DIVISORS)} from {few}")[0]
+    divisor = next((d for d, holds in zip(DIVISORS, held, strict=True) if holds), 0)
+    stepped = "false" if not divisor else f"count(*) filter (where not {in_steps(divisor)}) = 0"
+    rows, bad, low, high, smallest, steps = database.rows(
         "looking at rewards and flags",
-        f"select count(*), count(*) filter (where {bad_row_sql()}), min(r), max(r) from {reading.steps(part)}",
+        f"select count(*), count(*) filter (where {bad_row_sql()}), min(r), max(r), min(abs(r)) filter (where r <> 0), {stepped} "
+        f"from {reading.steps(part)}",
     )[0]
-    return Survey(int(rows), int(bad), float("nan") if low is None else low, float("nan") if high is None else high)
+    low, high = (float("nan") if x is None else float(x) for x in (low, high))
+    largest = 0.0 if bad or not rows else max(-low, high, 0.0)
+    sums = RewardSums(int(rows), largest, largest if smallest is None else float(smallest), divisor if steps else 0)
+    return Survey(int(rows), int(bad), low, high, sums)
 
 
-@dataclass(frozen=True)
-class Order:
-    """Whether every episode is one block of rows, in which each row leads to the next and time goes on; and where episodes start."""
+class OutOfOrderError(LogError):
+    """The rows of a log do not follow from each other in the order in which they lie; or `unsorted`: this is not known."""
 
-    fine: bool
-    episodes: int
-    starts: tuple[tuple[Any, int], ...]
-
-
-def look_at_order(database: Database, reading: Reading, part: Slice = None) -> Order:
-    """One pass in the order of the rows. Each row is compared with the one before by hashes of what must be equal."""
-    rows = f"{reading.steps(part)}"
-    probe = database.rows(
-        "looking at the order of rows",
-        f"select count(*), count(*) filter (where jump) from {_jumps(reading, f'(from {rows} limit {PROBE})')}",
-    )
-    if probe[0][0] > 1000 and probe[0][1] > probe[0][0] / 2:
-        shape = order_shape(database, reading, part)
-        if shape.blocks > shape.episodes:
-            return Order(False, shape.episodes, ())
-    time = "t is null" if reading.has_time else "false"
-    database.run(
-        "checking the order of rows",
-        f"create or replace temp table jumps as select e, s, jump, back, {time} as timeless from {_jumps(reading, rows)} "
-        f"where jump or back or e is null or {time}",
-    )
-    jumps, episodes, wrong = database.rows(
-        "checking the order of rows",
-        "select count(*) filter (where jump), count(distinct e), count(*) filter (where back or e is null or timeless) from jumps",
-    )[0]
-    fine = jumps == episodes and wrong == 0
-    starts = database.rows("finding the first states", "select s, count(*) from jumps where jump group by s") if fine else []
-    return Order(fine, int(episodes), tuple((s, int(n)) for s, n in starts))
-
-
-def _jumps(reading: Reading, rows: str) -> str:
-    """Each row, with `jump`: it does not follow from the row before; `back`: it does, but time does not go on.
-
-    The hash of (episode, next state) of a row is that of (episode, state) of the next; where the next state is to be derived,
-    the episode alone. A step flagged terminal or truncated is followed by none.
-    """
-    here, link = ("hash(e, s)", "hash(e, n)") if reading.given else ("hash(e)", "hash(e)")
-    time = ", t, lag(t) over () as t_before" if reading.has_time else ""
-    back = "coalesce(not jump and t <= t_before, false)" if reading.has_time else "false"
-    linked = f"(select *, {here} as here, case when ends or cut then 0 else {link} end as link from {rows})"
-    before = f"(select e, s, here, lag(link) over () as before{time} from {linked})"
-    return f"(select *, {back} as back from (select *, here is distinct from before as jump from {before}))"
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.unsorted = UNSORTED in message
 
 
 @dataclass(frozen=True)
@@ -109,28 +82,62 @@ def order_shape(database: Database, reading: Reading, part: Slice = None) -> Sha
     return Shape(int(blocks), int(episodes), int(backwards), int(steps))
 
 
-def group_triples(database: Database, reading: Reading, part: Slice = None, *, surveyed: bool = True) -> None:
-    """The table `triples`: (s, a, n, ends) with k rows, their sum r, scatter m2 and range; n is NULL where they lead nowhere.
+def group_triples(database: Database, reading: Reading, sums: RewardSums, part: Slice = None, *, in_order: str | None = None) -> None:
+    """The table `triples`: (s, a, n, ends) with k rows, the sum r and the scatter m2 of their rewards; n is NULL where they lead nowhere.
 
-    Without next_state the rows must be in order: each leads to the state of the next row of its episode. `firsts` counts the
-    rows that are the first of their episode; where the rows were not surveyed before, `bad` those with a bad reward or flag.
+    in_order   look at the order of the rows as they pass by, and stop at the first that is wrong with an OutOfOrderError: every
+               episode is one block, in which each row leads to the next, time goes on and nothing follows an end. That no episode
+               has two blocks is shown by this order of their names, or where it is empty was shown before. `firsts` then counts
+               the rows that start an episode. Without next_state this is needed: each row leads to the state of the next.
     """
-    rows = reading.steps(part)
-    extra, keys = "", "s, a, n, ends" if reading.may_end else "s, a, n"
+    rows = reading.steps(part) if in_order is None else _in_order(reading, reading.steps(part), in_order)
+    keys = "s, a, n, ends" if reading.may_end else "s, a, n"
     ends = "ends" if reading.may_end else "false as ends"
-    if not reading.given:
-        last = "e is distinct from e_after"
-        flag = f"(ends or {last})" if reading.episode_end == "terminal" else "ends"
-        around = f"(select *, lag(e) over () as e_before, lead(e) over () as e_after, lead(s) over () as s_after from {rows})"
-        follow = f"case when {last} then null else s_after end as n"
-        rows = f"(select s, a, r, {follow}, {flag} as ends, e is distinct from e_before as new from {around})"
-        extra = ", count(*) filter (where new) as firsts, min(r) as low, max(r) as high"
-    if not surveyed:
-        extra = f", count(*) filter (where {bad_row_sql()}) as bad, min(r) as low, max(r) as high"
-    database.run("counting", "set preserve_insertion_order = " + ("false" if reading.given else "true"))
-    database.run(
-        "counting",
-        f"create or replace temp table triples as select s, a, n, {ends}, count(*) as k, sum(r) as r, var_pop(r) as v{extra} "
-        f"from {rows} group by {keys}",
+    firsts = "0" if in_order is None else "count(*) filter (where first)"
+    grouped = f"(select {keys}, count(*) as k, {firsts} as firsts, {sums.aggregates} from {sums.prepared(rows)} group by {keys})"
+    database.run("counting", f"set preserve_insertion_order = {'true' if in_order is not None else 'false'}")
+    try:
+        database.run(
+            "counting",
+            f"create or replace temp table triples as select s, a, n, {ends}, k, firsts, r, m2 from {sums.finished(grouped)}",
+        )
+    except LogError as error:
+        if FAULT in str(error) or UNSORTED in str(error):
+            raise OutOfOrderError(str(error)) from error
+        raise
+    finally:
+        database.run("counting", "set preserve_insertion_order = true")
+
+
+def _in_order(reading: Reading, rows: str, increasing: str) -> str:
+    """The rows as they lie, each compared with the one before (DuckDB streams this); `first` in its episode. The first fault stops it."""
+    before, follows = ["lag(e) over () as e_before"], ["e = e_before"]
+    if reading.has_time:
+        before.append("lag(t) over () as t_before")
+        follows.append("t > t_before")
+    if reading.may_end or reading.store.physical.truncated:
+        before.append("lag(ends or cut) over () as over_before")
+        follows.append("not over_before")
+    if reading.given:
+        before.append("lag(n) over () as n_before")
+        follows.append("s = n_before")
+    else:
+        before += ["lead(e) over () as e_after", "lead(s) over () as s_after"]
+    wrong = f"e is null or e = e_before{' or t is null' if reading.has_time else ''}"
+    first = (
+        f"case when {' and '.join(follows)} then false when {wrong} then error('{FAULT}') "
+        f"when e_before is null or {increasing or 'true'} then true else error('{UNSORTED}') end as first"
     )
-    database.run("counting", "set preserve_insertion_order = true")
+    around = f"(select *, {', '.join(before)} from {rows})"
+    if reading.given:
+        return f"(select s, a, r, n, ends, {first} from {around})"
+    last = "e is distinct from e_after"
+    flag = f"(ends or {last})" if reading.episode_end == "terminal" else "ends"
+    return f"(select s, a, r, case when {last} then null else s_after end as n, {flag} as ends, {first} from {around})"
+
+
+def rewards_used(database: Database, reading: Reading, part: Slice = None) -> tuple[float, float]:
+    """The (lowest, highest) reward of the rows that lead somewhere, in a log without next_state whose rows are in order."""
+    rows = f"(select r, ends, e is distinct from lead(e) over () as last from {reading.steps(part)})"
+    low, high = database.rows("finding the rewards", f"select min(r), max(r) from {rows} where ends or not last")[0]
+    return low, high

@@ -13,14 +13,25 @@ from surefoot.logs.database import Database, Progress, Workspace
 from surefoot.logs.judging import judge
 from surefoot.logs.labels import match
 from surefoot.logs.log import Log, make_log
-from surefoot.logs.passes import Order, Slice, group_triples, look_at_order, order_shape, survey
+from surefoot.logs.passes import (
+    BY_LENGTH,
+    BY_NAME,
+    OutOfOrderError,
+    Slice,
+    Survey,
+    group_triples,
+    order_shape,
+    rewards_used,
+    survey,
+)
 from surefoot.logs.reading import Reading, with_time_type
 from surefoot.logs.sources import Source, find_source, labels_of
-from surefoot.logs.store import open_store, sorted_store, text_as_it_is
+from surefoot.logs.store import Store, open_store, sorted_store, text_as_it_is
 from surefoot.logs.tally import Tally, plain_label, tally_triples
 from surefoot.problems import check_name
 
 Column = str | Iterable[str] | None
+PROBE = 1_000  # rows whose times tell the type of all; where others do not follow it, all rows are looked at
 
 
 @dataclass(frozen=True)
@@ -126,72 +137,86 @@ def _counted(
     source: Source, options: Options, workspace: Workspace, progress: Progress | None, part: Slice = None
 ) -> tuple[Reading, Tally]:
     with Database(workspace, options.threads, options.memory_limit, progress) as database:
-        if source.kind == "csv" and not options.check_order and part is None and not options.drop:
+        if source.kind == "csv" and part is None and not options.drop:
             found = _straight_from_text(database, source, options, workspace)
             if found is not None:
                 return found
         drop_broken = "broken-row" in options.drop
         store = open_store(source, dict(options.columns), database, workspace, drop_broken=drop_broken)
         store = replace(store, rows=store.rows - store.broken, broken=0) if part is not None and part[0] else store  # counted once
-        reading = Reading(store, options.episode_end, options.allowed, options.terminal_to_end, by_time=options.order != "file")
+        reading = _reading(store, options)
         if not options.check_order and not reading.given:
             raise LogError("check_order=False needs next_state: without it the order of the rows is the log")
         reading = with_time_type(reading, database) if options.check_order else reading
         return _tally(database, reading, workspace, options, part)
 
 
+def _reading(store: Store, options: Options) -> Reading:
+    return Reading(store, options.episode_end, options.allowed, options.terminal_to_end, by_time=options.order != "file")
+
+
 def _straight_from_text(database: Database, source: Source, options: Options, workspace: Workspace) -> tuple[Reading, Tally] | None:
-    """Text whose order does not matter, counted in one pass; None where anything is wrong: the careful way then says what."""
-    store = text_as_it_is(source, dict(options.columns))
-    reading = Reading(store, options.episode_end, options.allowed, options.terminal_to_end)
-    if not reading.given:
-        return None
+    """Text counted as it is read, not written out first; None where anything is wrong: the careful way then says what."""
     try:
-        group_triples(database, reading, surveyed=False)
+        reading = with_time_type(_reading(text_as_it_is(source, dict(options.columns)), options), database, first=PROBE)
+        if not options.check_order and not reading.given:
+            return None
+        seen = survey(database, reading)
+        if seen.bad or not seen.rows or not _counted_as_it_lies(database, reading, options, seen) or _trouble(database, reading):
+            return None
     except LogError:
         return None
-    rows, bad, low, high = database.rows("adding up", "select sum(k), sum(bad), min(low), max(high) from triples")[0]
-    if not rows or bad or _trouble(database, reading):
-        return None
-    return reading, _tallied(database, reading, workspace, int(rows), {}, None, (low, high))
+    return reading, _tallied(database, reading, workspace, seen, {}, _starts(database, options), None)
+
+
+def _counted_as_it_lies(database: Database, reading: Reading, options: Options, seen: Survey, part: Slice = None) -> bool:
+    """Count the rows as they lie; False where they are not in order, or where the names of the episodes do not show it."""
+    if not options.check_order:
+        group_triples(database, reading, seen.sums, part)
+        return True
+    for names in (BY_NAME, BY_LENGTH) if reading.label_types("episode") == ("VARCHAR",) else (BY_NAME,):
+        try:
+            group_triples(database, reading, seen.sums, part, in_order=names)
+            return True
+        except OutOfOrderError as error:
+            if not error.unsorted:
+                return False
+    return False
 
 
 def _tally(database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice) -> tuple[Reading, Tally]:
-    """Look, put in order, group; at the first sign of trouble judge every row instead."""
+    """Look, count, and where the rows are not in order sort them first; at the first sign of trouble judge every row instead."""
     seen = survey(database, reading, part)
-    starts: tuple[tuple[Any, int], ...] | None = None
-    order = None
-    if not seen.bad and (options.check_order or not reading.given):
-        reading, order = _in_order(database, reading, workspace, options, part)
-        starts = order.starts
-    if seen.bad or (order is not None and not order.fine):
+    fine = not seen.bad
+    if fine and not _counted_as_it_lies(database, reading, options, seen, part):
+        reading, fine = _counted_in_order(database, reading, workspace, options, seen, part)
+    if not fine or _trouble(database, reading):
         return _judged(database, reading, workspace, options, part, seen.rows)
-    group_triples(database, reading, part)
-    if _trouble(database, reading):
-        return _judged(database, reading, workspace, options, part, seen.rows)
-    extremes = (seen.lowest, seen.highest)
-    if not reading.given:
-        starts = tuple(
-            database.rows("finding the first states", "select s, sum(firsts) from triples where n is not null or ends group by s")
-        )
-        low, high = database.rows("finding the rewards", "select min(low), max(high) from triples where n is not null or ends")[0]
-        extremes = (seen.lowest, seen.highest) if low is None else (low, high)
-    return reading, _tallied(database, reading, workspace, seen.rows, {}, starts, extremes)
+    return reading, _tallied(database, reading, workspace, seen, {}, _starts(database, options), part)
 
 
-def _in_order(database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice) -> tuple[Reading, Order]:
-    """A reading whose rows lie in the order of episode and time; the rows are sorted only where they do not."""
-    found = look_at_order(database, reading, part)
-    if found.fine:
-        return reading, found
+def _counted_in_order(
+    database: Database, reading: Reading, workspace: Workspace, options: Options, seen: Survey, part: Slice
+) -> tuple[Reading, bool]:
+    """(a reading whose rows lie in the order of episode and time, whether they could be counted so)."""
     shape = order_shape(database, reading, part)
     if reading.has_time and options.order == "auto" and shape.clock_fault:
-        return replace(reading, by_time=False), found
+        return replace(reading, by_time=False), False
     backwards = reading.has_time and reading.by_time and shape.back > 0
-    if not backwards and shape.blocks == shape.episodes:
-        return reading, found
-    reading = replace(reading, store=sorted_store(reading.store, database, workspace, reading.sort_keys))
-    return reading, look_at_order(database, reading, part)
+    if backwards or shape.blocks != shape.episodes:
+        reading = replace(reading, store=sorted_store(reading.store, database, workspace, reading.sort_keys))
+    try:
+        group_triples(database, reading, seen.sums, part, in_order="")  # no episode comes twice: so it was found, or they are sorted
+    except OutOfOrderError:
+        return reading, False
+    return reading, True
+
+
+def _starts(database: Database, options: Options) -> list[tuple[Any, int]] | None:
+    """(state, number of episodes that start there), of the rows used."""
+    if not options.check_order:
+        return None
+    return database.rows("finding the first states", "select s, sum(firsts) from triples where n is not null or ends group by s")
 
 
 def _trouble(database: Database, reading: Reading) -> bool:
@@ -217,19 +242,14 @@ def _judged(
     if sum(kept.left_out.values()) == rows and part is None:
         raise LogError(f"no row of the log is left: {kept.left_out}")
     seen = survey(database, kept.reading)
-    group_triples(database, kept.reading)
-    return kept.reading, _tallied(database, kept.reading, workspace, rows, kept.left_out, kept.starts, (seen.lowest, seen.highest))
+    group_triples(database, kept.reading, seen.sums)
+    return kept.reading, _tallied(database, kept.reading, workspace, replace(seen, rows=rows), kept.left_out, kept.starts, None)
 
 
 def _tallied(
-    database: Database,
-    reading: Reading,
-    workspace: Workspace,
-    rows: int,
-    left_out: dict[str, int],
-    starts: Any,
-    extremes: tuple[float, float],
+    database: Database, reading: Reading, workspace: Workspace, seen: Survey, left_out: dict[str, int], starts: Any, part: Slice
 ) -> Tally:
+    """The tally of the table `triples`; where its last rows lead nowhere, the range of the rewards is that of the rows used."""
     used, cut = database.rows(
         "adding up",
         "select coalesce(sum(k) filter (where n is not null or ends), 0), coalesce(sum(k) filter (where n is null and not ends), 0) "
@@ -237,7 +257,8 @@ def _tallied(
     )[0]
     broken = {"broken-row": reading.store.broken} if reading.store.broken else {}
     reasons = left_out | ({CUT: int(cut)} if cut else {}) | broken
-    account = accounting(rows + reading.store.broken, int(used), reasons)
+    account = accounting(seen.rows + reading.store.broken, int(used), reasons)
+    extremes = rewards_used(database, reading, part) if cut and used and not reading.given else (seen.lowest, seen.highest)
     return tally_triples(database, workspace.path, None if starts is None else [(s, int(n)) for s, n in starts if n], account, extremes)
 
 

@@ -163,23 +163,22 @@ def _family(kind: str) -> str:
     return "number" if kind in (*WHOLE, *FLOATING) or kind.startswith("DECIMAL") else "text" if kind[:4] in ("VARC", "ENUM") else kind
 
 
-def with_time_type(reading: Reading, database: Database) -> Reading:
-    """The reading with the type of a time that is text: whole numbers, numbers, or dates; whichever reads every row."""
+def with_time_type(reading: Reading, database: Database, first: int | None = None) -> Reading:
+    """The reading with the type of a time that is text: whole numbers, numbers, or dates; whichever reads every (or the first) row."""
     names = reading.store.physical.time
     if not names or reading.store.types[names[0]] != "VARCHAR":
         return reading
     x = name_sql(names[0])
+    rows = reading.store.sql if first is None else f"(from {reading.store.sql} limit {first})"
     n, numbers, dates, largest = database.rows(
         "looking at the time column",
         f"select count({x}), count(try_cast({x} as double)), count(try_cast({x} as timestamp)), max(abs(try_cast({x} as double))) "
-        f"from {reading.store.sql}",
+        f"from {rows}",
     )[0]
     if dates == n > numbers or dates > numbers:
         return replace(reading, time_type="timestamp")
     if numbers == n and largest is not None and largest >= EXACT:
-        whole = database.rows(
-            "looking at the time column", f"select count(*) from {reading.store.sql} where {x} similar to '[+-]?[0-9]{{1,18}}'"
-        )
+        whole = database.rows("looking at the time column", f"select count(*) from {rows} where {x} similar to '[+-]?[0-9]{{1,18}}'")
         return replace(reading, time_type="bigint" if whole[0][0] == n else "double")
     return replace(reading, time_type="double")
 

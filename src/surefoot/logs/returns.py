@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefoot.core import Batch, Returns
-from surefoot.errors import LogError, NotAvailableError
+from surefoot.errors import LogError
 from surefoot.logs.database import Database, Workspace, path_sql
 from surefoot.logs.labels import match, places_of
 from surefoot.logs.reading import Reading
@@ -34,9 +34,8 @@ def returns_of(log: Log, gamma: float, visits: str, cut_returns: str | int) -> R
 
 def coded_blocks(log: Log, rows: int) -> Iterator[Batch]:
     """Batches of whole episodes, of about `rows` rows each; a longer episode makes a longer batch."""
-    reading, workspace = log.reading, log.workspace
-    if reading is None or workspace is None or log.starts is None:
-        raise NotAvailableError("this log holds counts alone: its rows were counted elsewhere, or read with check_order=False")
+    reading, workspace = log.stored, log.workspace
+    assert workspace is not None  # what is stored lies there
     rest: Columns = {}
     first_row = 0
     with Database(workspace, 1, log.memory_limit) as database:  # one thread: the order of the rows is what matters

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from surefoot.errors import LogError
 from surefoot.logs.accounting import REASONS
-from surefoot.logs.columns import Columns, find_columns
+from surefoot.logs.columns import NONE, Columns, find_columns
 from surefoot.logs.database import Database, Workspace, first_line, name_sql, parquet_sql, path_sql, text_sql
 from surefoot.logs.sources import Source
 
@@ -25,7 +25,7 @@ class Store:
 
     `columns` are the user's column names, `physical` the names in the Parquet files, `types` their DuckDB types.
     `rows` counts all rows, `broken` those that could not be split into columns and were dropped. `direct` is a FROM clause of
-    the rows where they are no Parquet files.
+    the rows where they are text in `source`, not written out.
     """
 
     files: tuple[str, ...]
@@ -36,6 +36,7 @@ class Store:
     rows: int
     broken: int = 0
     direct: str = ""
+    source: Source | None = None
 
     @property
     def sql(self) -> str:
@@ -134,7 +135,15 @@ def text_as_it_is(source: Source, options: Options) -> Store:
     read = read_text(source.files, delimiter, len(names))
     types = dict.fromkeys((to for _, to in _pairs(columns, physical)), "VARCHAR")
     direct = f"(select {_chosen(columns, physical, names)}, '' as filename, 0 as file_row_number from {read})"
-    return Store(source.files, {}, columns, physical, types, 0, direct=direct)
+    return Store(source.files, {}, columns, physical, types, 0, direct=direct, source=source)
+
+
+def written_out(store: Store, database: Database, workspace: Workspace) -> Store:
+    """The store as Parquet files: of text that was not written out so far, too."""
+    if store.source is None:
+        return store
+    options: Options = {role: names or NONE for role, names in store.columns.roles().items()}
+    return open_store(store.source, options, database, workspace, drop_broken=False)
 
 
 def _text_columns(source: Source, options: Options) -> tuple[Columns, Columns, str, list[str]]:

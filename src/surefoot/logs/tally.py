@@ -92,7 +92,7 @@ class Tally:
         where.sort_indices()
         at = where.data - 1
         n_sas, r_sas = (sparse.csr_array((x[at].astype(float), where.indices, where.indptr), shape=shape2) for x in (self.k, self.r))
-        rest = np.bincount(pair, weights=self.m2, minlength=shape2[0]).reshape(1, n_states, n_actions)
+        rest = np.bincount(pair[at], weights=self.m2[at], minlength=shape2[0]).reshape(1, n_states, n_actions)
         return Counts(n_sas, r_sas, rest, n_states, n_actions)
 
     def _joined_first(self, pair: np.ndarray, t: np.ndarray, n_states: int) -> Tally:
@@ -107,11 +107,15 @@ class Tally:
 
 
 def _joined(triple: np.ndarray, group: np.ndarray, x: Tally, n_triples: int, n_groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(k, r, m2) summed: k and r by triple, m2 by group, with sum of k (mean - mean of the triple)^2 for triples that come in parts."""
+    """(k, r, m2) summed: k and r by triple, m2 by group, with sum of k (mean - mean of the triple)^2 for triples that come in parts.
+
+    Scatters are added up in the order of the triples, not in that in which they came.
+    """
     k = np.bincount(triple, weights=x.k, minlength=n_triples)
     r = np.bincount(triple, weights=x.r, minlength=n_triples)
     apart = x.r / x.k - r[triple] / k[triple]
-    return k, r, np.bincount(group, weights=x.m2 + np.where(k[triple] > x.k, x.k * apart**2, 0.0), minlength=n_groups)
+    scatter, order = x.m2 + np.where(k[triple] > x.k, x.k * apart**2, 0.0), np.argsort(triple, kind="stable")
+    return k, r, np.bincount(group[order], weights=scatter[order], minlength=n_groups)
 
 
 def add_up(parts: Iterable[Tally]) -> Tally:
@@ -143,7 +147,7 @@ def tally_triples(
     }
     c = database.arrays(
         "coding labels",
-        f"select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, k, r, v * k as m2 from (from triples where {used}) x "
+        f"select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, k, r, m2 from (from triples where {used}) x "
         "join states s on x.s = s.x join actions a on x.a = a.x left join states t on x.n = t.x",
     )
     ended = database.rows("finding terminal states", "select distinct t.code from triples x join states t on x.n = t.x where x.ends")
