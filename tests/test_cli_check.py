@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from surefoot.cli import app, main
+from surefoot.cli.reading import as_options
 
 LOG = "episode,time,state,action,reward\n" + "".join(
     f"e{i // 10},{i % 10},{'wet' if i % 3 else 'dry'},{'go' if i % 4 else '[stay]'},{i % 2}\n" for i in range(60)
@@ -68,3 +69,32 @@ def test_wrong_input_exits_with_two_and_leaves_stdout_empty(
 
 def test_help_has_an_example() -> None:
     assert "Example: surefoot check" in CliRunner().invoke(app, ["check", "--help"]).output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("leave them out with drop_bad_rows='reward,time'", "leave them out with --drop-bad-rows reward,time"),
+        ("Name it with next_state=...; episode='-' makes", "Name it with --next-state ...; --episode - makes"),
+        ("pass terminal_to_end=True: it", "pass --terminal-to-end: it"),
+        ("needs a declared return_range=(lo, hi): no", "needs a declared --return-range lo,hi: no"),
+        ('or pass masked_baseline="renormalise"', "or pass --renormalise"),
+        ("state 'x=0 y=2' is unknown", "state 'x=0 y=2' is unknown"),
+    ],
+)
+def test_messages_name_the_options_of_the_command_line(words: str, said: str) -> None:
+    assert as_options(words) == said
+
+
+def test_a_log_whose_clock_went_back_can_be_sorted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.csv"
+    rows = LOG.splitlines()
+    path.write_text("\n".join([*rows[:5], rows[6], rows[5], *rows[7:]]) + "\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["surefoot", "check", str(path)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert "--order time" in capsys.readouterr().err
+    assert CliRunner().invoke(app, ["check", str(path), "--order", "time"]).exit_code == 0

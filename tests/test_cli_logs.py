@@ -184,7 +184,7 @@ def test_forbidden_actions_are_never_used(tmp_path: Path, run: Run) -> None:
     ("arguments", "words"),
     [
         (["--gamma", "1.5"], "gamma must lie in [0, 1]"),
-        (["--gamma", "1"], "return_range"),
+        (["--gamma", "1"], "--return-range lo,hi"),
         (["--gamma", "0.9", "--algorithm", "basic"], "did you mean"),
         (["--gamma", "0.9", "--set", "epsilon"], "key=value"),
         (["--gamma", "0.9", "--set", "epsilon=-1"], "epsilon must be"),

@@ -11,6 +11,7 @@ import sys
 import typer
 
 from surefoot.cli import check, discretize, improve, policies, safety, studies, tune
+from surefoot.cli.reading import as_options
 from surefoot.cli.terminal import WRONG_INPUT, complain
 from surefoot.errors import SurefootError
 
@@ -32,5 +33,5 @@ def main() -> None:
     try:
         app()
     except SurefootError as error:
-        complain(str(error))
+        complain(as_options(str(error)))
         sys.exit(WRONG_INPUT)

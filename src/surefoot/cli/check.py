@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from surefoot.cli.reading import Column, progress
+from surefoot.cli.reading import ReadOptions, progress, reads_a_log
 from surefoot.cli.terminal import console
 
 if TYPE_CHECKING:
@@ -24,22 +24,14 @@ def add_to(app: typer.Typer) -> None:
     app.command("check", epilog="Example: `surefoot check log.csv --gamma 0.95 --baseline rule.csv`")(check)
 
 
+@reads_a_log
 def check(
     log: Annotated[str, typer.Argument(help="The log: a CSV or Parquet file, a folder or a pattern.")],
     gamma: Annotated[float, typer.Option(help="Discount factor: how far returns reach.")] = 0.95,
     baseline: Annotated[Path | None, typer.Option(help="The policy that made the log: a file with state, action, probability.")] = None,
-    episode: Column = None,
-    time: Column = None,
-    state: Column = None,
-    action: Column = None,
-    reward: Column = None,
-    next_state: Column = None,
-    terminal: Column = None,
-    truncated: Column = None,
-    terminal_states: Annotated[str, typer.Option(help="States that end an episode, joined by commas.")] = "",
-    episode_end: Annotated[str, typer.Option(help="What the last row of an episode is: cut or terminal.")] = "cut",
-    drop_bad_rows: Annotated[str, typer.Option(help="Reasons for which rows may be left out, joined by commas; all.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    *,
+    options: ReadOptions,
 ) -> None:
     """Check a log before learning from it.
 
@@ -50,11 +42,7 @@ def check(
     from surefoot.logs import read_baseline, read_log
 
     with progress() as shown:
-        found = read_log(
-            log, episode=episode, time=time, state=state, action=action, reward=reward, next_state=next_state, terminal=terminal,
-            truncated=truncated, terminal_states=[x.strip() for x in terminal_states.split(",") if x.strip()], episode_end=episode_end,
-            drop_bad_rows=drop_bad_rows == "all" or drop_bad_rows or False, progress=shown,
-        )  # fmt: skip
+        found = read_log(log, progress=shown, **options.for_reading())
         given = None if baseline is None else read_baseline(baseline, found, unknown_states="ignore")
         findings = check_log(found, gamma=gamma, baseline=given)
     if as_json:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -24,34 +25,35 @@ if TYPE_CHECKING:
     from surefoot.problems import Problem
 
 LOG = "The log"
-Column = Annotated[
-    str | None,
-    typer.Option(help="Its column; several joined by commas; - for none.", show_default="found by name", rich_help_panel=LOG),
-]
 
 
-@dataclass(frozen=True)
-class LogOptions:
-    """The options of every command that learns from a log; each field is an option of the same name."""
+def _column(meaning: str) -> Any:
+    return typer.Option(help=meaning, show_default="found by name", rich_help_panel=LOG)
 
-    gamma: Annotated[float, typer.Option(help="Discount factor: a reward t steps ahead counts gamma^t.")]
-    baseline: Annotated[Path | None, typer.Option(help="The policy that made the log: state, action, probability.")] = None
-    smoothing: Annotated[float, typer.Option(help="Added to every count where the baseline is estimated from the log.")] = 0.0
-    allowed: Annotated[Path | None, typer.Option(help="The allowed actions: a file with state, action.")] = None
-    renormalise: Annotated[bool, typer.Option("--renormalise", help="Take actions that are not allowed out of the baseline.")] = False
-    reward_range: Annotated[str | None, typer.Option(help="Lowest and highest possible reward: LOW,HIGH.")] = None
-    return_range: Annotated[str | None, typer.Option(help="Lowest and highest possible return: LOW,HIGH; gamma 1 needs it.")] = None
-    start: Annotated[str | None, typer.Option(help="The state whose value counts.", show_default="where episodes start")] = None
-    episode: Column = None
-    time: Column = None
-    state: Column = None
-    action: Column = None
+
+Column = Annotated[str | None, _column("Its column.")]
+MaybeColumn = Annotated[str | None, _column("Its column; - for none.")]
+Label = Annotated[str | None, _column("Its column, or several joined by commas.")]
+MaybeLabel = Annotated[str | None, _column("Its column, or several joined by commas; - for none.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """How a log is to be read; each field is an option of the same name of every command that reads one."""
+
+    episode: MaybeLabel = None
+    time: MaybeColumn = None
+    state: Label = None
+    action: Label = None
     reward: Column = None
-    next_state: Column = None
-    terminal: Column = None
-    truncated: Column = None
+    next_state: MaybeLabel = None
+    terminal: MaybeColumn = None
+    truncated: MaybeColumn = None
     terminal_states: Annotated[str, typer.Option(help="States that end an episode, joined by commas.", rich_help_panel=LOG)] = ""
     episode_end: Annotated[str, typer.Option(help="What the last row of an episode is: cut or terminal.", rich_help_panel=LOG)] = "cut"
+    order: Annotated[str, typer.Option(help="time sorts by time; file takes rows as they come; auto finds out.", rich_help_panel=LOG)] = (
+        "auto"
+    )
     terminal_to_end: Annotated[
         bool, typer.Option("--terminal-to-end", help="Terminal rows end, whatever their next state says.", rich_help_panel=LOG)
     ] = False
@@ -71,11 +73,24 @@ class LogOptions:
 
     def for_reading(self) -> dict[str, Any]:
         """The arguments of `read_log`."""
-        roles = ("episode", "time", "state", "action", "reward", "next_state", "terminal", "truncated", "episode_end", "terminal_to_end")
-        return {name: getattr(self, name) for name in roles} | {
+        return {f.name: getattr(self, f.name) for f in fields(ReadOptions)} | {
             "terminal_states": [x.strip() for x in self.terminal_states.split(",") if x.strip()],
             "drop_bad_rows": self.drop_bad_rows == "all" or self.drop_bad_rows or False,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions(ReadOptions):
+    """The options of every command that learns from a log."""
+
+    gamma: Annotated[float, typer.Option(help="Discount factor: a reward t steps ahead counts gamma^t.")]
+    baseline: Annotated[Path | None, typer.Option(help="The policy that made the log: state, action, probability.")] = None
+    smoothing: Annotated[float, typer.Option(help="Added to every count where the baseline is estimated from the log.")] = 0.0
+    allowed: Annotated[Path | None, typer.Option(help="The allowed actions: a file with state, action.")] = None
+    renormalise: Annotated[bool, typer.Option("--renormalise", help="Take actions that are not allowed out of the baseline.")] = False
+    reward_range: Annotated[str | None, typer.Option(help="Lowest and highest possible reward: LOW,HIGH.")] = None
+    return_range: Annotated[str | None, typer.Option(help="Lowest and highest possible return: LOW,HIGH; gamma 1 needs it.")] = None
+    start: Annotated[str | None, typer.Option(help="The state whose value counts.", show_default="where episodes start")] = None
 
     @property
     def state_columns(self) -> tuple[str, ...]:
@@ -90,22 +105,37 @@ class LogOptions:
         return tuple(f"state {name}" if name in taken else name for name in given) if len(given) > 1 else ("state",)
 
 
+def as_options(message: str) -> str:
+    """What the library says about its arguments, in options of the command line: drop_bad_rows='reward' as --drop-bad-rows reward."""
+
+    def option(found: re.Match[str]) -> str:
+        value = found[2].strip("'\"()").replace(", ", ",")
+        return f"--{found[1].replace('_', '-')}" + ("" if value == "True" else f" {value}")
+
+    names = "|".join(f.name for f in fields(LogOptions))
+    message = message.replace('masked_baseline="renormalise"', "--renormalise")
+    return re.sub(rf"\b({names})=('[^']*'|\"[^\"]*\"|\([^)]*\)|\.\.\.|True)", option, message)
+
+
 def reads_a_log(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of LogOptions, which it gets as one argument `options`."""
+    """The command with the options of its argument `options`: ReadOptions or LogOptions."""
     own = inspect.signature(command, eval_str=True).parameters
-    hints = get_type_hints(LogOptions, include_extras=True)
-    shared = [
-        inspect.Parameter(
-            f.name, inspect.Parameter.KEYWORD_ONLY, default=... if f.name == "gamma" else f.default, annotation=hints[f.name]
+    kind: type[ReadOptions] = own["options"].annotation
+    hints = get_type_hints(kind, include_extras=True)
+    reading = {f.name for f in fields(ReadOptions)}
+    shared = {
+        f.name: inspect.Parameter(
+            f.name, inspect.Parameter.KEYWORD_ONLY, default=... if f.default is MISSING else f.default, annotation=hints[f.name]
         )
-        for f in fields(LogOptions)
-    ]
+        for f in fields(kind)
+    }
+    learning = [p for name, p in shared.items() if name not in reading]
     others = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, p in own.items() if name != "options"]
-    parameters = [others[0], *shared[:2], *others[1:], *shared[2:]]
+    parameters = [others[0], *learning[:2], *others[1:], *learning[2:], *(shared[name] for name in shared if name in reading)]
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
-        options = LogOptions(**{f.name: given.pop(f.name) for f in fields(LogOptions)})
+        options = kind(**{name: given.pop(name) for name in shared})
         command(**given, options=options)
 
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
