@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from surefoot.core.batch import LARGEST
 from surefoot.errors import LogError
 from surefoot.logs.database import Database
-from surefoot.logs.reading import Reading, bad_row_sql
+from surefoot.logs.reading import Reading, bad_flags_sql
 from surefoot.logs.sums import DIVISORS, RewardSums, in_steps
 
 Slice = tuple[int, int] | None  # part i of k of the episodes
@@ -20,10 +21,10 @@ BY_LENGTH = "(strlen(e), e) > (strlen(e_before), e_before)"
 
 @dataclass(frozen=True)
 class Survey:
-    """Rows, rows with a bad reward or flag, the range of the rewards, and how to add them up."""
+    """The number of rows, whether any has a bad reward or flag, the range of the rewards, and how to add them up."""
 
     rows: int
-    bad: int
+    bad: bool
     lowest: float
     highest: float
     sums: RewardSums
@@ -35,15 +36,16 @@ def survey(database: Database, reading: Reading, part: Slice = None) -> Survey:
     held = database.rows("looking at rewards", f"select {', '.join(f'bool_and({in_steps(d)})' for d in DIVISORS)} from {few}")[0]
     divisor = next((d for d, holds in zip(DIVISORS, held, strict=True) if holds), 0)
     stepped = "false" if not divisor else f"count(*) filter (where not {in_steps(divisor)}) = 0"
-    rows, bad, low, high, smallest, steps = database.rows(
+    rows, there, flags, low, high, smallest, steps = database.rows(
         "looking at rewards and flags",
-        f"select count(*), count(*) filter (where {bad_row_sql()}), min(r), max(r), min(abs(r)) filter (where r <> 0), {stepped} "
-        f"from {reading.steps(part)}",
+        f"select count(*), count(r), count(*) filter (where {bad_flags_sql()}), min(r), max(r), min(abs(r)) filter (where r <> 0), "
+        f"{stepped} from {reading.steps(part)}",
     )[0]
     low, high = (float("nan") if x is None else float(x) for x in (low, high))
-    largest = 0.0 if bad or not rows else max(-low, high, 0.0)
+    bad = there < rows or flags > 0 or not (low >= -LARGEST and high <= LARGEST)  # NaN is the largest number of DuckDB
+    largest = 0.0 if bad else max(-low, high)
     sums = RewardSums(int(rows), largest, largest if smallest is None else float(smallest), divisor if steps else 0)
-    return Survey(int(rows), int(bad), low, high, sums)
+    return Survey(int(rows), rows > 0 and bad, low, high, sums)
 
 
 class OutOfOrderError(LogError):

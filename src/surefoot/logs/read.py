@@ -27,7 +27,7 @@ from surefoot.logs.passes import (
 from surefoot.logs.reading import Reading, with_time_type
 from surefoot.logs.sources import Source, find_source, labels_of
 from surefoot.logs.store import Store, open_store, sorted_store, text_as_it_is
-from surefoot.logs.tally import Tally, plain_label, tally_triples
+from surefoot.logs.tally import Starts, Tally, plain_label, tally_triples
 from surefoot.problems import check_name
 
 Column = str | Iterable[str] | None
@@ -166,7 +166,7 @@ def _straight_from_text(database: Database, source: Source, options: Options, wo
             return None
     except LogError:
         return None
-    return reading, _tallied(database, reading, workspace, seen, {}, _starts(database, options), None)
+    return reading, _tallied(database, reading, workspace, seen, {}, None, options.check_order)
 
 
 def _counted_as_it_lies(database: Database, reading: Reading, options: Options, seen: Survey, part: Slice = None) -> bool:
@@ -192,7 +192,7 @@ def _tally(database: Database, reading: Reading, workspace: Workspace, options: 
         reading, fine = _counted_in_order(database, reading, workspace, options, seen, part)
     if not fine or _trouble(database, reading):
         return _judged(database, reading, workspace, options, part, seen.rows)
-    return reading, _tallied(database, reading, workspace, seen, {}, _starts(database, options), part)
+    return reading, _tallied(database, reading, workspace, seen, {}, part, options.check_order)
 
 
 def _counted_in_order(
@@ -210,13 +210,6 @@ def _counted_in_order(
     except OutOfOrderError:
         return reading, False
     return reading, True
-
-
-def _starts(database: Database, options: Options) -> list[tuple[Any, int]] | None:
-    """(state, number of episodes that start there), of the rows used."""
-    if not options.check_order:
-        return None
-    return database.rows("finding the first states", "select s, sum(firsts) from triples where n is not null or ends group by s")
 
 
 def _trouble(database: Database, reading: Reading) -> bool:
@@ -243,11 +236,11 @@ def _judged(
         raise LogError(f"no row of the log is left: {kept.left_out}")
     seen = survey(database, kept.reading)
     group_triples(database, kept.reading, seen.sums)
-    return kept.reading, _tallied(database, kept.reading, workspace, replace(seen, rows=rows), kept.left_out, kept.starts, None)
+    return kept.reading, _tallied(database, kept.reading, workspace, replace(seen, rows=rows), kept.left_out, None, kept.starts)
 
 
 def _tallied(
-    database: Database, reading: Reading, workspace: Workspace, seen: Survey, left_out: dict[str, int], starts: Any, part: Slice
+    database: Database, reading: Reading, workspace: Workspace, seen: Survey, left_out: dict[str, int], part: Slice, starts: Starts
 ) -> Tally:
     """The tally of the table `triples`; where its last rows lead nowhere, the range of the rewards is that of the rows used."""
     used, cut = database.rows(
@@ -259,7 +252,7 @@ def _tallied(
     reasons = left_out | ({CUT: int(cut)} if cut else {}) | broken
     account = accounting(seen.rows + reading.store.broken, int(used), reasons)
     extremes = rewards_used(database, reading, part) if cut and used and not reading.given else (seen.lowest, seen.highest)
-    return tally_triples(database, workspace.path, None if starts is None else [(s, int(n)) for s, n in starts if n], account, extremes)
+    return tally_triples(database, workspace.path, starts, account, extremes)
 
 
 def _columns(option: Any) -> Column:

@@ -188,6 +188,6 @@ def bad_reward_sql() -> str:
     return f"(r is null or not isfinite(r) or abs(r) > {LARGEST!r})"
 
 
-def bad_row_sql() -> str:
-    """Whether the reward or a flag of a row is bad."""
-    return f"({bad_reward_sql()} or ends is null or cut is null or (ends and cut))"
+def bad_flags_sql() -> str:
+    """Whether a flag is unreadable, or both are set."""
+    return "(ends is null or cut is null or (ends and cut))"

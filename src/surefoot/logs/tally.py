@@ -16,6 +16,7 @@ from surefoot.errors import LogError
 from surefoot.logs.accounting import Accounting
 from surefoot.logs.database import Database, text_sql
 
+Starts = bool | Sequence[tuple[Any, int]]
 TO_END, NOWHERE = -1, -2  # codes of the next state: "(end)", and none
 
 
@@ -123,11 +124,10 @@ def add_up(parts: Iterable[Tally]) -> Tally:
     return reduce(lambda x, y: x + y, parts)
 
 
-def tally_triples(
-    database: Database, folder: Path, starts: Sequence[tuple[Any, int]] | None, accounting: Accounting, extremes: tuple[float, float]
-) -> Tally:
+def tally_triples(database: Database, folder: Path, starts: Starts, accounting: Accounting, extremes: tuple[float, float]) -> Tally:
     """The Tally of the table `triples`, whose labels get their codes here: on the triples, never on the rows.
 
+    starts   (state, number of episodes that start there); True: as the triples count them; False: unknown
     The label tables are kept as Parquet files in the folder, for reading the rows again.
     """
     used = "not (n is null and not ends)"
@@ -147,12 +147,14 @@ def tally_triples(
     }
     c = database.arrays(
         "coding labels",
-        f"select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, k, r, m2 from (from triples where {used}) x "
+        f"select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, k, r, m2, firsts from (from triples where {used}) x "
         "join states s on x.s = s.x join actions a on x.a = a.x left join states t on x.n = t.x",
     )
     ended = database.rows("finding terminal states", "select distinct t.code from triples x join states t on x.n = t.x where x.ends")
-    first = None
-    if starts is not None:
+    first: np.ndarray | None = None
+    if starts is True:
+        first = np.bincount(c["s"], weights=c["firsts"], minlength=len(found["states"]))
+    elif not isinstance(starts, bool):
         code = {label: i for i, label in enumerate(found["states"])}
         first = np.zeros(len(code))
         for label, n in starts:
