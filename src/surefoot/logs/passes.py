@@ -13,47 +13,51 @@ from surefoot.logs.sums import DIVISORS, RewardSums, in_steps
 Slice = tuple[int, int] | None  # part i of k of the episodes
 ONLY_NOW_AND_THEN = 0.1  # time that runs backwards in fewer steps than this share is a fault, not a shuffled log
 FAULT = "surefoot: a row does not follow from the row before"
-UNSORTED = "surefoot: episodes are not in the order of their names"
-# Orders of episode names that show, as the rows pass by, that no episode comes twice: their own, and "9" before "10".
-BY_NAME = "e > e_before"
-BY_LENGTH = "(strlen(e), e) > (strlen(e_before), e_before)"
 
 
 @dataclass(frozen=True)
 class Survey:
-    """The number of rows, whether any has a bad reward or flag, the range of the rewards, and how to add them up."""
+    """The number of rows, whether any has a bad reward or flag or no episode, the range of the rewards, and how to add them up.
+
+    `together`: every episode is one block of rows; None where this was not asked.
+    """
 
     rows: int
     bad: bool
     lowest: float
     highest: float
     sums: RewardSums
+    together: bool | None = None
 
 
-def survey(database: Database, reading: Reading, part: Slice = None) -> Survey:
-    """One pass over the numeric columns; the first rows tell whether the rewards may be whole multiples of 1 / D."""
+def survey(database: Database, reading: Reading, part: Slice = None, *, blocks: bool = False) -> Survey:
+    """One pass over the numeric columns, and with `blocks` over the episodes.
+
+    The first rows tell whether the rewards may be whole multiples of 1 / D. Blocks are told apart by 64-bit hashes of the episodes:
+    that two which follow each other have the same is as likely as 1 in 2^64.
+    """
     few = f"(select r from {reading.steps(part)} where abs(r) < 1e6 limit 1000)"
     held = database.rows("looking at rewards", f"select {', '.join(f'bool_and({in_steps(d)})' for d in DIVISORS)} from {few}")[0]
     divisor = next((d for d, holds in zip(DIVISORS, held, strict=True) if holds), 0)
     stepped = "false" if not divisor else f"count(*) filter (where not {in_steps(divisor)}) = 0"
-    rows, there, flags, low, high, smallest, steps = database.rows(
+    query, found = reading.steps(part), "null, null, null"
+    if blocks:
+        query = f"(select *, hash(e) as h, lag(hash(e)) over () as h_before from {query})"
+        found = "count(e), count(*) filter (where h is distinct from h_before), count(distinct e)"
+    rows, there, flags, low, high, smallest, steps, named, lying, episodes = database.rows(
         "looking at rewards and flags",
         f"select count(*), count(r), count(*) filter (where {bad_flags_sql()}), min(r), max(r), min(abs(r)) filter (where r <> 0), "
-        f"{stepped} from {reading.steps(part)}",
+        f"{stepped}, {found} from {query}",
     )[0]
     low, high = (float("nan") if x is None else float(x) for x in (low, high))
-    bad = there < rows or flags > 0 or not (low >= -LARGEST and high <= LARGEST)  # NaN is the largest number of DuckDB
-    largest = 0.0 if bad else max(-low, high)
+    wrong = there < rows or flags > 0 or not (low >= -LARGEST and high <= LARGEST)  # NaN is the largest number of DuckDB
+    largest = 0.0 if wrong else max(-low, high)
     sums = RewardSums(int(rows), largest, largest if smallest is None else float(smallest), divisor if steps else 0)
-    return Survey(int(rows), rows > 0 and bad, low, high, sums)
+    return Survey(int(rows), rows > 0 and (wrong or (blocks and named < rows)), low, high, sums, lying == episodes if blocks else None)
 
 
 class OutOfOrderError(LogError):
-    """The rows of a log do not follow from each other in the order in which they lie; or `unsorted`: this is not known."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.unsorted = UNSORTED in message
+    """The rows of a log do not follow from each other in the order in which they lie."""
 
 
 @dataclass(frozen=True)
@@ -84,36 +88,35 @@ def order_shape(database: Database, reading: Reading, part: Slice = None) -> Sha
     return Shape(int(blocks), int(episodes), int(backwards), int(steps))
 
 
-def group_triples(database: Database, reading: Reading, sums: RewardSums, part: Slice = None, *, in_order: str | None = None) -> None:
+def group_triples(database: Database, reading: Reading, sums: RewardSums, part: Slice = None, *, in_order: bool = False) -> None:
     """The table `triples`: (s, a, n, ends) with k rows, the sum r and the scatter m2 of their rewards; n is NULL where they lead nowhere.
 
-    in_order   look at the order of the rows as they pass by, and stop at the first that is wrong with an OutOfOrderError: every
-               episode is one block, in which each row leads to the next, time goes on and nothing follows an end. That no episode
-               has two blocks is shown by this order of their names, or where it is empty was shown before. `firsts` then counts
-               the rows that start an episode. Without next_state this is needed: each row leads to the state of the next.
+    in_order   every episode is one block of rows (see `survey`): look, as they pass by, whether in it each row leads to the next, time
+               goes on and nothing follows an end, and stop at the first fault with an OutOfOrderError. `firsts` then counts the rows
+               that start an episode. Without next_state this is needed: each row leads to the state of the next.
     """
-    rows = reading.steps(part) if in_order is None else _in_order(reading, reading.steps(part), in_order)
+    rows = _in_order(reading, reading.steps(part)) if in_order else reading.steps(part)
     keys = "s, a, n, ends" if reading.may_end else "s, a, n"
     ends = "ends" if reading.may_end else "false as ends"
-    firsts = "0" if in_order is None else "count(*) filter (where first)"
+    firsts = "count(*) filter (where first)" if in_order else "0"
     grouped = f"(select {keys}, count(*) as k, {firsts} as firsts, {sums.aggregates} from {sums.prepared(rows)} group by {keys})"
-    database.run("counting", f"set preserve_insertion_order = {'true' if in_order is not None else 'false'}")
+    database.run("counting", f"set preserve_insertion_order = {'true' if in_order else 'false'}")
     try:
         database.run(
             "counting",
             f"create or replace temp table triples as select s, a, n, {ends}, k, firsts, r, m2 from {sums.finished(grouped)}",
         )
     except LogError as error:
-        if FAULT in str(error) or UNSORTED in str(error):
+        if FAULT in str(error):
             raise OutOfOrderError(str(error)) from error
         raise
     finally:
         database.run("counting", "set preserve_insertion_order = true")
 
 
-def _in_order(reading: Reading, rows: str, increasing: str) -> str:
+def _in_order(reading: Reading, rows: str) -> str:
     """The rows as they lie, each compared with the one before (DuckDB streams this); `first` in its episode. The first fault stops it."""
-    before, follows = ["lag(e) over () as e_before"], ["e = e_before"]
+    before, follows = ["lag(h) over () as h_before"], ["h = h_before"]
     if reading.has_time:
         before.append("lag(t) over () as t_before")
         follows.append("t > t_before")
@@ -124,22 +127,19 @@ def _in_order(reading: Reading, rows: str, increasing: str) -> str:
         before.append("lag(n) over () as n_before")
         follows.append("s = n_before")
     else:
-        before += ["lead(e) over () as e_after", "lead(s) over () as s_after"]
-    wrong = f"e is null or e = e_before{' or t is null' if reading.has_time else ''}"
-    first = (
-        f"case when {' and '.join(follows)} then false when {wrong} then error('{FAULT}') "
-        f"when e_before is null or {increasing or 'true'} then true else error('{UNSORTED}') end as first"
-    )
-    around = f"(select *, {', '.join(before)} from {rows})"
+        before += ["lead(h) over () as h_after", "lead(s) over () as s_after"]
+    new = f"h is distinct from h_before{' and t is not null' if reading.has_time else ''}"
+    first = f"case when {' and '.join(follows)} then false when {new} then true else error('{FAULT}') end as first"
+    around = f"(select *, {', '.join(before)} from (select *, hash(e) as h from {rows}))"
     if reading.given:
         return f"(select s, a, r, n, ends, {first} from {around})"
-    last = "e is distinct from e_after"
+    last = "h is distinct from h_after"
     flag = f"(ends or {last})" if reading.episode_end == "terminal" else "ends"
     return f"(select s, a, r, case when {last} then null else s_after end as n, {flag} as ends, {first} from {around})"
 
 
 def rewards_used(database: Database, reading: Reading, part: Slice = None) -> tuple[float, float]:
     """The (lowest, highest) reward of the rows that lead somewhere, in a log without next_state whose rows are in order."""
-    rows = f"(select r, ends, e is distinct from lead(e) over () as last from {reading.steps(part)})"
+    rows = f"(select r, ends, hash(e) is distinct from lead(hash(e)) over () as last from {reading.steps(part)})"
     low, high = database.rows("finding the rewards", f"select min(r), max(r) from {rows} where ends or not last")[0]
     return low, high

@@ -14,8 +14,6 @@ from surefoot.logs.judging import judge
 from surefoot.logs.labels import match
 from surefoot.logs.log import Log, make_log
 from surefoot.logs.passes import (
-    BY_LENGTH,
-    BY_NAME,
     OutOfOrderError,
     Slice,
     Survey,
@@ -161,34 +159,30 @@ def _straight_from_text(database: Database, source: Source, options: Options, wo
         reading = with_time_type(_reading(text_as_it_is(source, dict(options.columns)), options), database, first=PROBE)
         if not options.check_order and not reading.given:
             return None
-        seen = survey(database, reading)
-        if seen.bad or not seen.rows or not _counted_as_it_lies(database, reading, options, seen) or _trouble(database, reading):
+        seen = survey(database, reading, blocks=options.check_order)
+        if seen.bad or not seen.rows or not _counted_as_it_lies(database, reading, seen) or _trouble(database, reading):
             return None
     except LogError:
         return None
     return reading, _tallied(database, reading, workspace, seen, {}, None, options.check_order)
 
 
-def _counted_as_it_lies(database: Database, reading: Reading, options: Options, seen: Survey, part: Slice = None) -> bool:
-    """Count the rows as they lie; False where they are not in order, or where the names of the episodes do not show it."""
-    if not options.check_order:
-        group_triples(database, reading, seen.sums, part)
-        return True
-    for names in (BY_NAME, BY_LENGTH) if reading.label_types("episode") == ("VARCHAR",) else (BY_NAME,):
-        try:
-            group_triples(database, reading, seen.sums, part, in_order=names)
-            return True
-        except OutOfOrderError as error:
-            if not error.unsorted:
-                return False
-    return False
+def _counted_as_it_lies(database: Database, reading: Reading, seen: Survey, part: Slice = None) -> bool:
+    """Count the rows as they lie; False where they are not in order, if that was asked."""
+    if seen.together is False:
+        return False
+    try:
+        group_triples(database, reading, seen.sums, part, in_order=seen.together is not None)
+    except OutOfOrderError:
+        return False
+    return True
 
 
 def _tally(database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice) -> tuple[Reading, Tally]:
     """Look, count, and where the rows are not in order sort them first; at the first sign of trouble judge every row instead."""
-    seen = survey(database, reading, part)
+    seen = survey(database, reading, part, blocks=options.check_order)
     fine = not seen.bad
-    if fine and not _counted_as_it_lies(database, reading, options, seen, part):
+    if fine and not _counted_as_it_lies(database, reading, seen, part):
         reading, fine = _counted_in_order(database, reading, workspace, options, seen, part)
     if not fine or _trouble(database, reading):
         return _judged(database, reading, workspace, options, part, seen.rows)
@@ -202,14 +196,10 @@ def _counted_in_order(
     shape = order_shape(database, reading, part)
     if reading.has_time and options.order == "auto" and shape.clock_fault:
         return replace(reading, by_time=False), False
-    backwards = reading.has_time and reading.by_time and shape.back > 0
-    if backwards or shape.blocks != shape.episodes:
-        reading = replace(reading, store=sorted_store(reading.store, database, workspace, reading.sort_keys))
-    try:
-        group_triples(database, reading, seen.sums, part, in_order="")  # no episode comes twice: so it was found, or they are sorted
-    except OutOfOrderError:
+    if seen.together and not (reading.has_time and reading.by_time and shape.back > 0):
         return reading, False
-    return reading, True
+    reading = replace(reading, store=sorted_store(reading.store, database, workspace, reading.sort_keys))
+    return reading, _counted_as_it_lies(database, reading, replace(seen, together=True), part)
 
 
 def _trouble(database: Database, reading: Reading) -> bool:

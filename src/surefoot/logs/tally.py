@@ -145,15 +145,20 @@ def tally_triples(database: Database, folder: Path, starts: Starts, accounting: 
         name: tuple(plain_label(row[0]) for row in database.rows("coding labels", f"select x from {name} order by code"))
         for name in labels
     }
-    c = database.arrays(
-        "coding labels",
-        f"select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, k, r, m2, firsts from (from triples where {used}) x "
-        "join states s on x.s = s.x join actions a on x.a = a.x left join states t on x.n = t.x",
-    )
     ended = database.rows("finding terminal states", "select distinct t.code from triples x join states t on x.n = t.x where x.ends")
+    coded = text_sql(str(folder / "coded"))
+    database.run(
+        "coding labels",
+        f"copy (select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, k, r, m2, firsts from (from triples where {used}) x "
+        f"join states s on x.s = s.x join actions a on x.a = a.x left join states t on x.n = t.x) to {coded} "
+        "(format parquet, compression uncompressed)",
+    )
+    columns = ("firsts", "s", "a", "t", "k", "r", "m2")  # from a file, one by one: there is no second copy of all in memory
+    c = {name: database.arrays("coding labels", f"select {name} from read_parquet({coded})")[name] for name in columns}
+    (folder / "coded").unlink()
     first: np.ndarray | None = None
     if starts is True:
-        first = np.bincount(c["s"], weights=c["firsts"], minlength=len(found["states"]))
+        first = np.bincount(c["s"], weights=c.pop("firsts"), minlength=len(found["states"]))
     elif not isinstance(starts, bool):
         code = {label: i for i, label in enumerate(found["states"])}
         first = np.zeros(len(code))
