@@ -51,25 +51,13 @@ class ReadOptions:
     truncated: MaybeColumn = None
     terminal_states: Annotated[str, typer.Option(help="States that end an episode, joined by commas.", rich_help_panel=LOG)] = ""
     episode_end: Annotated[str, typer.Option(help="What the last row of an episode is: cut or terminal.", rich_help_panel=LOG)] = "cut"
-    order: Annotated[str, typer.Option(help="time sorts by time; file takes rows as they come; auto finds out.", rich_help_panel=LOG)] = (
-        "auto"
-    )
+    order: Annotated[str, typer.Option(help="time: sort; file: rows as they come; auto: find out.", rich_help_panel=LOG)] = "auto"
     terminal_to_end: Annotated[
         bool, typer.Option("--terminal-to-end", help="Terminal rows end, whatever their next state says.", rich_help_panel=LOG)
     ] = False
     drop_bad_rows: Annotated[
         str, typer.Option(help="Reasons for which rows may be left out, joined by commas; or all.", rich_help_panel=LOG)
     ] = ""
-
-    @property
-    def rewards(self) -> tuple[float, float] | None:
-        """The declared range of rewards."""
-        return _pair("reward-range", self.reward_range)
-
-    @property
-    def returns(self) -> tuple[float, float] | None:
-        """The declared range of returns."""
-        return _pair("return-range", self.return_range)
 
     def for_reading(self) -> dict[str, Any]:
         """The arguments of `read_log`."""
@@ -91,6 +79,16 @@ class LogOptions(ReadOptions):
     reward_range: Annotated[str | None, typer.Option(help="Lowest and highest possible reward: LOW,HIGH.")] = None
     return_range: Annotated[str | None, typer.Option(help="Lowest and highest possible return: LOW,HIGH; gamma 1 needs it.")] = None
     start: Annotated[str | None, typer.Option(help="The state whose value counts.", show_default="where episodes start")] = None
+
+    @property
+    def rewards(self) -> tuple[float, float] | None:
+        """The declared range of rewards."""
+        return _pair("reward-range", self.reward_range)
+
+    @property
+    def returns(self) -> tuple[float, float] | None:
+        """The declared range of returns."""
+        return _pair("return-range", self.return_range)
 
     @property
     def state_columns(self) -> tuple[str, ...]:
