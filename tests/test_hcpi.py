@@ -122,7 +122,7 @@ def test_where_no_candidate_can_be_judged_the_baseline_is_kept_in_words() -> Non
 
 def test_it_refuses_an_estimated_baseline_a_single_episode_and_a_baseline_that_did_not_make_the_log() -> None:
     made = surefoot.algorithm("hcpi", delta=0.05)
-    with pytest.raises(NotAvailableError, match="estimated here: give pi_b"):
+    with pytest.raises(NotAvailableError, match="estimated here: give the baseline itself"):
         surefoot.improve(bandit(60, 0.3, pi_b=None, n_states=2, n_actions=2), made)
     with pytest.raises(NotAvailableError, match="needs 4 episodes, the log has 3"):
         surefoot.improve(bandit(3, 0.3), made)
