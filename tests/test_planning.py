@@ -10,6 +10,7 @@ from scipy import sparse
 
 import surefoot
 import worlds
+from surefoot.core.model import ChosenRows
 from surefoot.planning import iterate
 
 
@@ -135,3 +136,17 @@ def test_problems_leave_the_loop_one_by_one_and_come_back_in_order() -> None:
     assert status.steps.tolist() == [3, 1, 7, 2, 2, 10]
     assert status.converged.tolist() == [True] * 5 + [False]
     assert "NOT CONVERGED: 1 of 6" in repr(status)
+
+
+def test_rows_kept_from_one_choice_to_the_next_give_the_products_of_the_present_one() -> None:
+    rng = np.random.default_rng(0)
+    matrix = sparse.random_array((400, 100), density=0.05, rng=rng, format="csr")
+    kept, x = ChosenRows(matrix), rng.random(100)
+    chosen = 4 * np.arange(100)
+    for change in (0, 0, 1, 5, 9, 40, 100, 3):  # few rows are patched, many taken out anew
+        at = rng.choice(100, size=change, replace=False)
+        chosen = chosen.copy()
+        chosen[at] = 4 * at + rng.integers(0, 4, size=change)
+        product = kept.product(chosen)
+        assert np.array_equal(product(x), matrix[chosen] @ x)
+        assert np.array_equal(product(2 * x), matrix[chosen] @ (2 * x))

@@ -94,7 +94,9 @@ class HCPI:
                 "each problem from its log with surefoot.problem"
             )
         if problem.pi_b_estimated:
-            raise NotAvailableError(f"{self.name} weighs episodes by the baseline that made them, but it is estimated here: give the baseline itself")
+            raise NotAvailableError(
+                f"{self.name} weighs episodes by the baseline that made them, but it is estimated here: give the baseline itself"
+            )
         if problem.log.n_episodes < 2 * FEWEST:
             raise NotAvailableError(
                 f"{self.name} needs {2 * FEWEST} episodes, the log has {problem.log.n_episodes}: one long trajectory cannot be split"

@@ -93,7 +93,9 @@ def check_door(method: Any, problem: Problem, pi: Any) -> np.ndarray:
     if problem.gamma >= 1:
         raise NotAvailableError(f"{name}: gamma = 1: the bound divides by 1 - gamma; use a gamma below 1")
     if problem.pi_b_estimated:
-        raise NotAvailableError(f"{name}: the baseline is estimated from the log, and the proof compares with the true one: give the baseline itself")
+        raise NotAvailableError(
+            f"{name}: the baseline is estimated from the log, and the proof compares with the true one: give the baseline itself"
+        )
     pi = to_numpy(pi).astype(float)
     if pi.shape != tuple(problem.pi_b.shape):
         raise PolicyError(f"{name}: the policy must be [S, A] = {list(problem.pi_b.shape)}, got {list(pi.shape)}")

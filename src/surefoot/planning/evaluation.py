@@ -125,15 +125,16 @@ def policy_operator(model: SparseModel, pi: np.ndarray) -> tuple[Any, np.ndarray
             return y if prior is None else y + prior * x.sum()
 
         return full, row_dot(pi, model.r)[0]
-    rows = transitions[used]
     if len(used) == n_states and np.array_equal(used // n_actions, np.arange(n_states)):
+        product = model.chosen_rows.product(used)
 
         def single(x: np.ndarray) -> np.ndarray:  # one action a state
-            y: np.ndarray = rows @ x
+            y = product(x)
             y *= share
             return y if prior is None else y + prior * x.sum()
 
         return single, pi.reshape(-1)[used] * model.r.reshape(-1)[used]
+    rows = transitions[used]
     data = rows.data * np.repeat(share, np.diff(rows.indptr))
     start = rows.indptr[np.searchsorted(used, np.arange(n_states + 1) * n_actions)]
     matrix = sparse.csr_array((data, rows.indices, start), shape=(n_states, n_states))
