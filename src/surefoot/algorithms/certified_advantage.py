@@ -51,7 +51,7 @@ class CertifiedAdvantage:
 
 
 @dataclass(frozen=True)
-class OneStepCertifiedAdvantage:
+class OneStepCertifiedAdvantage(CertifiedAdvantage):
     """max_pi  c(s)  in every state, in closed form and without a model; c, q_mc and E as in `CertifiedAdvantage`.
 
     The receiver is the action with the best lower bound q_mc - E; every action whose upper bound q_mc + E lies below it gives it all
@@ -59,25 +59,7 @@ class OneStepCertifiedAdvantage:
     """
 
     name: ClassVar[str] = "one-step-certified-advantage"
-    taxonomy: ClassVar[str] = RESTRICTS
     one_step: ClassVar[bool] = True
-    delta: float
-    error: str = "bernstein"
-    visits: str = "independent"
-
-    def __post_init__(self) -> None:
-        check_number(self, "delta", low=0, high=1, open_low=True)
-        check_choice(self, "error", RETURN_ERRORS)
-        check_choice(self, "visits", VISITS)
-
-    @property
-    def needs_log(self) -> bool:
-        """Whether the log itself is read: every return is there without it."""
-        return self.visits != "every"
-
-    def trust(self, problem: Problem) -> CertifiedTrust:
-        """The policies whose advantage is certified."""
-        return _trust(problem, evidence(problem, self.delta, error=self.error, visits=self.visits))
 
     def solve(self, problem: Problem) -> Solution:
         """One step."""
