@@ -1,9 +1,10 @@
 """Certificates against the truth: how often each bound is violated, how far below the truth it lies, and from which log on it helps.
 
-Validity (10,000 logs a cell) and tightness, on 16 cores; a data set depends on its number alone, not on the number of workers:
+Validity (10,000 logs a cell) and tightness, on 16 cores; a data set depends on its number alone, not on the number of workers. With
+`--keep DIR` what is done is kept there and never computed again, so that a run can be stopped, or shared between machines (`--first`):
 
     python benchmarks/certificates.py --data-sets 10000 --workers 16 --csv validity.csv
-    python benchmarks/certificates.py --tightness --data-sets 100 --workers 16 --csv tightness.csv
+    python benchmarks/certificates.py --tightness --data-sets 100 --workers 16 --chunk 3 --csv tightness.csv
     python benchmarks/certificates.py --table validity.csv tightness.csv > certificates.md
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import os
 import sys
 import time
@@ -37,7 +39,6 @@ TIGHTNESS_SIZES = {
     "wet-chicken": [1000, 10_000, 100_000, 200_000, 300_000, 500_000, 1_000_000],
     "random-mdps": [100, 1000, 2000, 5000, 10_000, 20_000, 50_000],
 }
-CHUNK = 10  # data sets a task, at most
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 # How much data a bound would need is not measured here, and searching for it takes most of the time of the robust ones.
@@ -76,7 +77,8 @@ def _certified(one_step: bool, error: str) -> Maker:
     return lambda problem, delta: surefoot.improve(problem, cls(delta, error)).pi
 
 
-_SPIBB, _BASIC, _DUIPI = _by_name("pi-b-spibb", n_wedge=10), _by_name("basic-rl"), _by_name("duipi-centred", xi=0.5)
+_SPIBB, _BASIC, _DUIPI = _by_name("pi-b-spibb", n_wedge=10), _by_name("basic-rl"), _by_name("duipi-centred", xi=0.5, max_steps=100)
+WITHOUT_DELTA = {_SPIBB, _BASIC, _DUIPI}  # these need not be made again for another delta
 CASES = (
     Case("certified-advantage hoeffding", "certified-advantage", _certified(True, "hoeffding"), {"error": "hoeffding"}),
     Case("certified-advantage mpeb", "certified-advantage", _certified(True, "mpeb"), {"error": "mpeb"}),
@@ -124,8 +126,7 @@ def _benchmark(name: str) -> RandomMDPs | WetChicken:
     return RandomMDPs() if name == "random-mdps" else WetChicken()
 
 
-def _problem(worlds: Worlds, key: int, data: Episodes) -> Problem:
-    log = Sampler(worlds).log(key, data)
+def _problem(worlds: Worlds, log: dict[str, np.ndarray]) -> Problem:
     lo, hi = worlds.return_range.lo, worlds.return_range.hi
     return surefoot.problem(
         **log, pi_b=worlds.pi_b[0], gamma=worlds.gamma, start=worlds.start[0], terminal_states=np.flatnonzero(worlds.terminal[0]),
@@ -152,21 +153,34 @@ class Outcomes:
         return cls(*arrays, labels, min(p.lowest for p in parts))
 
 
+def _data_sets(
+    cell: Cell, benchmark: RandomMDPs | WetChicken, numbers: range, with_fresh: bool
+) -> Iterator[tuple[Worlds, Problem, Problem]]:
+    """The world of every data set, its problem and, if asked for, that of a second log of the same world."""
+    keys = first_key(cell.seed, benchmark.name, trial_numbers(2 * numbers.start, 2 * numbers.stop, "cpu"))
+    if benchmark.name == "random-mdps":  # a world for each
+        worlds = [benchmark.worlds(keys[i : i + 1]) for i in range(0, len(keys), 2)]
+        logs = (log for i, w in enumerate(worlds) for log in Sampler(w).logs(keys[2 * i : 2 * i + 1 + with_fresh], cell.data))
+    else:
+        worlds = [benchmark.worlds(keys[:1])] * len(numbers)
+        logs = Sampler(worlds[0]).logs(keys if with_fresh else keys[::2], cell.data)
+    for world in worlds:
+        problem = _problem(world, next(logs))
+        yield world, problem, _problem(world, next(logs)) if with_fresh else problem
+
+
 def simulate(cell: Cell, deltas: Sequence[float], cases: Sequence[str], numbers: range) -> Outcomes:
     """Every case on the data sets of these numbers; their keys depend on the number alone."""
     benchmark, chosen = _benchmark(cell.benchmark), [c for c in CASES if c.label in cases]
     truth, bound = (np.full((len(deltas), len(chosen), len(numbers)), np.nan) for _ in range(2))
     changed, labels = np.zeros(truth.shape, dtype=bool), [""] * len(chosen)
-    for t, number in enumerate(numbers):
-        key, other_key = first_key(cell.seed, benchmark.name, trial_numbers(2 * number, 2 * number + 2, "cpu"))
-        worlds = benchmark.worlds(np.array([key]))
-        problem = _problem(worlds, int(key), cell.data)
-        fresh = _problem(worlds, int(other_key), cell.data) if any(c.fresh for c in chosen) else problem
+    for t, (worlds, problem, fresh) in enumerate(_data_sets(cell, benchmark, numbers, any(c.fresh for c in chosen))):
         rho_b = float(np.asarray(worlds.rho_b)[0])
+        made: dict[tuple[Maker, float], np.ndarray] = {}
         for i, delta in enumerate(deltas):
-            made: dict[Maker, np.ndarray] = {}
             for j, case in enumerate(chosen):
-                pi = made[case.policy] if case.policy in made else made.setdefault(case.policy, case.policy(problem, delta))
+                which = (case.policy, 0.0 if case.policy in WITHOUT_DELTA else delta)
+                pi = made[which] if which in made else made.setdefault(which, case.policy(problem, delta))
                 changed[i, j, t] = bool((abs(pi - problem.pi_b) > 1e-12).any())
                 truth[i, j, t] = float(np.asarray(worlds.value(pi[None]))[0]) - rho_b
                 try:
@@ -177,15 +191,41 @@ def simulate(cell: Cell, deltas: Sequence[float], cases: Sequence[str], numbers:
     return Outcomes(truth, bound, changed, tuple(labels), -problem.return_range.width)
 
 
-def measured(cell: Cell, deltas: Sequence[float], cases: Sequence[str], data_sets: int, workers: int) -> Outcomes:
-    """The same for the numbers 0 .. data_sets - 1, by so many processes."""
-    chunk = max(1, min(CHUNK, data_sets // (4 * workers)))
-    chunks = [range(i, min(i + chunk, data_sets)) for i in range(0, data_sets, chunk)]
-    work = partial(simulate, cell, deltas, cases)
-    if workers == 1:
+def kept(cell: Cell, deltas: Sequence[float], cases: Sequence[str], folder: Path | None, numbers: range) -> Outcomes:
+    """The same, from the folder where an earlier run left it there; else simulated, and left there."""
+    if folder is None:
+        return simulate(cell, deltas, cases, numbers)
+    digest = hashlib.sha256(repr((cell, deltas, cases)).encode()).hexdigest()[:12]
+    path = folder / f"{cell.benchmark}-{cell.size}-{digest}-{numbers.start}-{numbers.stop}.npz"
+    if not path.exists():
+        part = path.with_suffix(f".{os.getpid()}.part")
+        with part.open("wb") as file:
+            np.savez_compressed(file, **asdict(simulate(cell, deltas, cases, numbers)))
+        part.replace(path)
+    with np.load(path) as data:
+        arrays = (data[name] for name in ("truth", "bound", "changed"))
+        return Outcomes(*arrays, tuple(map(str, data["labels"])), float(data["lowest"]))
+
+
+@dataclass(frozen=True)
+class Work:
+    """Which data sets (first .. stop - 1), by how many processes, how many at a time, kept where."""
+
+    stop: int
+    workers: int
+    first: int = 0
+    folder: Path | None = None
+    chunk: int = 10
+
+
+def measured(cell: Cell, deltas: Sequence[float], cases: Sequence[str], todo: Work) -> Outcomes:
+    """The same for many data sets, by many processes."""
+    chunks = [range(i, min(i + todo.chunk, todo.stop)) for i in range(todo.first, todo.stop, todo.chunk)]
+    work = partial(kept, cell, tuple(deltas), tuple(cases), todo.folder)
+    if todo.workers == 1:
         return Outcomes.joined([work(x) for x in chunks])
     os.environ.update(dict.fromkeys(THREADS, "1"))  # a process a core; read by each of them when NumPy is loaded
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(todo.workers, mp_context=get_context("spawn")) as pool:
         return Outcomes.joined(list(pool.map(work, chunks)))
 
 
@@ -246,9 +286,7 @@ class Tightness:
     proved: str
 
 
-def tightness(
-    cell: Cell, sizes: Sequence[int], deltas: Sequence[float], cases: Sequence[str], data_sets: int, workers: int
-) -> Iterator[Tightness]:
+def tightness(cell: Cell, sizes: Sequence[int], deltas: Sequence[float], cases: Sequence[str], work: Work) -> Iterator[Tightness]:
     """Sizes upwards; a case leaves when it has proved enough at every delta. Misuses prove nothing."""
     todo = [c.label for c in CASES if c.label in cases and not c.misuse]
     found: dict[tuple[str, float], int] = {}
@@ -258,7 +296,7 @@ def tightness(
         if not here:
             break
         start = time.perf_counter()
-        result = measured(Cell(cell.benchmark, size, cell.steps, cell.seed), deltas, here, data_sets, workers)
+        result = measured(Cell(cell.benchmark, size, cell.steps, cell.seed), deltas, here, work)
         proved = (result.changed & (result.truth > 0) & (np.nan_to_num(result.bound, nan=-1.0) >= 0)).mean(axis=-1)
         for i, delta in enumerate(deltas):
             for j, label in enumerate(here):
@@ -267,7 +305,8 @@ def tightness(
                     found.setdefault((label, delta), size)
         print(f"{cell.benchmark} size {size}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     for (label, delta), x in shares.items():
-        yield Tightness(cell.benchmark, delta, label, data_sets, str(found.get((label, delta), f"never up to {max(sizes)}")), " ".join(x))
+        smallest = str(found.get((label, delta), f"never up to {max(sizes)}"))
+        yield Tightness(cell.benchmark, delta, label, work.stop - work.first, smallest, " ".join(x))
 
 
 def _number(x: str) -> str:
@@ -315,6 +354,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="leave the two robust evaluations out, which take most of the time")
     parser.add_argument("--cases", nargs="*", help="only cases whose label contains one of these")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="leave out the data sets before this one")
+    parser.add_argument("--keep", type=Path, help="keep what is done in this folder, and go on from what is there")
+    parser.add_argument("--chunk", type=int, default=10, help="data sets a task: those of Wet Chicken walk together")
     parser.add_argument("--csv", help="write the results here; a file that exists gets more lines")
     parser.add_argument("--table", type=Path, nargs="*", help="print these CSV files as Markdown, and do nothing else")
     options = parser.parse_args()
@@ -323,18 +365,21 @@ def main() -> None:
         return
     cases = [c.label for c in CASES if not (options.quick and c.label in SLOW)]
     cases = [x for x in cases if not options.cases or any(y in x for y in options.cases)]
+    work = Work(options.data_sets, options.workers, options.first, options.keep, options.chunk)
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
     header = not (options.csv and Path(options.csv).exists())
     for name in options.benchmark:
         if options.tightness:
             sizes = options.sizes or TIGHTNESS_SIZES[name]
             cell = Cell(name, 0, options.steps, options.seed)
-            _written(tightness(cell, sizes, options.delta, cases, options.data_sets, options.workers), options.csv, header)
+            _written(tightness(cell, sizes, options.delta, cases, work), options.csv, header)
             header = False
             continue
         for size in options.sizes or VALIDITY_SIZES[name]:
             start = time.perf_counter()
             cell = Cell(name, size, options.steps, options.seed)
-            found = measured(cell, options.delta, cases, options.data_sets, options.workers)
+            found = measured(cell, options.delta, cases, work)
             _written(validity(cell, options.delta, cases, found), options.csv, header)
             header = False
             print(f"{name} size {size}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)

@@ -336,7 +336,7 @@ def test_rigorous_bounds_are_violated_in_at_most_a_delta_share_of_simulated_logs
     spec.loader.exec_module(module)
     cases = [c.label for c in module.CASES if c.method not in FRESH]
     cell = module.Cell(benchmark, 1000 if benchmark == "wet-chicken" else 50, None, 1)
-    found = module.measured(cell, [0.2], cases, 12, 1)
+    found = module.measured(cell, [0.2], cases, module.Work(12, 1))
     rows = list(module.validity(cell, [0.2], cases, found))
     assert [x.certificate for x in rows] == cases
     assert all(x.violated <= 0.2 * x.data_sets for x in rows)

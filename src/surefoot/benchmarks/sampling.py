@@ -59,23 +59,31 @@ class Sampler:
 
         The worlds are one, in NumPy. `truncated` marks the last step of an episode that was cut.
         """
-        keys = np.array([key], dtype=np.int64)
-        chain = self._chain
+        return next(self.logs(np.array([key], dtype=np.int64), data))
+
+    def logs(self, keys: np.ndarray, data: Episodes) -> Iterator[dict[str, np.ndarray]]:
+        """The same for trials that share the world: they walk together, which takes hardly longer than one."""
+        chain, n_trials, terminal = self._chain, len(keys), self.worlds.terminal[0]
         walkers, *_ = _start(chain, _plan(keys, (data,)), keys)
         parts = []
-        for stride, (number, entries) in enumerate(_walk(chain, walkers)):
-            time = np.arange(len(entries))[:, None] + stride * STRIDE
-            parts.append([x.reshape(-1) for x in (number + np.zeros_like(entries), time + np.zeros_like(entries), entries)])
-        episode, time, entry = (np.concatenate(x) for x in zip(*parts, strict=True))
-        order = np.lexsort((time, episode))
-        order = order[chain.pair[0, entry[order]] < chain.n_pairs]  # without steps of rest
-        episode, time, entry = episode[order], time[order], entry[order]
-        pair, to = chain.pair[0, entry], chain.to[0, entry]
+        for number, entries in _walk(chain, walkers):
+            alive = chain.pair[0, entries] < chain.n_pairs  # without steps of rest
+            parts.append((np.broadcast_to(number, entries.shape)[alive], entries[alive]))
+        number, entry = (np.concatenate(x) for x in zip(*parts, strict=True))
+        place = (number % n_trials) * data.number + number // n_trials
+        order = np.argsort(place.astype(np.min_scalar_type(n_trials * data.number)), kind="stable")  # steps are in order already
+        place, entry = place[order], entry[order]
         n_actions = self.worlds.n_actions
-        return {
-            "episode": episode, "time": time, "state": pair // n_actions, "action": pair % n_actions, "reward": chain.reward[0, entry],
-            "next_state": to, "truncated": np.append(np.diff(episode) != 0, True) & ~self.worlds.terminal[0, to],
-        }  # fmt: skip
+        for trial in range(n_trials):
+            mine = slice(*np.searchsorted(place, [trial * data.number, (trial + 1) * data.number]))
+            episode, pair, to = place[mine] - trial * data.number, chain.pair[0, entry[mine]], chain.to[0, entry[mine]]
+            first = np.append(True, np.diff(episode) != 0)
+            row = np.arange(len(episode))
+            yield {
+                "episode": episode, "time": row - np.maximum.accumulate(np.where(first, row, 0)), "state": pair // n_actions,
+                "action": pair % n_actions, "reward": chain.reward[0, entry[mine]], "next_state": to,
+                "truncated": np.append(first[1:], True) & ~terminal[to],
+            }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,11 @@ class Problem:
         return DenseModel(self.counts.n_sas, weight, r, self.gamma, prior)
 
     @cached_property
+    def kept(self) -> dict[object, Any]:
+        """What was read from the log once and may be asked for again: an algorithm and its certificate read the same returns."""
+        return {}
+
+    @cached_property
     def support(self) -> Support:
         """The successors seen of every pair, with their counts and rewards (blocks only)."""
         return support(self.counts, self.reward_table)

@@ -107,11 +107,15 @@ def evidence(
         visits = "thinned" if steps is not None else "first"
     elif visits == "independent":
         visits, begin = ("cycles" if comes_back(log, problem.gamma) else "thinned"), learning_steps(log)
-    if visits == "cycles":
-        draws = _cycles(problem, log, delta, error)
-    else:
-        draws = _first_visits(problem, log) if visits == "first" else _thinned(problem, log, steps, begin)
-    return _summed(problem, draws, visits, delta, error)
+    known = ("evidence", visits, begin, steps, error, delta if visits == "cycles" else None)
+    if known not in problem.kept:
+        if visits == "cycles":
+            draws = _cycles(problem, log, delta, error)
+        else:
+            draws = _first_visits(problem, log) if visits == "first" else _thinned(problem, log, steps, begin)
+        problem.kept[known] = _summed(problem, draws, visits, delta, error)
+    found: Evidence = problem.kept[known]
+    return replace(found, delta=delta)
 
 
 def with_independent_returns(problem: Problem, **options: object) -> Problem:
