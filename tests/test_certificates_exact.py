@@ -83,7 +83,11 @@ def test_the_gaussian_bounds_take_a_quantile_of_the_standard_deviation_off_the_g
     u = p * (1 - p) / (N - 1)
     pi = np.where(np.arange(3)[:, None] == 0, [0.0, 1.0], UNIFORM)
     gain, z = 0.5 * (p[1] - p[0]), 1.6448536269514722
-    found = {name: certify(world(1, 4, 0.9), pi, name, data="fresh").bound for name in ("delta-method", "duipi")}
+    given = {name: certify(world(1, 4, 0.9), pi, name, data="fresh") for name in ("delta-method", "duipi")}
+    found = {name: x.bound for name, x in given.items()}
+    assert (given["delta-method"].label, given["duipi"].label) == ("asymptotic", "fails")
+    sure = certify(world(1, 4, 0.9), pi, "duipi", data="fresh", delta=0.999)  # far above the gain, and yet no proof
+    assert sure.bound > 0 and not sure.useful and "is not kept" in str(sure)
     assert found["delta-method"] == pytest.approx(gain - z * np.sqrt(0.25 * u[0] + 0.25 * u[1]))
     assert found["duipi"] == pytest.approx(gain - z * (np.sqrt(u[1]) + np.sqrt(0.25 * u[0] + 0.25 * u[1])))
 

@@ -20,6 +20,7 @@ RIGOROUS = "rigorous"  # proved, for these data, under the assumptions listed
 APPROXIMATE = "approximate"  # a step of the proof does not hold exactly for these data: the assumptions say which
 BAYESIAN = "Bayesian"  # a statement about a posterior
 ASYMPTOTIC = "asymptotic"  # right in the limit of ample data
+FAILS = "fails"  # measured to be violated more often than delta allows: for comparison, no guarantee
 START, EVERYWHERE = "start", "every state"
 DOUBLINGS = 40  # how often the log is doubled, at most, in the search for the data needed
 STILL = 1e-12  # a probability that differs from the baseline's by no more has not moved
@@ -59,14 +60,16 @@ class Certificate:
 
     @property
     def useful(self) -> bool:
-        """Whether it proves of a policy that is not the baseline that it is no worse."""
-        return self.changed > 0 and self.bound >= 0
+        """Whether it proves of a policy that is not the baseline that it is no worse; what is measured to fail proves nothing."""
+        return self.changed > 0 and self.bound >= 0 and self.label != FAILS
 
     def __str__(self) -> str:
         verdict = "useful" if self.useful else "vacuous" if self.vacuous else "not useful" if self.changed else "policy unchanged"
+        chance = f"{1 - self.delta:g}"
+        holds = f"is claimed at {chance}, and is not kept" if self.label == FAILS else f"with probability at least {chance}"
         needed = "no amount of data" if math.isinf(self.data_needed) else f"about {self.data_needed:.2g} rows"
         lines = [
-            f"{self.bounded} >= {self.bound:.6g} with probability at least {1 - self.delta:g} ({self.label}; {verdict})",
+            f"{self.bounded} >= {self.bound:.6g} {holds} ({self.label}; {verdict})",
             f"  method {self.method}, {self.changed} states changed, {self.n_smallest:g} samples at least, {self.n_typical:g} typically",
             f"  to reach 0: {needed} ({self.data_needed_why})",
         ]
