@@ -36,7 +36,7 @@ def small(name: str, **changes: Any) -> Study:
 def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
     pytest.importorskip("torch", reason="PyTorch is an extra; make test-all installs it")  # runs in this process, unlike "cpu"
     monkeypatch.setattr(reproduction, "shipped_study", small)
-    monkeypatch.setattr(reproduction, "PRODUCT", ("wet-chicken",))
+    monkeypatch.setattr(reproduction, "PRODUCT", ("wet-chicken-product",))
     return Options(tmp_path / "out", 12, device="torch")
 
 

@@ -16,6 +16,8 @@ from surefoot.improvement import improve
 from surefoot.problems import Problem
 from surefoot.rows.arrays import Array, is_numpy_array, namespace, to_numpy
 
+TOGETHER = 25  # trials of a shared world whose logs are walked at once
+
 
 @dataclass(frozen=True, repr=False)
 class Trials:
@@ -115,12 +117,14 @@ def _sparse_problems(study: Study, benchmark: Benchmark, worlds: Worlds, keys: A
 
 def _logged_problems(study: Study, benchmark: Benchmark, worlds: Worlds, keys: Array) -> Iterator[tuple[int, int, Worlds, Problem]]:
     """(trial, size, its world, problem) one by one, from the log itself: the same steps that the counts of the trial count."""
-    options = study.problem.model_dump()
-    for t, key in enumerate(to_numpy(keys)):
-        world = worlds.only(t)
+    options, keys = study.problem.model_dump(), to_numpy(keys)
+    together = TOGETHER if worlds.pi_b.shape[0] == 1 else 1
+    for first in range(0, len(keys), together):
+        world = worlds.only(first)
         sampler = Sampler(world)
         for i, size in enumerate(study.benchmark.sizes):
-            yield t, i, world, world.problem_of_log(sampler.log(int(key), benchmark.episodes(size)), sparse=False, **options)
+            for t, log in enumerate(sampler.logs(keys[first : first + together], benchmark.episodes(size)), start=first):
+                yield t, i, world, world.problem_of_log(log, sparse=False, **options)
 
 
 def _needs_returns(study: Study) -> bool:
