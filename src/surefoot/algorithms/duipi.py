@@ -11,9 +11,11 @@ from surefoot.core import Model, Operator, Solution, operator
 from surefoot.planning import evaluate, iterate
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows import free_rows
-from surefoot.rows.arrays import Array, actions_first, count_up, first_max, namespace, restore, row_sum
+from surefoot.rows.arrays import Array, actions_first, count_up, device_of, first_max, namespace, restore, row_sum
 
 PATIENCE = 5  # steps for which a deterministic policy must stand before it is tried as the final one
+AGAIN = 40  # steps after which one that was refused is tried again
+TOGETHER = 4  # it is tried at steps divisible by this only, so that more are solved at once
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class DUIPI:
             count_up(pi.shape[0], pi),
             self.xi,
             problem.may_rise,
-            xp.any(problem.may_rise, axis=-1)[..., None],
+            xp.any(problem.may_rise, axis=-1)[..., None] & (problem.allowed == problem.allowed),
+            xp.eye(pi.shape[-1], dtype=pi.dtype, device=device_of(pi)),
             1e300 * xp.astype(~problem.may_rise, pi.dtype),
             problem.start_policy,
             problem.tolerance,
@@ -156,7 +159,8 @@ class _Iteration:
     place: Array  # and where in it these are
     xi: float
     may_rise: Array
-    opens: Array  # states [B, S, 1] with an action that may rise
+    opens: Array  # pairs of a state with an action that may rise
+    one_action: Array  # [A, A]: the rows with all mass on one action
     closed: Array  # beyond all values where an action may not rise, else 0
     start: Array  # the rows that equal values go back to
     tolerance: float
@@ -183,10 +187,10 @@ class _Iteration:
         if bool(xp.any(still)):
             done = still & (xp.max(_flat(xp.abs(q - old)), axis=-1) <= self.tolerance)
         # A deterministic policy that stands still is tried as the final one: solve both fixed points exactly.
-        ripe = ~done & ((standing == PATIENCE) | ((standing > 0) & (standing % (8 * PATIENCE) == 0)))
-        if bool(xp.any(ripe)):
+        ripe = ~done & (standing >= PATIENCE) & ((standing - PATIENCE) % AGAIN < TOGETHER)
+        if step % TOGETHER == 0 and bool(xp.any(ripe)):
             ripe = ripe & xp.all(row_sum(new**2) == 1.0, axis=-1)
-        if bool(xp.any(ripe)):
+        if step % TOGETHER == 0 and bool(xp.any(ripe)):
             at = xp.nonzero(ripe)[0]
             rest = xp.nonzero(~ripe)[0]
             part = self.take(at)
@@ -204,8 +208,8 @@ class _Iteration:
         xp = namespace(pi)
         score = q - self.xi * xp.sqrt(xp.maximum(u, xp.zeros_like(u))) - self.closed
         if self.lowest_index:
-            best = xp.reshape(first_max(actions_first(score), self.tolerance), (*pi.shape[:-1], 1))
-            choice = xp.astype(count_up(pi.shape[-1], best) == best, pi.dtype)
+            best = first_max(actions_first(score), self.tolerance)
+            choice = xp.reshape(xp.take(self.one_action, best, axis=0), pi.shape)
             return xp.where(self.opens, choice, pi)
         rows = free_rows(score, self.start, self.may_rise, tolerance=self.tolerance)
         # A sum of probabilities may miss 1 by rounding; a row with one action must not, or it would never count as settled.
