@@ -81,11 +81,11 @@ def test_the_certified_advantage_is_the_bound_at_the_start_and_zero_everywhere()
     n = 400
     e = 2 * math.sqrt(math.log(2 * 2 / 0.05) / (2 * n))
     pi = surefoot.improve(bandit(n), OneStepCertifiedAdvantage(0.05, "hoeffding")).pi
-    found = certify(bandit(n), pi, "certified-advantage")
+    found = certify(bandit(n), pi, "certified-advantage", error="hoeffding")
     assert found.bound == pytest.approx(0.5 - e)
     assert found.useful and not found.vacuous and found.changed == 1
     assert (found.n_smallest, found.n_typical) == (n, n)
-    assert certify(bandit(n), pi, "certified-advantage", where="every state").bound == 0
+    assert certify(bandit(n), pi, "certified-advantage", error="hoeffding", where="every state").bound == 0
 
 
 def test_empirical_bernstein_certifies_returns_without_variance_from_fewer_data() -> None:

@@ -13,6 +13,7 @@ import surefoot
 import worlds
 from surefoot import Returns
 from surefoot.algorithms.certified_advantage import CertifiedAdvantage, CertifiedTrust, OneStepCertifiedAdvantage
+from surefoot.certificates import certify
 from surefoot.trust.evidence import evidence
 
 BOTH = (CertifiedAdvantage, OneStepCertifiedAdvantage)
@@ -157,3 +158,27 @@ def test_without_a_log_independent_returns_are_refused_in_words() -> None:
     together, _ = stacked()
     with pytest.raises(surefoot.NotAvailableError, match='visits="every"'):
         surefoot.improve(together, CertifiedAdvantage(0.1))
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_the_certificate_by_its_name_accepts_what_the_algorithm_returns_at_the_same_delta(cls: type) -> None:
+    world = worlds.garnet(np.random.default_rng(3), 4, 3, gamma=0.5)
+    problem = worlds.problem(world, worlds.sample(world, np.random.default_rng(4), 4000, 12))
+    solution = surefoot.improve(problem, cls(0.1))
+    found = certify(problem, solution, "certified-advantage", delta=0.1)
+    assert found.useful
+    assert found.bound == certify(problem, solution, "certified-advantage", delta=0.1, error=cls(0.1).error).bound
+    worse = 2 * problem.pi_b - solution.pi  # the same moves the other way: what is proved to help is proved to harm
+    with pytest.raises(surefoot.PolicyError, match="prove no advantage"):
+        certify(problem, np.clip(worse, 0, 1) / np.clip(worse, 0, 1).sum(-1, keepdims=True), "certified-advantage", delta=0.1)
+
+
+def test_evidence_is_read_once_and_is_the_same_for_another_delta() -> None:
+    world = worlds.garnet(np.random.default_rng(3), 4, 3, gamma=0.5)
+    log = worlds.sample(world, np.random.default_rng(4), 300, 12)
+    problem, again = worlds.problem(world, log), worlds.problem(world, log)
+    first, second = evidence(problem, 0.1), evidence(problem, 0.3)
+    assert second.mean is first.mean
+    np.testing.assert_array_equal(second.radius, evidence(again, 0.3).radius)
+    np.testing.assert_array_equal(evidence(problem, 0.1, error="mpeb").radius, evidence(again, 0.1, error="mpeb").radius)
+    assert (second.radius < first.radius).any()

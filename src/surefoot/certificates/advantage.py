@@ -47,6 +47,7 @@ class CertifiedAdvantageBound(FromReturns):
     """
 
     name: ClassVar[str] = "certified-advantage"
+    error: str = "bernstein"  # as the algorithm by this name
 
     def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
         """The certificate, if the policy meets the condition on these returns."""
