@@ -20,7 +20,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 BLIS_NU
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all check bench clean
+.PHONY: help demo test test-slow test-all check bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -33,8 +33,14 @@ demo: $(VENV)/.demo-installed ## Run the demonstration (needs the runtime depend
 test: $(VENV)/.test-installed ## Run the quick tests (no PyTorch)
 	$(ONE_THREAD) $(PY) -m pytest -m "not slow" -n 2 $(PYTEST_ARGS)
 
-test-all: $(VENV)/.torch-installed $(VENV)/.test-installed $(VENV)/.slow-installed ## Run all tests with PyTorch; coverage of 95 % or more
-	$(ONE_THREAD) $(PY) -m pytest -n 2 --cov=surefoot --cov-report=term-missing --cov-fail-under=95 $(PYTEST_ARGS)
+COVERED := --cov=surefoot --cov-report=term-missing --cov-fail-under=95
+ALL := $(VENV)/.torch-installed $(VENV)/.test-installed $(VENV)/.slow-installed
+
+test-slow: $(ALL) ## Run the other tests, and add up the coverage with that of: make test PYTEST_ARGS=--cov=surefoot
+	$(ONE_THREAD) $(PY) -m pytest -m slow -n 2 $(COVERED) --cov-append $(PYTEST_ARGS)
+
+test-all: $(ALL) ## Run all tests with PyTorch; coverage of 95 % or more
+	$(ONE_THREAD) $(PY) -m pytest -n 2 $(COVERED) $(PYTEST_ARGS)
 
 check: $(VENV)/.check-installed ## Lint, check the format, the types and the layers
 	$(PY) -m ruff check .

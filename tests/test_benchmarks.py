@@ -75,6 +75,7 @@ def test_a_wrong_parameter_of_wet_chicken_raises_with_its_name(parameters: dict[
         WetChicken(**parameters)
 
 
+@pytest.mark.slow
 @needs_icu
 def test_icu_sepsis_has_the_known_undiscounted_values() -> None:
     """Clinicians 0.782, optimum 0.8751 (Choudhary et al. 2024)."""
@@ -83,6 +84,7 @@ def test_icu_sepsis_has_the_known_undiscounted_values() -> None:
     assert world.rho_star[0] == pytest.approx(0.8751, abs=5e-5)
 
 
+@pytest.mark.slow
 @needs_icu
 def test_both_numberings_of_doses_are_the_same_hospital() -> None:
     short, whole = world_of(ICUSepsis()), world_of(ICUSepsis(actions="all"))
@@ -98,6 +100,7 @@ def test_both_numberings_of_doses_are_the_same_hospital() -> None:
         assert short.allowed[0, s].sum() == whole.allowed[0, s].sum()
 
 
+@pytest.mark.slow
 @needs_icu
 @pytest.mark.parametrize("actions", ["admissible", "all"])
 def test_the_clinicians_use_admissible_doses_only_and_both_ends_end(actions: str) -> None:
@@ -112,6 +115,7 @@ def test_the_clinicians_use_admissible_doses_only_and_both_ends_end(actions: str
     assert world.start.sum() == pytest.approx(1) and not world.start[0, 713:].any()
 
 
+@pytest.mark.slow
 @needs_icu
 def test_a_wrong_parameter_of_icu_sepsis_raises_with_its_name() -> None:
     for parameters, name in (({"actions": "some"}, "actions"), ({"gamma": 1.5}, "gamma"), ({"max_steps": 0}, "max_steps")):

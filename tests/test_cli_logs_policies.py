@@ -178,6 +178,7 @@ def test_counting_on_a_cluster_gives_the_same_policy(tmp_path: Path, run: Run) -
     assert summary["worth"]["cross_fitted"]["units"] == 16
 
 
+@pytest.mark.slow
 def test_a_cluster_that_does_not_answer_exits_2(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr("surefoot.advice.cluster.PATIENCE", "1s")

@@ -30,7 +30,7 @@ def test_false_alarms_on_markov_logs_are_at_most_five_percent_for_memory_and_not
 ) -> None:
     river = WetChicken()
     sampler = Sampler(river.worlds(np.array([0])))
-    rates = alarms([sampler.log(i, river.episodes(steps)) for i in range(200)])
+    rates = alarms(list(sampler.logs(np.arange(200), river.episodes(steps))))
     with capsys.disabled():
         print(
             f"\nfalse alarms, 200 Wet Chicken logs of {steps:,} steps: "

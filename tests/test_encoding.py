@@ -73,6 +73,7 @@ def test_the_label_says_the_bin_of_every_feature() -> None:
     assert [encoder.labels[code] for code in codes] == ["a:0 b:0 c:0", "a:1 b:0 c:1", "a:2 b:0 c:0"]
 
 
+@pytest.mark.slow
 def test_kmeans_takes_the_nearest_centre_of_standardised_features() -> None:
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(2)
@@ -109,6 +110,7 @@ def test_a_folder_of_parquet_files_keeps_types_and_order(tmp_path: Path) -> None
     assert found == [(i, j, (j * 7 + i) % 11, f"x:{(j * 7 + i) % 11}", "FLOAT") for i in range(3) for j in range(40)]
 
 
+@pytest.mark.slow
 def test_rows_keep_their_state_in_files_of_odd_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     n = 7_000
@@ -119,7 +121,7 @@ def test_rows_keep_their_state_in_files_of_odd_row_groups(tmp_path: Path, monkey
     assert duckdb.sql(f"select count(*) from '{tmp_path}/out.parquet' where state = 'x:' || x").fetchall() == [(n,)]
 
 
-@pytest.mark.parametrize("method", ["quantile", "kmeans"])
+@pytest.mark.parametrize("method", ["quantile", pytest.param("kmeans", marks=pytest.mark.slow)])
 def test_a_saved_encoder_gives_new_rows_the_same_states(log: Path, tmp_path: Path, method: str) -> None:
     if method == "kmeans":
         pytest.importorskip("sklearn")

@@ -185,6 +185,7 @@ def test_columns_that_differ_in_case_alone_are_two(tmp_path: Path) -> None:
     assert read_log(path, state="state").states[0] == "a"
 
 
+@pytest.mark.slow
 def test_tables_in_memory_give_the_same_log(tmp_path: Path) -> None:
     pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     whole = read_log(write(tmp_path / "log.csv", ROWS, DERIVED))
@@ -193,6 +194,7 @@ def test_tables_in_memory_give_the_same_log(tmp_path: Path) -> None:
         same(whole, read_log(table))
 
 
+@pytest.mark.slow
 def test_missing_next_states_of_a_pandas_table_lead_to_the_end() -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(

@@ -167,6 +167,7 @@ def test_the_sparse_path_of_large_benchmarks_agrees_with_the_dense_one(monkeypat
     assert differences(study, run_trials(study, variant, 1, 4), dense, tolerance=1e-7) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("icu_sepsis") is None, reason="ICU-Sepsis is an extra: pip install 'surefoot[icu]'")
 def test_icu_sepsis_runs_and_its_baseline_scores_0() -> None:
     text = 'name = "t"\nseed = 3\ntrials = 2\n[benchmark]\nname = "icu-sepsis"\nsizes = [30, 200]\n'
