@@ -40,6 +40,7 @@ class Database:
             raise NotAvailableError("reading logs needs DuckDB: pip install duckdb") from error
         self._error: type[Exception] = duckdb.Error
         self._progress = progress
+        self.reads_once = int(duckdb.__version__.partition(".")[0]) >= 2  # hands the rows of a query on to several parts of another
         settings: dict[str, Any] = {
             "temp_directory": str(workspace.path / "spill"),
             "autoinstall_known_extensions": False,

@@ -17,6 +17,7 @@ from surefoot.logs.passes import (
     OutOfOrderError,
     Slice,
     Survey,
+    count_at_once,
     group_triples,
     order_shape,
     rewards_used,
@@ -159,12 +160,24 @@ def _straight_from_text(database: Database, source: Source, options: Options, wo
         reading = with_time_type(_reading(text_as_it_is(source, dict(options.columns)), options), database, first=PROBE)
         if not options.check_order and not reading.given:
             return None
-        seen = survey(database, reading, blocks=options.check_order)
-        if seen.bad or not seen.rows or not _counted_as_it_lies(database, reading, seen) or _trouble(database, reading):
+        seen = _at_once(database, reading, options)
+        if seen is None:
+            seen = survey(database, reading, blocks=options.check_order)
+            if seen.bad or not seen.rows or not _counted_as_it_lies(database, reading, seen):
+                return None
+        if _trouble(database, reading):
             return None
     except LogError:
         return None
     return reading, _tallied(database, reading, workspace, seen, {}, None, options.check_order)
+
+
+def _at_once(database: Database, reading: Reading, options: Options, part: Slice = None) -> Survey | None:
+    """Count the rows as they lie in one pass; None where anything is wrong with them."""
+    try:
+        return count_at_once(database, reading, part, in_order=options.check_order)
+    except OutOfOrderError:
+        return None
 
 
 def _counted_as_it_lies(database: Database, reading: Reading, seen: Survey, part: Slice = None) -> bool:
@@ -180,9 +193,10 @@ def _counted_as_it_lies(database: Database, reading: Reading, seen: Survey, part
 
 def _tally(database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice) -> tuple[Reading, Tally]:
     """Look, count, and where the rows are not in order sort them first; at the first sign of trouble judge every row instead."""
-    seen = survey(database, reading, part, blocks=options.check_order)
+    known = _at_once(database, reading, options, part)
+    seen = known or survey(database, reading, part, blocks=options.check_order)
     fine = not seen.bad
-    if fine and not _counted_as_it_lies(database, reading, seen, part):
+    if known is None and fine and not _counted_as_it_lies(database, reading, seen, part):
         reading, fine = _counted_in_order(database, reading, workspace, options, seen, part)
     if not fine or _trouble(database, reading):
         return _judged(database, reading, workspace, options, part, seen.rows)
@@ -241,7 +255,8 @@ def _tallied(
     broken = {"broken-row": reading.store.broken} if reading.store.broken else {}
     reasons = left_out | ({CUT: int(cut)} if cut else {}) | broken
     account = accounting(seen.rows + reading.store.broken, int(used), reasons)
-    extremes = rewards_used(database, reading, part) if cut and used and not reading.given else (seen.lowest, seen.highest)
+    again = cut and used and not reading.given and not seen.of_used
+    extremes = rewards_used(database, reading, part) if again else (seen.lowest, seen.highest)
     return tally_triples(database, workspace.path, starts, account, extremes)
 
 

@@ -53,6 +53,11 @@ class RewardSums:
         """The power of 2 that makes the rewards at most 2^H in size."""
         return self.bits[0] - frexp(self.largest)[1]
 
+    @property
+    def exact(self) -> str:
+        """How many prepared rows are whole multiples of 1 / D, in `steps`; a NULL is none."""
+        return f"count(*) filter (where h / {self.divisor}::double = r)"
+
     def prepared(self, rows: str) -> str:
         """Rows with the whole numbers of their rewards."""
         if self.way == "steps":

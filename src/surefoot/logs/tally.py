@@ -146,19 +146,20 @@ def tally_triples(database: Database, folder: Path, starts: Starts, accounting: 
         for name in labels
     }
     ended = database.rows("finding terminal states", "select distinct t.code from triples x join states t on x.n = t.x where x.ends")
-    coded = text_sql(str(folder / "coded"))
     database.run(
         "coding labels",
-        f"copy (select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, k, r, m2, firsts from (from triples where {used}) x "
-        f"join states s on x.s = s.x join actions a on x.a = a.x left join states t on x.n = t.x) to {coded} "
-        "(format parquet, compression uncompressed)",
+        f"create or replace temp table coded as select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, k, r, m2 "
+        f"from (from triples where {used}) x join states s on x.s = s.x join actions a on x.a = a.x left join states t on x.n = t.x",
     )
-    columns = ("firsts", "s", "a", "t", "k", "r", "m2")  # from a file, one by one: there is no second copy of all in memory
-    c = {name: database.arrays("coding labels", f"select {name} from read_parquet({coded})")[name] for name in columns}
-    (folder / "coded").unlink()
+    database.run("coding labels", "drop table triples")
+    c = {  # one by one: there is no second copy of all in memory
+        name: database.arrays("coding labels", f"select {name} from coded")[name] for name in ("s", "a", "t", "k", "r", "m2")
+    }
     first: np.ndarray | None = None
     if starts is True:
-        first = np.bincount(c["s"], weights=c.pop("firsts"), minlength=len(found["states"]))
+        first = np.zeros(len(found["states"]))
+        for place, n in database.rows("finding the first states", "select s.code, k from starts x join states s on x.s = s.x"):
+            first[place] = n
     elif not isinstance(starts, bool):
         code = {label: i for i, label in enumerate(found["states"])}
         first = np.zeros(len(code))
