@@ -45,6 +45,8 @@ class Database:
             "temp_directory": str(workspace.path / "spill"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
+            "allocator_flush_threshold": "32MB",  # memory that is no longer needed goes back, so that NumPy can have it
+            "allocator_bulk_deallocation_flush_threshold": "32MB",
         }
         if threads is not None:
             if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:

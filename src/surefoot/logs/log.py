@@ -265,7 +265,7 @@ def _terminal(tally: Tally, states: tuple[Any, ...], named: tuple[Any, ...]) -> 
     terminal = np.zeros(len(states), dtype=bool)
     terminal[list(tally.ended)] = True
     terminal[len(states) - tally.has_end :] = True
-    places, notes = places_of(states), []
+    places, notes = places_of(states) if named else {}, []
     for label in named:
         place = match(label, places)
         if place is None:

@@ -149,16 +149,19 @@ def count_at_once(database: Database, reading: Reading, part: Slice = None, *, i
     guess = RewardSums(reading.store.rows, size, size, divisor)
     if guess.way != "steps":
         return None
-    flags = bool(reading.store.physical.terminal or reading.store.physical.truncated)
-    wanted = ["count(*)", "min(r)", "max(r)", guess.exact, f"count(*) filter (where {'odd' if in_order else bad_flags_sql()})" if flags else "0"]
+    odd = "0"
+    if reading.store.physical.terminal or reading.store.physical.truncated:
+        odd = f"count(*) filter (where {'odd' if in_order else bad_flags_sql()})"
+    wanted = ["count(*)", "count(r)", "min(r)", "max(r)", guess.exact, odd]
     wanted += [f"min(r) filter (where {USED})", f"max(r) filter (where {USED})"] if not reading.given else []
     also = [("true", wanted), *([("first", ["count(*)", "count(distinct e)"])] if in_order else [])]
     found = [float("nan") if x is None else x for x in group_triples(database, reading, guess, part, in_order=in_order, also=also)]
-    rows, low, high, exact, odd = found[:5]
-    if not (exact == rows > 0 and odd == 0 and -LARGEST <= low <= high <= LARGEST) or (in_order and found[-2] != found[-1]):
+    rows, there, low, high, exact, faults = found[:6]
+    fine = rows == there > 0 and exact == 1 and faults == 0 and -LARGEST <= low <= high <= LARGEST
+    if not fine or (in_order and found[-2] != found[-1]):  # blocks of rows, episodes
         return None
     sums = replace(guess, rows=int(rows), largest=max(-low, high))
-    low, high = (low, high) if reading.given else (found[5], found[6])
+    low, high = (low, high) if reading.given else (found[6], found[7])
     return Survey(int(rows), False, low, high, sums, True if in_order else None, of_used=True) if sums.way == "steps" else None
 
 

@@ -14,6 +14,7 @@ from surefoot.logs.judging import judge
 from surefoot.logs.labels import match
 from surefoot.logs.log import Log, make_log
 from surefoot.logs.passes import (
+    USED,
     OutOfOrderError,
     Slice,
     Survey,
@@ -165,11 +166,12 @@ def _straight_from_text(database: Database, source: Source, options: Options, wo
             seen = survey(database, reading, blocks=options.check_order)
             if seen.bad or not seen.rows or not _counted_as_it_lies(database, reading, seen):
                 return None
-        if _trouble(database, reading):
+        total = _total(database)
+        if _trouble(database, reading, total):
             return None
     except LogError:
         return None
-    return reading, _tallied(database, reading, workspace, seen, {}, None, options.check_order)
+    return reading, _tallied(database, reading, workspace, seen, total, {}, None, options.check_order)
 
 
 def _at_once(database: Database, reading: Reading, options: Options, part: Slice = None) -> Survey | None:
@@ -198,9 +200,10 @@ def _tally(database: Database, reading: Reading, workspace: Workspace, options: 
     fine = not seen.bad
     if known is None and fine and not _counted_as_it_lies(database, reading, seen, part):
         reading, fine = _counted_in_order(database, reading, workspace, options, seen, part)
-    if not fine or _trouble(database, reading):
+    total = _total(database) if fine else None
+    if total is None or _trouble(database, reading, total):
         return _judged(database, reading, workspace, options, part, seen.rows)
-    return reading, _tallied(database, reading, workspace, seen, {}, part, options.check_order)
+    return reading, _tallied(database, reading, workspace, seen, total, {}, part, options.check_order)
 
 
 def _counted_in_order(
@@ -216,12 +219,25 @@ def _counted_in_order(
     return reading, _counted_as_it_lies(database, reading, replace(seen, together=True), part)
 
 
-def _trouble(database: Database, reading: Reading) -> bool:
+@dataclass(frozen=True)
+class _Total:
+    """Rows that lead somewhere, rows that do not, and triples that lack a state or an action."""
+
+    used: int
+    nowhere: int
+    unlabelled: int
+
+
+def _total(database: Database) -> _Total:
+    """The table `triples`, added up."""
+    used, nowhere = (f"coalesce(sum(k) filter (where {condition}), 0)" for condition in (USED, f"not {USED}"))
+    found = database.rows("adding up", f"select {used}, {nowhere}, count(*) filter (where s is null or a is null) from triples")[0]
+    return _Total(*map(int, found))
+
+
+def _trouble(database: Database, reading: Reading, total: _Total) -> bool:
     """Whether the triples show a missing label or an action that is not allowed."""
-    lost = " or (n is null and not ends)" if reading.given else ""
-    if database.rows("looking at labels", f"select count(*) from triples where s is null or a is null{lost}")[0][0]:
-        return True
-    if not reading.given and database.rows("looking at labels", "select count(*) from triples where s is null")[0][0]:
+    if total.unlabelled or (reading.given and total.nowhere):
         return True
     if reading.allowed is None:
         return False
@@ -240,22 +256,19 @@ def _judged(
         raise LogError(f"no row of the log is left: {kept.left_out}")
     seen = survey(database, kept.reading)
     group_triples(database, kept.reading, seen.sums)
-    return kept.reading, _tallied(database, kept.reading, workspace, replace(seen, rows=rows), kept.left_out, None, kept.starts)
+    seen, total = replace(seen, rows=rows), _total(database)
+    return kept.reading, _tallied(database, kept.reading, workspace, seen, total, kept.left_out, None, kept.starts)
 
 
 def _tallied(
-    database: Database, reading: Reading, workspace: Workspace, seen: Survey, left_out: dict[str, int], part: Slice, starts: Starts
-) -> Tally:
+    database: Database, reading: Reading, workspace: Workspace, seen: Survey, total: _Total, left_out: dict[str, int], part: Slice,
+    starts: Starts,
+) -> Tally:  # fmt: skip
     """The tally of the table `triples`; where its last rows lead nowhere, the range of the rewards is that of the rows used."""
-    used, cut = database.rows(
-        "adding up",
-        "select coalesce(sum(k) filter (where n is not null or ends), 0), coalesce(sum(k) filter (where n is null and not ends), 0) "
-        "from triples",
-    )[0]
     broken = {"broken-row": reading.store.broken} if reading.store.broken else {}
-    reasons = left_out | ({CUT: int(cut)} if cut else {}) | broken
-    account = accounting(seen.rows + reading.store.broken, int(used), reasons)
-    again = cut and used and not reading.given and not seen.of_used
+    reasons = left_out | ({CUT: total.nowhere} if total.nowhere else {}) | broken
+    account = accounting(seen.rows + reading.store.broken, total.used, reasons)
+    again = total.nowhere and total.used and not reading.given and not seen.of_used
     extremes = rewards_used(database, reading, part) if again else (seen.lowest, seen.highest)
     return tally_triples(database, workspace.path, starts, account, extremes)
 

@@ -55,8 +55,8 @@ class RewardSums:
 
     @property
     def exact(self) -> str:
-        """How many prepared rows are whole multiples of 1 / D, in `steps`; a NULL is none."""
-        return f"count(*) filter (where h / {self.divisor}::double = r)"
+        """Whether all prepared rows are whole multiples of 1 / D, in `steps`; NULL is passed over."""
+        return f"bool_and(h / {self.divisor}::double = r)"
 
     def prepared(self, rows: str) -> str:
         """Rows with the whole numbers of their rewards."""

@@ -79,21 +79,26 @@ class Tally:
     def counts(self, *, as_sparse: bool) -> Counts:
         """Counts over the states, with "(end)" last where it is needed."""
         n_states, n_actions = len(self.states) + self.has_end, len(self.actions)
-        t = np.where(self.t == TO_END, n_states - 1, self.t).astype(np.int64)
-        pair = self.s.astype(np.int64) * n_actions + self.a
+        t = np.where(self.t == TO_END, n_states - 1, self.t) if self.has_end else self.t
         if not as_sparse:
+            pair = self.s.astype(np.int64) * n_actions + self.a
             triple = pair * n_states + t
             k, r, rest = _joined(triple, pair, self, n_states * n_actions * n_states, n_states * n_actions)
             shape = (n_states, n_actions, n_states)
             return Counts(k.reshape(shape), r.reshape(shape), rest.reshape(shape[:2]), n_states, n_actions)
         shape2 = (n_states * n_actions, n_states)
-        where = sparse.csr_array((np.arange(1, len(pair) + 1), (pair, t)), shape=shape2)  # its data: which entry went where
-        if where.nnz < len(pair) or where.data.max(initial=0) > len(pair):
-            return self._joined_first(pair, t, n_states).counts(as_sparse=True)
+        small = max(shape2[0], len(t)) < 2**31 - 1  # half the memory to go through
+        whole: type[np.integer[Any]] = np.int32 if small else np.int64
+        pair = np.asarray(self.s, dtype=whole) * n_actions + np.asarray(self.a, dtype=whole)
+        places = np.arange(len(t), dtype=whole)
+        where = sparse.coo_array((places, (pair, t.astype(whole))), shape=shape2).tocsr()  # its data: which entry went where
+        if where.nnz < len(t):
+            return self._joined_first(pair.astype(np.int64), t, n_states).counts(as_sparse=True)
         where.sort_indices()
-        at = where.data - 1
+        at = where.data
         n_sas, r_sas = (sparse.csr_array((x[at].astype(float), where.indices, where.indptr), shape=shape2) for x in (self.k, self.r))
-        rest = np.bincount(pair[at], weights=self.m2[at], minlength=shape2[0]).reshape(1, n_states, n_actions)
+        owner = np.repeat(np.arange(shape2[0]), np.diff(where.indptr))
+        rest = np.bincount(owner, weights=self.m2[at], minlength=shape2[0]).reshape(1, n_states, n_actions)
         return Counts(n_sas, r_sas, rest, n_states, n_actions)
 
     def _joined_first(self, pair: np.ndarray, t: np.ndarray, n_states: int) -> Tally:
