@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from surefoot import LogError
 from surefoot.logs import Log, read_log
 from surefoot.logs.sums import RewardSums
 
@@ -123,3 +124,51 @@ def test_an_episode_that_comes_again_is_one_episode(tmp_path: Path) -> None:
     path.write_text("\n".join(["episode,time,state,action,reward", *rows]) + "\n")
     log = read_log(path)
     assert (log.n_episodes, log.accounting.used, log.accounting.left_out_as("cut")) == (2, 3, 2)
+
+
+LATE = {"none": {}, "no multiple": {4000: 0.12345}, "large": {4000: 1e7}, "two sizes": {4000: 1e9, 5000: 1e-9}}
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("late", LATE)
+def test_one_pass_counts_what_a_survey_and_a_pass_count(tmp_path: Path, late: str, given: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the first rows promise more than late ones keep."""
+    reward = REWARDS["three decimals"].copy()
+    for row, value in LATE[late].items():
+        reward[row] = value
+    table = steps(reward)
+    if not given:
+        del table["next_state"]
+    at_once = read_log(table, threads=2)
+    monkeypatch.setattr("surefoot.logs.read.count_at_once", lambda *_, **__: None)
+    assert bits(at_once) == bits(read_log(table, threads=2))
+    assert at_once.accounting == read_log(table).accounting
+
+
+@pytest.mark.parametrize("text", [True, False])
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("reward", np.nan, "reward"),
+        ("reward", np.inf, "reward"),
+        ("time", 0, "time"),
+        ("next_state", 7, "next"),
+        ("episode", 2, "episode"),
+    ],
+)
+def test_a_late_fault_is_named_as_a_survey_names_it(
+    tmp_path: Path, column: str, value: float, said: str, text: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = steps(REWARDS["three decimals"])
+    table[column] = table[column].astype(float)
+    table[column][5005] = value
+    file = tmp_path / ("log.csv" if text else "log.parquet")
+    with duckdb.connect() as connection:
+        connection.register("rows", table)
+        connection.execute(f"copy rows to '{file}' (format {'csv' if text else 'parquet'})")
+    with pytest.raises(LogError, match=said) as found:
+        read_log(file)
+    monkeypatch.setattr("surefoot.logs.read.count_at_once", lambda *_, **__: None)
+    with pytest.raises(LogError) as surveyed:
+        read_log(file)
+    assert str(found.value) == str(surveyed.value)
