@@ -151,9 +151,10 @@ def tally_triples(database: Database, folder: Path, starts: Starts, accounting: 
         for name in labels
     }
     ended = database.rows("finding terminal states", "select distinct t.code from triples x join states t on x.n = t.x where x.ends")
+    k = "k::integer as k" if accounting.rows < 2**31 else "k"
     database.run(
         "coding labels",
-        f"create or replace temp table coded as select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, k, r, m2 "
+        f"create or replace temp table coded as select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, {k}, r, m2 "
         f"from (from triples where {used}) x join states s on x.s = s.x join actions a on x.a = a.x left join states t on x.n = t.x",
     )
     database.run("coding labels", "drop table triples")
