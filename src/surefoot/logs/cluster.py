@@ -16,7 +16,9 @@ from surefoot.logs.tally import add_up
 def count_on_dask(
     address: Any, source: Any, *, parts: int | None = None, terminal_states: Any = (), sparse: bool | None = None, **options: Any
 ) -> Log:
-    """The Log of files that all workers of a Dask cluster can read, with the options of `read_log`; the same as `read_log` gives.
+    """The Log of files that all workers of a Dask cluster can read, with the options of `read_log`.
+
+    Counts, labels and accounting are those of `read_log`; sums of rewards are added up part by part, so they may differ in the last bit.
 
     address   of the scheduler, such as "tcp://host:8786", or a dask.distributed Client
     parts     in how many parts the episodes are split (default: one a worker)
