@@ -16,6 +16,7 @@ import surefoot
 import worlds
 from surefoot.algorithms.certified_advantage import OneStepCertifiedAdvantage
 from surefoot.certificates import CERTIFICATES, certificate, certify, gaussian
+from surefoot.certificates.advantage import AdvantageBound
 from surefoot.certificates.spibb import row_radius
 from surefoot.certificates.worst_case import extreme_value
 
@@ -344,3 +345,37 @@ def test_rigorous_bounds_are_violated_in_at_most_a_delta_share_of_simulated_logs
     path = tmp_path / "validity.csv"
     module._written(iter(rows), str(path), header=True)
     assert module.table(path).count("|\n| ") >= len(cases) - 1
+
+
+def test_a_log_that_another_policy_made_is_refused_by_bounds_on_returns_and_not_by_bounds_on_rows() -> None:
+    rng = np.random.default_rng(0)
+    n = 400
+    columns = {
+        "state": np.zeros(n, int),
+        "action": (rng.random(n) < 0.3).astype(int),
+        "next_state": np.ones(n, int),
+        "episode": np.arange(n),
+    }
+    pi = np.array([[0.5, 0.5], [0.5, 0.5]])
+
+    def posed(p: float) -> surefoot.Problem:
+        return surefoot.problem(
+            **columns,
+            reward=rng.random(n),
+            gamma=0.5,
+            pi_b=np.array([[1 - p, p], [0.5, 0.5]]),
+            terminal_states=[1],
+            return_range=(0, 1),
+            start=0,
+        )
+
+    assert certify(posed(0.3), pi, "advantage").label == "rigorous"
+    with pytest.raises(surefoot.NotAvailableError, match="cannot have made this log"):
+        certify(posed(0.9), pi, "advantage")
+    assert certify(posed(0.9), pi, "robust").bound < 0
+
+
+def test_parameters_beside_a_certificate_that_has_its_own_are_refused() -> None:
+    with pytest.raises(surefoot.ParameterError, match="has its parameters already"):
+        certify(bandit(400), SHIFT, AdvantageBound(), delta=0.1)
+    assert certify(bandit(400), SHIFT, AdvantageBound(delta=0.1)).delta == 0.1

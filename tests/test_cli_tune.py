@@ -111,3 +111,28 @@ def test_wrong_input_is_exit_code_2_and_writes_nothing(
     assert code == 2
     assert "error" in said
     assert set(tmp_path.iterdir()) == before
+
+
+def test_what_cannot_be_written_is_said_and_nothing_is_written_before_a_wrong_option(tmp_path: Path, run: Any) -> None:
+    log, rule = logfiles.good_log(tmp_path), logfiles.rule(tmp_path)
+    for option in (("--path", rule), ("--out", rule / "tuning.csv")):
+        code, _, said = run("tune", log, "--gamma", 0.9, "--baseline", rule, *FEW, *option)
+        assert (code, "rule.csv" in said, "Traceback" in said) == (2, True, False)
+    assert run("tune", log, "--gamma", 0.9, "--baseline", rule, "--models", 50, "--path", tmp_path / "new")[0] == 2
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_bound_that_no_policy_can_miss_is_called_vacuous(tmp_path: Path, run: Any) -> None:
+    given = (logfiles.good_log(tmp_path), "--gamma", 0.9, "--baseline", logfiles.rule(tmp_path), "--reward-range=-2,4")
+    assert "VACUOUS" in run("tune", *given, "--bound", 1e6)[1]
+
+
+def test_a_baseline_that_cannot_have_made_the_log_is_named_by_every_command(tmp_path: Path, run: Any) -> None:
+    log = logfiles.good_log(tmp_path)
+    rows = [(s, a, p) for s in ("low", "mid", "high") for a, p in (("keep", 0.05), ("try", 0.95))]
+    rule = logfiles.write(tmp_path / "wrong.csv", ("state", "action", "probability"), rows)
+    given = (log, "--gamma", 0.9, "--baseline", rule)
+    for command, more in (("tune", FEW), ("compare", ("--only", "basic-rl")), ("evaluate", ("--policy", rule))):
+        assert "cannot have made this log" in run(command, *given, *more)[1], command
+    _, text, _ = run("improve", *given, "--out", tmp_path / "improved")
+    assert "BUT the baseline cannot have made this log" in " ".join(text.split())

@@ -221,3 +221,10 @@ def test_cells_of_different_sizes_or_unknown_ones_are_not_paired() -> None:
         paired_difference(both, A, C)
     with pytest.raises(ProblemError, match="not in these results"):
         paired_difference(both, A, B)
+
+
+def test_one_trial_has_no_interval() -> None:
+    mean, _ = bootstrap(np.array([[0.3], [0.7]]))
+    assert mean.value.tolist() == [0.3, 0.7]
+    assert np.isnan(mean.interval()).all()
+    assert np.isfinite(bootstrap(np.array([[0.3, 0.4]]))[0].interval()).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -107,16 +108,6 @@ def test_an_action_that_the_baseline_never_takes_cannot_be_tested(tmp_path: Path
     assert (code, "not identified" in said) == (2, True)
 
 
-@pytest.mark.slow
-def test_the_log_a_policy_was_made_from_is_refused(tmp_path: Path, run: Run) -> None:
-    log, rule = logfiles.visits(tmp_path / "log.csv"), logfiles.coin(tmp_path / "rule.csv", 0.5)
-    assert run("improve", log, "--gamma", 0.9, "--baseline", rule, "--out", tmp_path / "out")[0] == 0
-    given = ("--policy", tmp_path / "out" / "policy.csv", "--gamma", 0.9, "--baseline", rule)
-    code, _, said = run("safety-test", log, *given)
-    assert (code, "was made from" in said) == (2, True)
-    assert run("safety-test", logfiles.visits(tmp_path / "new.csv", n=1500, seed=1), *given, "--return-range", "0,1")[0] == 0
-
-
 def test_the_baseline_itself_has_nothing_to_show(tmp_path: Path, run: Run) -> None:
     code, text, _ = gate(run, tmp_path, 0.5)
     assert (code, "there is nothing to show" in text) == (3, True)
@@ -158,3 +149,32 @@ def test_turning_all_rewards_round_turns_the_verdict_round() -> None:
         bounds.append((result.gain.bound.value, result.loss.bound.value))
     assert verdicts == [PASSES, FAILS]
     assert bounds[0] == pytest.approx(bounds[1][::-1])
+
+
+@pytest.mark.slow
+def test_copies_of_the_own_log_are_refused_and_another_log_of_the_same_name_is_not(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = logfiles.coin(tmp_path / "rule.csv", 0.5, ("a", "b"))
+    log = logfiles.visits(tmp_path / "log.csv", n=1500)
+    monkeypatch.chdir(tmp_path)
+    assert run("improve", "log.csv", "--gamma", 0.9, "--baseline", rule, "--out", tmp_path / "made")[0] == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copy(log, elsewhere / "copy.csv")
+    logfiles.visits(elsewhere / "log.csv", n=1500, seed=1)
+    monkeypatch.chdir(elsewhere)
+    given = ("--policy", tmp_path / "made" / "policy.csv", "--gamma", 0.9, "--baseline", rule, "--return-range", "0,1", "--horizon", 1)
+    code, _, said = run("safety-test", "copy.csv", *given)
+    assert (code, "was made from copy.csv" in said) == (2, True)
+    assert run("safety-test", "log.csv", *given)[0] == 0
+
+
+def test_a_bound_is_not_prepared_on_the_log_that_is_tested(tmp_path: Path, run: Run) -> None:
+    rule, pi = logfiles.coin(tmp_path / "rule.csv", 0.5, ("a", "b")), logfiles.coin(tmp_path / "pi.csv", 0.9, ("a", "b"))
+    log, copy = logfiles.visits(tmp_path / "log.csv", n=400), tmp_path / "copy.csv"
+    shutil.copy(log, copy)
+    given = ("safety-test", log, "--policy", pi, "--gamma", 0.9, "--baseline", rule, "--reward-range", "0,1", "--horizon", 1)
+    code, _, said = run(*given, "--training", copy)
+    assert (code, "is the log that is tested" in said) == (2, True)
+    assert run(*given, "--training", logfiles.visits(tmp_path / "new.csv", n=400, seed=1))[0] == 0

@@ -8,6 +8,7 @@ The straight line: a log becomes a `Problem`, an algorithm makes it a `Solution`
 `surefoot.core` holds the glossary.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from surefoot import theory
@@ -40,6 +41,8 @@ def __getattr__(name: str) -> Any:
         from surefoot import certificates
 
         return getattr(certificates, name)
+    if name in ("certificates", "tuning"):
+        return import_module(f"surefoot.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -119,6 +119,7 @@ def advise(
     verdict, reason = judged(gain)
     if assurance is not None and assurance.test is not None and assurance.test.verdict == FAILS:
         verdict, reason = NOT_SUPPORTED, f"held-out episodes show that what the algorithm makes of half of them is worse; {reason}"
+    reason = f"{reason}; BUT {doubt}" if doubt else reason
     return Advice(
         log, problem, algorithm, solution, gain, compared, advantage, verdict, reason, accept and verdict != SUPPORTED, assurance
     )  # fmt: skip

@@ -24,7 +24,7 @@ def log_summary(log: Log, source: str) -> dict[str, Any]:
     """What was read, row by row accounted for."""
     account = log.accounting
     return {
-        "source": source, "columns": log.columns, "rows_read": account.rows, "rows_used": account.used,
+        "source": source, "fingerprint": log.fingerprint, "columns": log.columns, "rows_read": account.rows, "rows_used": account.used,
         "rows_left_out": dict(account.left_out), "states": log.n_states - log.has_end, "actions": log.n_actions,
         "episodes": log.n_episodes, "pairs_seen": int((log.n_sa > 0).sum()), "reward_lowest": log.rewards[0],
         "reward_highest": log.rewards[1],

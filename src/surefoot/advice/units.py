@@ -126,7 +126,7 @@ def _numbered(
         new = np.flatnonzero(np.append(True, np.diff(batch.episode) != 0))
         within = np.arange(len(batch)) - new[batch.episode]
         starts = within % length == 0
-        return np.cumsum(starts) - 1, f"blocks of {length} steps"
+        return np.cumsum(starts) - 1, f"blocks of {length} steps" if starts.sum() > len(new) else "episodes"
     return (np.arange(len(batch)) + rows_before) // length, f"blocks of {length} steps"
 
 

@@ -57,6 +57,8 @@ def certify(problem: Problem, solution: Solution | np.ndarray, method: str | Met
     pi = solution.pi if isinstance(solution, Solution) else solution
     if not hasattr(pi, "shape"):
         raise PolicyError(f"certify needs a Solution or a policy [S, A], got {type(solution).__name__}")
+    if parameters and not isinstance(method, str):
+        raise ParameterError(f"{method!r} has its parameters already: give {', '.join(parameters)} to it, or give its name")
     found = _method(method, parameters) if isinstance(method, str) else method
     if isinstance(found, type) or not hasattr(found, "certify"):
         raise ParameterError(f"certify needs the name of a certificate, or one of them, got {method!r}")

@@ -12,6 +12,7 @@ import numpy as np
 from surefoot.algorithms.parameters import check_number
 from surefoot.errors import NotAvailableError, ParameterError, PolicyError
 from surefoot.problems import Problem
+from surefoot.problems.agreement import action_distance
 from surefoot.problems.given import RENORMALISED
 from surefoot.rows.arrays import to_numpy
 from surefoot.trust.evidence import Evidence, evidence
@@ -20,6 +21,7 @@ RIGOROUS = "rigorous"  # proved, for these data, under the assumptions listed
 APPROXIMATE = "approximate"  # a step of the proof does not hold exactly for these data: the assumptions say which
 BAYESIAN = "Bayesian"  # a statement about a posterior
 ASYMPTOTIC = "asymptotic"  # right in the limit of ample data
+ANOTHER = 1e-6  # a p-value of the logged actions below which another policy than the baseline made the log
 FAILS = "fails"  # measured to be violated more often than delta allows: for comparison, no guarantee
 START, EVERYWHERE = "start", "every state"
 DOUBLINGS = 40  # how often the log is doubled, at most, in the search for the data needed
@@ -115,7 +117,7 @@ def check_door(method: Any, problem: Problem, pi: Any) -> np.ndarray:
 
 
 def on_policy(name: str, problem: Problem) -> None:
-    """Raise unless the logged actions are possible under the baseline, as returns of the baseline must be."""
+    """Raise unless the logged actions can be those of the baseline, as returns of the baseline must be."""
     if any(RENORMALISED in note for note in problem.notes):
         raise NotAvailableError(
             f"{name}: the baseline used actions that are not allowed and was renormalised: the log holds returns of another policy; use "
@@ -127,6 +129,12 @@ def on_policy(name: str, problem: Problem) -> None:
         raise NotAvailableError(
             f"{name}: the log takes action {a} in state {s}, which the baseline never does ({int(impossible.sum())} such pairs): these "
             "are not returns of the baseline"
+        )
+    p = action_distance(to_numpy(problem.n_sa), to_numpy(problem.pi_b)).p_value
+    if p < ANOTHER:
+        raise NotAvailableError(
+            f"{name}: the baseline cannot have made this log (p = {p:.2g}): these are returns of another policy; give the policy that "
+            "did, or use a bound on transitions (spibb, robust)"
         )
 
 

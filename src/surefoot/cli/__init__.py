@@ -35,3 +35,8 @@ def main() -> None:
     except SurefootError as error:
         complain(as_options(str(error)))
         sys.exit(WRONG_INPUT)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+        sys.exit(WRONG_INPUT)

@@ -84,7 +84,7 @@ def compare(
         "log": log_summary(posed.log, log),
         "gamma": options.gamma,
         "algorithms": rows,
-        "notes": list(posed.problem.notes),
+        "notes": posed.notes,
     }
     if as_json:
         typer.echo(json.dumps(plain(summary), indent=2, allow_nan=False))
@@ -92,7 +92,7 @@ def compare(
     typer.echo("\n".join([*read_lines(summary["log"]), "", *_table(rows), ""]))
     typer.echo("optimistic: gain in sample, on the data the policy was learned from. gain: cross-fitted, with its 90 % interval; it is")
     typer.echo("supported (yes) where the interval lies above 0. A table of many rows has a lucky one: judge the winner on fresh data.")
-    for note in posed.problem.notes:
+    for note in posed.notes:
         typer.echo(f"note: {note}")
 
 

@@ -154,6 +154,13 @@ class Posed:
     units: Units | None = None
     elsewhere: tuple[Any, ...] = ()
 
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of the problem, and whether another policy than the baseline made the log."""
+        from surefoot.advice.summary import doubt
+
+        return [*self.problem.notes, *filter(None, [doubt(self.disagreement)])]
+
 
 @contextmanager
 def progress() -> Iterator[Any]:

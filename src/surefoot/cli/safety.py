@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from surefoot.cli.improve import AsJson, Source
 from surefoot.cli.reading import LogOptions, Posed, given_policy, pose, reads_a_log
 from surefoot.cli.terminal import NO_SUPPORT, WORSE
 from surefoot.errors import BaselineError, ParameterError
+
+if TYPE_CHECKING:
+    from surefoot.logs import Log
 
 
 def add_to(app: typer.Typer) -> None:
@@ -54,15 +57,17 @@ def safety_test(
 
     if options.start is not None:
         raise ParameterError("--start does not apply: whole episodes are compared, from where they start")
-    _refuse_own_log(log, policy)
     standard = Standard(delta, estimator, bound, options.rewards, options.returns, horizon)
     posed = _posed(log, options)
+    _refuse_own_log(posed.log, log, policy)
     pi = given_policy(policy, posed.log, options)
     check_allowed(posed.log, posed.problem, pi)
     if training is None:
         first, held_out = tests.split_sample(posed.problem, pi, share)
     else:
         other = _posed(training, options)
+        if other.log.fingerprint == posed.log.fingerprint:
+            raise ParameterError(f"--training {training} is the log that is tested, {log}: the bound must be prepared on another one")
         first = tests.Sample(tests.rows_of(other.problem), given_policy(policy, other.log, options), other.problem.pi_b)
         held_out = tests.Sample(tests.rows_of(posed.problem), pi, posed.problem.pi_b)
     result = tests.safety_test(first, held_out, options.gamma, standard, same_codes=training is None)
@@ -76,16 +81,16 @@ def safety_test(
         raise typer.Exit(WORSE if result.verdict == tests.FAILS else NO_SUPPORT)
 
 
-def _refuse_own_log(log: str, policy: Path) -> None:
-    """Raise if the summary beside the policy says that it was made from this very log."""
+def _refuse_own_log(log: Log, source: str, policy: Path) -> None:
+    """Raise if the summary beside the policy says that it was made from this very log, wherever a copy of it lies."""
     from surefoot.advice.files import SUMMARY
 
     try:
-        source = json.loads((policy.parent / SUMMARY).read_text(encoding="utf-8"))["log"]["source"]
+        own = json.loads((policy.parent / SUMMARY).read_text(encoding="utf-8"))["log"]["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):
         return
-    if Path(source).resolve() == Path(log).resolve():
-        raise ParameterError(f"{policy} was made from {log} ({policy.parent / SUMMARY} says so): test it on data it was not made from")
+    if own == log.fingerprint:
+        raise ParameterError(f"{policy} was made from {source} ({policy.parent / SUMMARY} says so): test it on data it was not made from")
 
 
 def _posed(source: str, options: LogOptions) -> Posed:

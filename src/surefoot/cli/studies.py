@@ -49,7 +49,7 @@ def run(
 
 
 def reproduce(
-    target: Annotated[str, typer.Argument(help="random-mdps, wet-chicken, table-1, assumption-1, guarantees, product or all.")],
+    target: Annotated[str, typer.Argument(help="random-mdps, wet-chicken, table-1, assumption-1, guarantees, hcpi, product or all.")],
     out: Out = Path("results"),
     trials: Trials = None,
     workers: Workers = None,
@@ -58,7 +58,7 @@ def reproduce(
 ) -> None:
     """Reproduce Scholl et al. 2022: its figures, Table 1, Assumption 1, its guarantees, and the product study beyond it.
 
-    Writes summaries, figures and claims.md, a verdict on every claim that the target decides.
+    Writes summaries, figures and a file of claims (claims.md for all, claims-TARGET.md for one) with a verdict on each that is decided.
     """
     from surefoot.report.reproduction import Options
     from surefoot.report.reproduction import reproduce as reproduce_target

@@ -61,11 +61,9 @@ def tune(
 
     posed = pose(log, options)
     problem = posed.problem
-    if path is not None:
-        _write_paths(path, posed)
     if bound is not None:
         wedge = n_wedge_for(problem, bound, delta)
-        found, text, chosen = _wedge_found(wedge, log, options), _wedge_text, wedge.free > 0
+        found, text, chosen = _wedge_found(wedge, posed, log, options), _wedge_text, wedge.free > 0
     else:
         with bars() as shown:
 
@@ -79,6 +77,8 @@ def tune(
                 progress=advance,
             )  # fmt: skip
         found, text, chosen = _found(tuning, posed, log, options), _text, tuning.changes
+    if path is not None:
+        _write_paths(path, posed)
     if out is not None:
         _write(out, found)
     typer.echo(json.dumps(plain(found), indent=2, allow_nan=False) if as_json else text(found))
@@ -119,7 +119,7 @@ def _found(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> dict[
             "p_value": tuning.predictive_p,
         },
         "prior": {"successors": prior.mean_number, "alpha": prior.alpha, "guesses": [float(x) for x in prior.guess]},
-        "notes": [*tuning.notes, *posed.problem.notes],
+        "notes": [*tuning.notes, *posed.notes],
     }  # fmt: skip
 
 
@@ -161,9 +161,13 @@ def _between(low: float, high: float) -> str:
     return "-" if low != low or high != high else f"[{low:+.3g}, {high:+.3g}]"
 
 
-def _wedge_found(wedge: Wedge, log: str, options: LogOptions) -> dict[str, Any]:
+def _wedge_found(wedge: Wedge, posed: Posed, log: str, options: LogOptions) -> dict[str, Any]:
     setting = ["--algorithm", "pi-b-spibb", "--set", f"n_wedge={wedge.n_wedge}"]
-    return {"log": log} | dataclasses.asdict(wedge) | {"next": next_line(log, options, setting) if wedge.free > 0 else None}
+    width, notes = posed.problem.return_range.width, posed.notes
+    if wedge.bound >= width:
+        notes.append(f"VACUOUS: no policy can lose more than {width:.4g}, the width of the return range; ask for less")
+    after = {"next": next_line(log, options, setting) if wedge.free > 0 else None, "notes": notes}
+    return {"log": log} | dataclasses.asdict(wedge) | after
 
 
 def _wedge_text(found: dict[str, Any]) -> str:
@@ -174,7 +178,7 @@ def _wedge_text(found: dict[str, Any]) -> str:
         f"known     {found['known']} pairs were seen more often; {found['free']:.1%} of decisions may change",
     ]
     lines.append(f"next      {found['next']}" if found["next"] else "next      nothing: this log proves no such bound for any change")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"note: {note}" for note in found["notes"])])
 
 
 def _write(path: Path, found: dict[str, Any]) -> None:
@@ -186,7 +190,7 @@ def _write(path: Path, found: dict[str, Any]) -> None:
     if path.suffix == ".json":
         write_whole(path, json.dumps(plain(found), indent=2, allow_nan=False) + "\n")
     elif path.suffix == ".csv":
-        rows = found.get("settings") or [{k: v for k, v in found.items() if k != "assumptions"}]
+        rows = found.get("settings") or [{k: v for k, v in found.items() if k not in ("assumptions", "notes")}]
         columns = COLUMNS if "settings" in found else tuple(rows[0])
         write_table(path, columns, [["" if row[k] is None else row[k] for k in columns] for row in rows])
     else:

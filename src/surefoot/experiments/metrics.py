@@ -49,6 +49,9 @@ class Estimates:
         that matter (all of them, or alpha n) less one. Measured: of 30 paired differences of CVaR that are 0, one or more were
         declared different in 0.08 of 200 studies of 1,000 trials (with normal quantiles in 0.165) and in 0.03 of 60 of 10,000.
         """
+        if self.freedom < 1:  # one trial says nothing about the others
+            nothing = np.full_like(self.value, np.nan)
+            return nothing, nothing
         tail = (1 - self.level) / 2
         far, near = (float(stdtrit(self.freedom, 1 - x)) for x in (tail / comparisons, tail))
         stretch = far / near
@@ -153,7 +156,9 @@ def contrast(
     observed = np.abs(_studentised(value, error, error))
     beyond = np.sum(np.abs(t) >= observed[:, None], axis=1)
     matter = score.shape[1] if k is None or metric == MEAN else k
-    return Estimates(value, error, low, high, (1 + beyond) / (1 + resamples), level, max(1.0, matter - 1.0))
+    return Estimates(
+        value, error, low, high, (1 + beyond) / (1 + resamples), level, max(1.0, matter - 1.0) if score.shape[-1] > 1 else 0.0
+    )
 
 
 def paired_difference(

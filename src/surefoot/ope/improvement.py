@@ -238,7 +238,8 @@ def _floor(batch: Batch, g: np.ndarray, gamma: float, standard: Standard) -> tup
     m = min(rewards[0], 0.0)
     if m < 0 and gamma == 1 and standard.horizon is None:
         raise NotAvailableError(
-            'with gamma = 1 and negative rewards per-decision values have no floor: give a horizon, or estimator="is"'
+            "with gamma = 1 and rewards below 0 (whether a policy is worse is tested with all rewards negated) per-decision values have "
+            'no floor: give a horizon, or estimator="is"'
         )
     least = m * _discounts(gamma, 0, standard.horizon) if m else 0.0
     return m, float(least - returns.hi), returns.hi, returns.declared and standard.reward_range is not None
