@@ -185,3 +185,16 @@ def test_a_cluster_that_does_not_answer_exits_2(tmp_path: Path, run: Run, monkey
     code, _, error = run("improve", logfiles.good_log(tmp_path), "--gamma", 0.9, "--dask", "tcp://127.0.0.1:9", "--out", tmp_path / "out")
     assert code == 2
     assert "no Dask scheduler answers" in error
+
+
+def test_an_action_of_the_baseline_that_the_log_never_took_can_be_named(tmp_path: Path, run: Run) -> None:
+    log = logfiles.good_log(tmp_path)
+    rows = [(s, a, p) for s in ("low", "mid", "high") for a, p in (("keep", 0.748), ("try", 0.25), ("wait", 0.002))]
+    rule = logfiles.write(tmp_path / "rule3.csv", ("state", "action", "probability"), rows)
+    given = ("improve", log, "--gamma", 0.9, "--baseline", rule, "--out", tmp_path / "improved")
+    code, _, said = run(*given)
+    assert (code, "name all actions with --actions when reading the log" in " ".join(said.split())) == (2, True)
+    assert run(*given, "--actions", "keep,try,wait")[0] == 0
+    assert '"wait"' in (tmp_path / "improved" / "policy.csv").read_text()
+    code, _, said = run(*given, "--actions", "keep,wait")
+    assert (code, "try" in said) == (2, True)

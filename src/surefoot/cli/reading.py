@@ -55,13 +55,18 @@ class ReadOptions:
     terminal_to_end: Annotated[
         bool, typer.Option("--terminal-to-end", help="Terminal rows end, whatever their next state says.", rich_help_panel=LOG)
     ] = False
+    actions: Annotated[
+        str, typer.Option(help="All actions there are, joined by commas: also those the log never took.", rich_help_panel=LOG)
+    ] = ""
     drop_bad_rows: Annotated[
         str, typer.Option(help="Reasons for which rows may be left out, joined by commas; or all.", rich_help_panel=LOG)
     ] = ""
 
     def for_reading(self) -> dict[str, Any]:
         """The arguments of `read_log`."""
-        return {f.name: getattr(self, f.name) for f in fields(ReadOptions)} | {
+        actions = [value_of(x.strip()) for x in self.actions.split(",") if x.strip()]
+        return {f.name: getattr(self, f.name) for f in fields(ReadOptions) if f.name != "actions"} | {
+            "allowed": actions or None,
             "terminal_states": [x.strip() for x in self.terminal_states.split(",") if x.strip()],
             "drop_bad_rows": self.drop_bad_rows == "all" or self.drop_bad_rows or False,
         }
@@ -111,7 +116,7 @@ def as_options(message: str) -> str:
         return f"--{found[1].replace('_', '-')}" + ("" if value == "True" else f" {value}")
 
     names = "|".join(f.name for f in fields(LogOptions))
-    message = message.replace('masked_baseline="renormalise"', "--renormalise")
+    message = message.replace('masked_baseline="renormalise"', "--renormalise").replace("allowed=[...]", "--actions")
     return re.sub(rf"\b({names})=('[^']*'|\"[^\"]*\"|\([^)]*\)|\.\.\.|True)", option, message)
 
 
