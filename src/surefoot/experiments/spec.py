@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -181,11 +181,21 @@ def shipped_study(name: str, **changes: Any) -> Study:
 
 
 def _first_complaint(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"]).lstrip(".")
+    first = min(error.errors(), key=lambda x: x["type"] != "extra_forbidden")  # a misspelt key is missing elsewhere
+    where = _key(first["loc"])
+    if first["type"] == "missing":
+        missing = [_key(x["loc"]) for x in error.errors() if x["type"] == "missing"]
+        return f"{', '.join(missing)}: must be given"
+    if first["type"] == "extra_forbidden":
+        known = (_ProblemSpec if first["loc"][0] == "problem" else Study).model_fields
+        return f"{where}: there is no such key; here these can be given: {', '.join(known)}"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    given = "" if first["type"] == "missing" else f", got {first['input']!r}"
-    return f"{where}: {first['msg']}{given}{more}"
+    return f"{where}: {first['msg']}, got {first['input']!r}{more}"
+
+
+def _key(place: Sequence[int | str]) -> str:
+    """Where something stands in a study file: benchmark.sizes[0]."""
+    return "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in place).lstrip(".")
 
 
 class _blame:  # noqa: N801 - reads as a word in `with _blame(key)`
