@@ -213,3 +213,12 @@ def test_a_shared_world_gives_every_trial_its_value_and_its_problem() -> None:
     twin = twins.wet_chicken(4, 3)
     pi = np.random.default_rng(0).dirichlet(np.ones(5), (3, 12))
     assert np.allclose(world.value(pi), [twin.value(x) for x in pi], rtol=1e-12)
+
+
+def test_one_large_world_is_evaluated_as_exactly_by_its_successors(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(WetChicken())
+    rows = np.random.default_rng(0).dirichlet(np.ones(world.n_actions), (3, world.n_states))
+    exact = world.value(rows)
+    monkeypatch.setattr("surefoot.benchmarks.worlds.LARGE", 1)
+    np.testing.assert_allclose(world.value(rows), exact, rtol=0, atol=1e-9)
+    assert "_sparse" in vars(world)  # by that way

@@ -168,6 +168,8 @@ def test_copies_of_the_own_log_are_refused_and_another_log_of_the_same_name_is_n
     code, _, said = run("safety-test", "copy.csv", *given)
     assert (code, "was made from copy.csv" in said) == (2, True)
     assert run("safety-test", "log.csv", *given)[0] == 0
+    code, _, said = run("safety-test", log, *given, "--actions", "new,old,none")  # read in another way, it is the same log
+    assert (code, "was made from" in said) == (2, True)
 
 
 def test_a_bound_is_not_prepared_on_the_log_that_is_tested(tmp_path: Path, run: Run) -> None:

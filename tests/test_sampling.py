@@ -248,3 +248,17 @@ def test_pytorch_samples_the_same_data(benchmark: Any, sizes: tuple[int, ...]) -
         assert np.array_equal(counts.n_sas, counts_t.n_sas.numpy())
         assert np.allclose(returns.mean, returns_t.mean.numpy(), rtol=1e-9, atol=1e-9, equal_nan=True)
         assert np.allclose(returns.m2, returns_t.m2.numpy(), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize(("benchmark", "size"), [(WetChicken(), 300), (RandomMDPs(), 20)])
+def test_logs_that_walk_together_are_those_of_each_trial_alone(benchmark: Any, size: int) -> None:
+    keys = first_key(3, benchmark.name, trial_numbers(0, 4, "cpu"))
+    sampler = Sampler(benchmark.worlds(keys[:1]))
+    together = list(sampler.logs(keys, benchmark.episodes(size)))
+    assert len(together) == 4
+    for key, found in zip(keys, together, strict=True):
+        alone = sampler.log(int(key), benchmark.episodes(size))
+        assert all(np.array_equal(found[name], alone[name]) for name in alone)
+        assert (np.diff(found["episode"]) >= 0).all()
+        assert (found["time"][1:][np.diff(found["episode"]) == 0] > 0).all()
+    assert not np.array_equal(together[0]["state"], together[1]["state"])

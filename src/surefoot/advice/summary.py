@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ def log_summary(log: Log, source: str) -> dict[str, Any]:
     """What was read, row by row accounted for."""
     account = log.accounting
     return {
-        "source": source, "fingerprint": log.fingerprint, "columns": log.columns, "rows_read": account.rows, "rows_used": account.used,
+        "source": source, "path": str(Path(source).resolve()), "fingerprint": log.fingerprint, "columns": log.columns,
+        "rows_read": account.rows, "rows_used": account.used,
         "rows_left_out": dict(account.left_out), "states": log.n_states - log.has_end, "actions": log.n_actions,
         "episodes": log.n_episodes, "pairs_seen": int((log.n_sa > 0).sum()), "reward_lowest": log.rewards[0],
         "reward_highest": log.rewards[1],

@@ -59,7 +59,7 @@ class DUIPI:
             count_up(pi.shape[0], pi),
             self.xi,
             problem.may_rise,
-            xp.any(problem.may_rise, axis=-1)[..., None] & (problem.allowed == problem.allowed),
+            xp.any(problem.may_rise, axis=-1)[..., None] | problem.may_rise,
             xp.eye(pi.shape[-1], dtype=pi.dtype, device=device_of(pi)),
             1e300 * xp.astype(~problem.may_rise, pi.dtype),
             problem.start_policy,
@@ -159,7 +159,7 @@ class _Iteration:
     place: Array  # and where in it these are
     xi: float
     may_rise: Array
-    opens: Array  # pairs of a state with an action that may rise
+    opens: Array  # all pairs of a state with an action that may rise
     one_action: Array  # [A, A]: the rows with all mass on one action
     closed: Array  # beyond all values where an action may not rise, else 0
     start: Array  # the rows that equal values go back to

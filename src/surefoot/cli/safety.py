@@ -82,14 +82,17 @@ def safety_test(
 
 
 def _refuse_own_log(log: Log, source: str, policy: Path) -> None:
-    """Raise if the summary beside the policy says that it was made from this very log, wherever a copy of it lies."""
+    """Raise if the summary beside the policy says that it was made from this very log: from a copy of it wherever it lies, or from
+    the same place and as many rows, if they were read in another way.
+    """
     from surefoot.advice.files import SUMMARY
 
     try:
-        own = json.loads((policy.parent / SUMMARY).read_text(encoding="utf-8"))["log"]["fingerprint"]
+        own = json.loads((policy.parent / SUMMARY).read_text(encoding="utf-8"))["log"]
+        place, rows, fingerprint = own["path"], own["rows_read"], own["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):
         return
-    if own == log.fingerprint:
+    if fingerprint == log.fingerprint or (place == str(Path(source).resolve()) and rows == log.accounting.rows):
         raise ParameterError(f"{policy} was made from {source} ({policy.parent / SUMMARY} says so): test it on data it was not made from")
 
 

@@ -94,7 +94,8 @@ class Log:
             values = x.data if self.counts.is_sparse else x
             found.update(np.ascontiguousarray(values, dtype=np.float32).tobytes())  # sums may differ in the last bit
         if self.counts.is_sparse:
-            found.update(self.counts.n_sas.indices.astype(np.int64).tobytes())
+            for places in (self.counts.n_sas.indices, self.counts.n_sas.indptr):
+                found.update(places.astype(np.int64).tobytes())
         return found.hexdigest()[:16]
 
     @cached_property
