@@ -140,7 +140,7 @@ def test_one_pass_counts_what_a_survey_and_a_pass_count(tmp_path: Path, late: st
     if not given:
         del table["next_state"]
     at_once = read_log(table, threads=2)
-    monkeypatch.setattr("surefoot.logs.read.count_at_once", lambda *_, **__: None)
+    monkeypatch.setattr("surefoot.logs.database.Database.reads_once", False)
     assert bits(at_once) == bits(read_log(table, threads=2))
     assert at_once.accounting == read_log(table).accounting
 
@@ -168,7 +168,7 @@ def test_a_late_fault_is_named_as_a_survey_names_it(
         connection.execute(f"copy rows to '{file}' (format {'csv' if text else 'parquet'})")
     with pytest.raises(LogError, match=said) as found:
         read_log(file)
-    monkeypatch.setattr("surefoot.logs.read.count_at_once", lambda *_, **__: None)
+    monkeypatch.setattr("surefoot.logs.database.Database.reads_once", False)
     with pytest.raises(LogError) as surveyed:
         read_log(file)
     assert str(found.value) == str(surveyed.value)

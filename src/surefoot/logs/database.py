@@ -40,7 +40,6 @@ class Database:
             raise NotAvailableError("reading logs needs DuckDB: pip install duckdb") from error
         self._error: type[Exception] = duckdb.Error
         self._progress = progress
-        self.reads_once = int(duckdb.__version__.partition(".")[0]) >= 2  # hands the rows of a query on to several parts of another
         settings: dict[str, Any] = {
             "temp_directory": str(workspace.path / "spill"),
             "autoinstall_known_extensions": False,
@@ -65,6 +64,18 @@ class Database:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.connection.close()
 
+    @property
+    def reads_once(self) -> bool:
+        """Whether this DuckDB hands the rows of a query on to several parts of another, instead of finding them for each."""
+        import duckdb
+
+        return int(duckdb.__version__.partition(".")[0]) >= 2
+
+    @property
+    def threads(self) -> int:
+        """How many threads DuckDB works with."""
+        return int(self.connection.execute("select current_setting('threads')").fetchall()[0][0])
+
     def run(self, what: str, sql: str, values: list[Any] | None = None) -> Any:
         """Execute one statement; `what` says in words what it is for."""
         stop = self._watch(what)
@@ -80,9 +91,13 @@ class Database:
         found: list[tuple[Any, ...]] = self._fetched(what, lambda: self.run(what, sql, values).fetchall())
         return found
 
-    def arrays(self, what: str, sql: str, values: list[Any] | None = None) -> dict[str, Any]:
+    def arrays(self, what: str, sql: str) -> dict[str, Any]:
         """The columns of a query as NumPy arrays."""
-        found: dict[str, Any] = self._fetched(what, lambda: self.run(what, sql, values).fetchnumpy())
+        stop = self._watch(what)
+        try:
+            found: dict[str, Any] = self._fetched(what, lambda: self.connection.sql(sql).fetchnumpy())  # knows their size beforehand
+        finally:
+            stop()
         return found
 
     def _fetched(self, what: str, work: Callable[[], Any]) -> Any:
@@ -136,7 +151,9 @@ def path_sql(path: str) -> str:
     return text_sql("".join(f"[{c}]" if c in "*?[" else c for c in path))
 
 
-def parquet_sql(files: tuple[str, ...]) -> str:
-    """The rows of Parquet files, with `filename` and `file_row_number`."""
+def parquet_sql(files: tuple[str, ...], *, metadata: bool = False) -> str:
+    """The rows of Parquet files, with `filename` and `file_row_number`; or one row a file that says what is in it."""
     listed = ", ".join(path_sql(file) for file in files)
+    if metadata:
+        return f"parquet_file_metadata([{listed}])"
     return f"read_parquet([{listed}], filename = true, file_row_number = true, union_by_name = true, hive_partitioning = false)"

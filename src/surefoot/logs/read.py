@@ -13,17 +13,7 @@ from surefoot.logs.database import Database, Progress, Workspace
 from surefoot.logs.judging import judge
 from surefoot.logs.labels import match
 from surefoot.logs.log import Log, make_log
-from surefoot.logs.passes import (
-    USED,
-    OutOfOrderError,
-    Slice,
-    Survey,
-    count_at_once,
-    group_triples,
-    order_shape,
-    rewards_used,
-    survey,
-)
+from surefoot.logs.passes import Found, Slice, Survey, count_rows, group_triples, order_shape, survey
 from surefoot.logs.reading import Reading, with_time_type
 from surefoot.logs.sources import Source, find_source, labels_of
 from surefoot.logs.store import Store, open_store, sorted_store, text_as_it_is
@@ -161,88 +151,46 @@ def _straight_from_text(database: Database, source: Source, options: Options, wo
         reading = with_time_type(_reading(text_as_it_is(source, dict(options.columns)), options), database, first=PROBE)
         if not options.check_order and not reading.given:
             return None
-        seen = _at_once(database, reading, options)
-        if seen is None:
-            seen = survey(database, reading, blocks=options.check_order)
-            if seen.bad or not seen.rows or not _counted_as_it_lies(database, reading, seen):
-                return None
-        total = _total(database)
-        if _trouble(database, reading, total):
+        seen, found = count_rows(database, reading, in_order=options.check_order)
+        if found is None or not found.rows or _trouble(database, reading, found):
             return None
     except LogError:
         return None
-    return reading, _tallied(database, reading, workspace, seen, total, {}, None, options.check_order)
-
-
-def _at_once(database: Database, reading: Reading, options: Options, part: Slice = None) -> Survey | None:
-    """Count the rows as they lie in one pass; None where anything is wrong with them."""
-    try:
-        return count_at_once(database, reading, part, in_order=options.check_order)
-    except OutOfOrderError:
-        return None
-
-
-def _counted_as_it_lies(database: Database, reading: Reading, seen: Survey, part: Slice = None) -> bool:
-    """Count the rows as they lie; False where they are not in order, if that was asked."""
-    if seen.together is False:
-        return False
-    try:
-        group_triples(database, reading, seen.sums, part, in_order=seen.together is not None)
-    except OutOfOrderError:
-        return False
-    return True
+    return reading, _tallied(database, reading, workspace, seen.rows, found, {}, options.check_order)
 
 
 def _tally(database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice) -> tuple[Reading, Tally]:
-    """Look, count, and where the rows are not in order sort them first; at the first sign of trouble judge every row instead."""
-    known = _at_once(database, reading, options, part)
-    seen = known or survey(database, reading, part, blocks=options.check_order)
-    fine = not seen.bad
-    if known is None and fine and not _counted_as_it_lies(database, reading, seen, part):
-        reading, fine = _counted_in_order(database, reading, workspace, options, seen, part)
-    total = _total(database) if fine else None
-    if total is None or _trouble(database, reading, total):
+    """Count, and where the rows are not in order sort them first; at the first sign of trouble judge every row instead."""
+    seen, found = count_rows(database, reading, part, in_order=options.check_order)
+    if found is None and not seen.bad:
+        reading, found = _counted_in_order(database, reading, workspace, options, seen, part)
+    if found is None or _trouble(database, reading, found):
         return _judged(database, reading, workspace, options, part, seen.rows)
-    return reading, _tallied(database, reading, workspace, seen, total, {}, part, options.check_order)
+    return reading, _tallied(database, reading, workspace, seen.rows, found, {}, options.check_order)
 
 
 def _counted_in_order(
     database: Database, reading: Reading, workspace: Workspace, options: Options, seen: Survey, part: Slice
-) -> tuple[Reading, bool]:
-    """(a reading whose rows lie in the order of episode and time, whether they could be counted so)."""
+) -> tuple[Reading, Found | None]:
+    """(a reading whose rows lie in the order of episode and time, what was found in them; None where sorting does not mend them)."""
     shape = order_shape(database, reading, part)
     if reading.has_time and options.order == "auto" and shape.clock_fault:
-        return replace(reading, by_time=False), False
-    if seen.together and not (reading.has_time and reading.by_time and shape.back > 0):
-        return reading, False
+        return replace(reading, by_time=False), None
+    if shape.blocks == shape.episodes and not (reading.has_time and reading.by_time and shape.back > 0):
+        return reading, None
     reading = replace(reading, store=sorted_store(reading.store, database, workspace, reading.sort_keys))
-    return reading, _counted_as_it_lies(database, reading, replace(seen, together=True), part)
+    found = group_triples(database, reading, seen.sums, part, in_order=True)
+    return reading, found if found.in_order else None
 
 
-@dataclass(frozen=True)
-class _Total:
-    """Rows that lead somewhere, rows that do not, and triples that lack a state or an action."""
-
-    used: int
-    nowhere: int
-    unlabelled: int
-
-
-def _total(database: Database) -> _Total:
-    """The table `triples`, added up."""
-    used, nowhere = (f"coalesce(sum(k) filter (where {condition}), 0)" for condition in (USED, f"not {USED}"))
-    found = database.rows("adding up", f"select {used}, {nowhere}, count(*) filter (where s is null or a is null) from triples")[0]
-    return _Total(*map(int, found))
-
-
-def _trouble(database: Database, reading: Reading, total: _Total) -> bool:
+def _trouble(database: Database, reading: Reading, found: Found) -> bool:
     """Whether the triples show a missing label or an action that is not allowed."""
-    if total.unlabelled or (reading.given and total.nowhere):
+    if found.unlabelled or (reading.given and found.nowhere):
         return True
     if reading.allowed is None:
         return False
-    taken = database.rows("looking at actions", "select distinct a from triples")
-    return any(match(plain_label(row[0]), reading.allowed) is None for row in taken)
+    taken = database.rows("looking at actions", "select x from keys where key in (select a from triples)")
+    return any(match(plain_label(x), reading.allowed) is None for (x,) in taken)
 
 
 def _judged(
@@ -254,23 +202,18 @@ def _judged(
         raise SurefootError("the passes over this log disagree about its rows; this is a fault of surefoot, please report it")
     if sum(kept.left_out.values()) == rows and part is None:
         raise LogError(f"no row of the log is left: {kept.left_out}")
-    seen = survey(database, kept.reading)
-    group_triples(database, kept.reading, seen.sums)
-    seen, total = replace(seen, rows=rows), _total(database)
-    return kept.reading, _tallied(database, kept.reading, workspace, seen, total, kept.left_out, None, kept.starts)
+    found = group_triples(database, kept.reading, survey(database, kept.reading).sums)
+    return kept.reading, _tallied(database, kept.reading, workspace, rows, found, kept.left_out, kept.starts)
 
 
 def _tallied(
-    database: Database, reading: Reading, workspace: Workspace, seen: Survey, total: _Total, left_out: dict[str, int], part: Slice,
-    starts: Starts,
-) -> Tally:  # fmt: skip
-    """The tally of the table `triples`; where its last rows lead nowhere, the range of the rewards is that of the rows used."""
+    database: Database, reading: Reading, workspace: Workspace, rows: int, found: Found, left_out: dict[str, int], starts: Starts
+) -> Tally:
+    """The tally of the table `triples`."""
     broken = {"broken-row": reading.store.broken} if reading.store.broken else {}
-    reasons = left_out | ({CUT: total.nowhere} if total.nowhere else {}) | broken
-    account = accounting(seen.rows + reading.store.broken, total.used, reasons)
-    again = total.nowhere and total.used and not reading.given and not seen.of_used
-    extremes = rewards_used(database, reading, part) if again else (seen.lowest, seen.highest)
-    return tally_triples(database, workspace.path, starts, account, extremes)
+    reasons = left_out | ({CUT: found.nowhere} if found.nowhere else {}) | broken
+    account = accounting(rows + reading.store.broken, found.used, reasons)
+    return tally_triples(database, workspace.path, starts, account, found.rewards_used)
 
 
 def _columns(option: Any) -> Column:

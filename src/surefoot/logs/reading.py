@@ -25,6 +25,7 @@ class Reading:
 
     e, t        episode and time (absent columns: one episode; the order of the rows)
     s, a, n     labels of state, action and next state; NULL where missing; n only where `given`
+                with `action_key` = m > 0, a is a key in place of a label: its hash modulo m (see `coding`)
     r           the reward as DOUBLE; NULL where it is no number
     ends, cut   the flags terminal and truncated; NULL where unreadable, false where empty
     """
@@ -35,6 +36,7 @@ class Reading:
     terminal_to_end: bool = False
     by_time: bool = True
     time_type: str = ""
+    action_key: int = 0
 
     @property
     def given(self) -> bool:
@@ -69,7 +71,7 @@ class Reading:
             "e": self.label("episode") if self.store.physical.episode else "0",
             **({"t": self._time()} if self.has_time else {}),
             "s": self.label("state"),
-            "a": self.label("action"),
+            "a": f"(hash({self.label('action')}) % {self.action_key})::uinteger" if self.action_key else self.label("action"),
             "r": self._reward(),
             **({"n": self._next()} if self.given else {}),
             "ends": self._ends(),

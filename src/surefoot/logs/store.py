@@ -25,7 +25,7 @@ class Store:
 
     `columns` are the user's column names, `physical` the names in the Parquet files, `types` their DuckDB types.
     `rows` counts all rows, `broken` those that could not be split into columns and were dropped. `direct` is a FROM clause of
-    the rows where they are text in `source`, not written out.
+    the rows where they are not all rows of the files: some of them, or text in `source` that is not written out.
     """
 
     files: tuple[str, ...]

@@ -53,15 +53,17 @@ class RewardSums:
         """The power of 2 that makes the rewards at most 2^H in size."""
         return self.bits[0] - frexp(self.largest)[1]
 
-    @property
-    def exact(self) -> str:
-        """Whether all prepared rows are whole multiples of 1 / D, in `steps`; NULL is passed over."""
-        return f"bool_and(h / {self.divisor}::double = r)"
+    def extremes(self, condition: str = "") -> tuple[str, str]:
+        """(the lowest, the highest) of the rewards of prepared rows, in `steps` NaN if one is missing or no whole multiple of 1 / D."""
+        if self.way == "steps":
+            return f"min(h){condition} / {self.divisor}::double", f"max(h){condition} / {self.divisor}::double"
+        return f"min(r){condition}", f"max(r){condition}"
 
     def prepared(self, rows: str) -> str:
         """Rows with the whole numbers of their rewards."""
         if self.way == "steps":
-            return f"(select *, round(r * {self.divisor}::double) as h from {rows})"
+            whole = f"round(r * {self.divisor}::double)"
+            return f"(select *, case when {in_steps(self.divisor)} then {whole} else 'nan'::double end as h from {rows})"
         if self.way == "parts":
             return f"(select *, round(y) as h from (select *, r * {_power(self._shift)} as y from {rows}))"
         return rows

@@ -14,7 +14,8 @@ from scipy import sparse
 from surefoot.core import END, Counts
 from surefoot.errors import LogError
 from surefoot.logs.accounting import Accounting
-from surefoot.logs.database import Database, text_sql
+from surefoot.logs.coding import LABELS, codes_of, make_label_tables
+from surefoot.logs.database import Database
 
 Starts = bool | Sequence[tuple[Any, int]]
 TO_END, NOWHERE = -1, -2  # codes of the next state: "(end)", and none
@@ -95,10 +96,11 @@ class Tally:
         if where.nnz < len(t):
             return self._joined_first(pair.astype(np.int64), t, n_states).counts(as_sparse=True)
         where.sort_indices()
-        at = where.data
-        n_sas, r_sas = (sparse.csr_array((x[at].astype(float), where.indices, where.indptr), shape=shape2) for x in (self.k, self.r))
-        owner = np.repeat(np.arange(shape2[0]), np.diff(where.indptr))
-        rest = np.bincount(owner, weights=self.m2[at], minlength=shape2[0]).reshape(1, n_states, n_actions)
+        n_sas, r_sas, scatter = (
+            sparse.csr_array((x[where.data].astype(float, copy=False), where.indices, where.indptr), shape=shape2)
+            for x in (self.k, self.r, self.m2)
+        )
+        rest = np.asarray(scatter.sum(axis=1)).reshape(1, n_states, n_actions)
         return Counts(n_sas, r_sas, rest, n_states, n_actions)
 
     def _joined_first(self, pair: np.ndarray, t: np.ndarray, n_states: int) -> Tally:
@@ -133,48 +135,35 @@ def tally_triples(database: Database, folder: Path, starts: Starts, accounting: 
     """The Tally of the table `triples`, whose labels get their codes here: on the triples, never on the rows.
 
     starts   (state, number of episodes that start there); True: as the triples count them; False: unknown
-    The label tables are kept as Parquet files in the folder, for reading the rows again.
+    The label tables are kept as files in the folder.
     """
-    used = "not (n is null and not ends)"
-    labels = {
-        "states": f"select s as x from triples where {used} union select n from triples where n is not null",
-        "actions": f"select distinct a as x from triples where {used}",
-    }
-    for name, query in labels.items():
-        database.run(
-            "coding labels",
-            f"create or replace temp table {name} as select x, (row_number() over (order by x) - 1)::integer as code from ({query})",
-        )
-        database.run("coding labels", f"copy {name} to {text_sql(str(folder / name))} (format parquet)")
-    found = {
-        name: tuple(plain_label(row[0]) for row in database.rows("coding labels", f"select x from {name} order by code"))
-        for name in labels
-    }
+    database.run("coding labels", "delete from triples where n is null and not ends")
+    make_label_tables(database, folder)
+    states, actions = (plain_labels(database.rows("coding labels", f"select x from {name} order by code")) for name in LABELS)
     ended = database.rows("finding terminal states", "select distinct t.code from triples x join states t on x.n = t.x where x.ends")
-    k = "k::integer as k" if accounting.rows < 2**31 else "k"
-    database.run(
-        "coding labels",
-        f"create or replace temp table coded as select s.code as s, a.code as a, coalesce(t.code, {TO_END}) as t, {k}, r, m2 "
-        f"from (from triples where {used}) x join states s on x.s = s.x join actions a on x.a = a.x left join states t on x.n = t.x",
-    )
-    database.run("coding labels", "drop table triples")
-    c = {  # one by one: there is no second copy of all in memory
-        name: database.arrays("coding labels", f"select {name} from coded")[name] for name in ("s", "a", "t", "k", "r", "m2")
-    }
+    kinds = (("s", "s", "states"), ("a", "a", "actions"), ("t", "n", "states"))
+    codes = {name: codes_of(database, column, labels, TO_END) for name, column, labels in kinds}
+    numbers = {name: database.arrays("adding up", f"select {name}::double as x from triples")["x"] for name in ("k", "r", "m2")}
+    database.run("adding up", "drop table triples")
     first: np.ndarray | None = None
     if starts is True:
-        first = np.zeros(len(found["states"]))
+        first = np.zeros(len(states))
         for place, n in database.rows("finding the first states", "select s.code, k from starts x join states s on x.s = s.x"):
             first[place] = n
     elif not isinstance(starts, bool):
-        code = {label: i for i, label in enumerate(found["states"])}
+        code = {label: i for i, label in enumerate(states)}
         first = np.zeros(len(code))
         for label, n in starts:
             first[code[plain_label(label)]] += n
     return Tally(
-        found["states"], found["actions"], s=c["s"], a=c["a"], t=c["t"], k=c["k"], r=c["r"], m2=c["m2"],
+        states, actions, **codes, **numbers,
         ended=tuple(sorted(int(row[0]) for row in ended)), starts=first, lowest=extremes[0], highest=extremes[1], accounting=accounting,
     )  # fmt: skip
+
+
+def plain_labels(rows: list[tuple[Any]]) -> tuple[Any, ...]:
+    """The labels of a column as DuckDB returns it."""
+    return tuple(x for (x,) in rows) if rows and not isinstance(rows[0][0], dict) else tuple(plain_label(x) for (x,) in rows)
 
 
 def plain_label(x: Any) -> Any:
