@@ -156,6 +156,19 @@ def test_a_missing_action_is_named_with_keys_too(tmp_path: Path, small_parts: No
         read_log(folder)
 
 
+@pytest.mark.parametrize("column", ["episode", "time"])
+def test_an_episode_of_one_row_without_a_name_or_a_time_is_found(tmp_path: Path, column: str) -> None:
+    file = tmp_path / "log.parquet"
+    missing = (
+        f"select * replace (case when episode <> 'e007' then {column} end as {column}) from part where episode <> 'e007' or time = 0"
+    )
+    with duckdb.connect() as connection:
+        connection.register("part", table())
+        connection.execute(f"copy ({missing}) to '{file}' (format parquet)")
+    with pytest.raises(LogError, match=f"row 85 .*{column} missing"):
+        read_log(file)
+
+
 def test_labels_whose_hashes_collide_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write(tmp_path / "log", table(), ())
     right = bits(read_log(folder))
