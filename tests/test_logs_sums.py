@@ -126,6 +126,17 @@ def test_an_episode_that_comes_again_is_one_episode(tmp_path: Path) -> None:
     assert (log.n_episodes, log.accounting.used, log.accounting.left_out_as("cut")) == (2, 3, 2)
 
 
+@pytest.mark.parametrize("reads_once", [True, False])
+@pytest.mark.parametrize("late", [0.5, 0.12345])
+def test_the_range_of_rewards_is_that_of_the_rows_used(late: float, reads_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last row of a cut episode has the largest reward, and leads nowhere without next_state."""
+    monkeypatch.setattr("surefoot.logs.database.Database.reads_once", reads_once)
+    table = steps(np.tile([-1.0, 2.0, late, 0, 0, 0, 0, 0, 0, 7.0], N // 10))
+    assert read_log(table).rewards == (-1.0, 7.0)
+    del table["next_state"]
+    assert read_log(table).rewards == (-1.0, 2.0)
+
+
 LATE = {"none": {}, "no multiple": {4000: 0.12345}, "large": {4000: 1e7}, "two sizes": {4000: 1e9, 5000: 1e-9}}
 
 

@@ -18,7 +18,7 @@ from surefoot.logs.coding import LABELS, codes_of, make_label_tables
 from surefoot.logs.database import Database
 
 Starts = bool | Sequence[tuple[Any, int]]
-TO_END, NOWHERE = -1, -2  # codes of the next state: "(end)", and none
+TO_END = -1  # the code of the next state "(end)"
 
 
 @dataclass(frozen=True)
