@@ -1,6 +1,6 @@
 """Off-policy evaluation: the value of a policy from the log of another, lower bounds on it, and tests that act on them."""
 
-from surefoot.ope.bounds import LowerBound, bca, betting, hoeffding, maurer_pontil, student_t
+from surefoot.ope.bounds import LowerBound, bca, betting, hoeffding, maurer_pontil, student_t, uncapped_betting
 from surefoot.ope.caps import Forecast, choose_cap
 from surefoot.ope.episodes import split_episodes, take_episodes
 from surefoot.ope.estimates import (
@@ -44,6 +44,7 @@ __all__ = [
     "split_episodes",
     "student_t",
     "take_episodes",
+    "uncapped_betting",
     "value_bound",
     "weighted_importance_sampling",
     "weighted_per_decision",

@@ -17,10 +17,13 @@ from surefoot.core.batch import number_array
 from surefoot.errors import ParameterError, ProblemError
 
 FINITE_SAMPLE = "finite-sample: at least 1 - delta for i.i.d. values in [lo, inf) and a cap chosen without them"
+NO_CAP = "finite-sample: at least 1 - delta for values in [lo, inf) of which none has a mean, given those before it, above the bound"
 ASYMPTOTIC = "asymptotic: near 1 - delta for many values; too optimistic where losses are rare and large"
 BOOTSTRAP = "bootstrap, approximate: near 1 - delta for many values; too optimistic for few or heavy-tailed ones"
 HIGHEST_DELTA = 0.5  # a failure probability above one half is a confidence by mistake
 STAKE = 0.5  # the share of its capital that a bet may lose
+UNCAPPED_STAKE = 0.9  # far floors: 0.97 of 40 logs shown against 0 at 0.5; elsewhere the same
+SMALLEST = 1e-300
 HALVINGS = 60
 RESAMPLES = 2000
 CELLS = 4_000_000  # resampled values held at once
@@ -111,6 +114,49 @@ def plug_in_bets(y: np.ndarray, delta: float, mean: float = 0.5, variance: float
     return bets
 
 
+def uncapped_betting(x: Any, delta: float, *, lo: float) -> LowerBound:
+    """The largest m that a gambler who bets against "no value has a mean above m" has refuted: whose capital reached 1/delta.
+
+    With z_i = X_i - lo >= 0 and m counted from lo as well, the capital after t values is
+        K_t(m) = prod_{i <= t} ( 1 + lambda_i(m) (z_i - m) ),   lambda_i(m) = min( sqrt( 2 ln(1/delta) / (n s_i^2(m)) ), STAKE / m ),
+        s_i^2(m) = ( m^2 + sum_{j < i} (z_j - mean(z_1..z_j))^2 ) / i:
+    the bet against a value is set by the values before it, and by m itself as the guess that counts as one value.
+    Proof. Let E[ z_i | past ] <= m for every i. Each factor is at least 1 - STAKE > 0, as lambda_i <= STAKE / m and z_i >= 0, and its
+    mean given the past is at most 1, as lambda_i >= 0 is known by then: K_t(m) is a positive supermartingale that starts at 1, and
+    by Ville P( max_t K_t(m) >= 1/delta ) <= delta. It takes no ceiling on the values: a large one only raises the capital.
+    Each factor falls in m: where the minimum is STAKE / m it is 1 - STAKE + STAKE z_i / m; elsewhere lambda_i = c (v + m^2)^(-1/2), and
+    d/dm [ lambda_i (z_i - m) ] = -lambda_i ( 1 + (z_i - m) m / (v + m^2) ) <= 0, as z_i >= 0; both join continuously. So the refuted
+    m are an interval from 0, found by halving, and P( bound > mu ) <= delta for every mu that no E[ X_i | past ] exceeds.
+    The values need not be alike: for i.i.d. values mu is their mean; where the X_i have different means given the past (each block of
+    a log tests a policy made from the blocks before it), mu is the largest of them, and a bound above 0 says that one of them is.
+    How to bet is free; ln(1 + z) >= z - z^2/2 leads to the choice above (Waudby-Smith & Ramdas, JRSS B 2024, eqs. 24-26, where values
+    are in [0, 1]). The bound depends on the order of the values: shuffle those of a log that may be sorted, without looking at them.
+    """
+    x = _sample(x, delta, fewest=1)
+    _check_floor(x, lo, abs(lo) + float(np.abs(x).max()))
+    z = np.maximum(x - lo, 0.0)
+    target = math.log(1 / delta)
+    refuted, low, high = 0.0, math.log(SMALLEST), math.log(max(float(z.max()), SMALLEST))
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if uncapped_log_capital(z, delta, math.exp(middle)).max() >= target:
+            refuted, low = math.exp(middle), middle
+        else:
+            high = middle
+    return LowerBound("betting", lo + refuted, delta, NO_CAP, len(x), float(x.mean()), lo)
+
+
+def uncapped_log_capital(z: np.ndarray, delta: float, m: float) -> np.ndarray:
+    """ln K_t(m), t = 1..n, for z >= 0 and m > 0."""
+    n = len(z)
+    i = np.arange(1, n + 1)
+    with np.errstate(over="ignore", divide="ignore"):  # weights may be as large as numbers get: such a value wins the bet
+        scatter = np.append(0.0, np.cumsum((z - np.cumsum(z) / i) ** 2)[:-1])
+        bets = np.minimum(np.sqrt(2 * math.log(1 / delta) / n * i / (scatter + m * m)), UNCAPPED_STAKE / m)
+        capital: np.ndarray = np.cumsum(np.log1p(bets * (z - m)))
+    return capital
+
+
 def student_t(x: Any, delta: float) -> LowerBound:
     """mean(X) - t_{1 - delta, n - 1} s / sqrt(n).
 
@@ -181,11 +227,17 @@ def _truncated(x: Any, delta: float, lo: float, cap: float, fewest: int) -> tupl
     found = _sample(x, delta, fewest)
     if not -math.inf < lo < cap < math.inf:
         raise ParameterError(f"lo and cap must be finite with lo < cap, got lo={lo!r}, cap={cap!r}")
-    rounding = 1e-9 * (abs(lo) + cap - lo)
-    wrong = np.flatnonzero(found < lo - rounding)
-    if len(wrong):
-        raise ProblemError(f"no value may lie below lo = {lo:g}, entry {wrong[0]} is {found[wrong[0]]:g} ({len(wrong)} such entries)")
+    _check_floor(found, lo, abs(lo) + cap - lo)
     return found, np.clip(found, lo, cap)
+
+
+def _check_floor(x: np.ndarray, lo: float, scale: float) -> None:
+    """Raise unless x >= lo, up to rounding."""
+    if not math.isfinite(lo):
+        raise ParameterError(f"lo must be a finite number, got {lo!r}")
+    wrong = np.flatnonzero(x < lo - 1e-9 * scale)
+    if len(wrong):
+        raise ProblemError(f"no value may lie below lo = {lo:g}, entry {wrong[0]} is {x[wrong[0]]:g} ({len(wrong)} such entries)")
 
 
 def _spread(x: np.ndarray) -> float:
