@@ -1,8 +1,25 @@
 """Diagnosis: what a log can and cannot teach, before anything is learned from it."""
 
-from surefoot.diagnosis.check import check_log
-from surefoot.diagnosis.finding import LEVEL, NOTE, OK, WARNING, Finding
+from surefoot.diagnosis.check import check_log, vetoes
+from surefoot.diagnosis.copies import Copies, copies
+from surefoot.diagnosis.finding import KEYS, LEVEL, NOTE, OK, WARNING, Finding
 from surefoot.diagnosis.gtest import Tables, Tests, g_tests, tables
-from surefoot.diagnosis.memory import Verdict
+from surefoot.diagnosis.verdict import Verdict
 
-__all__ = ["LEVEL", "NOTE", "OK", "WARNING", "Finding", "Tables", "Tests", "Verdict", "check_log", "g_tests", "tables"]
+__all__ = [
+    "KEYS",
+    "LEVEL",
+    "NOTE",
+    "OK",
+    "WARNING",
+    "Copies",
+    "Finding",
+    "Tables",
+    "Tests",
+    "Verdict",
+    "check_log",
+    "copies",
+    "g_tests",
+    "tables",
+    "vetoes",
+]

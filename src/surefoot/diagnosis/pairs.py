@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.diagnosis.finding import LEVEL, NOTE, OK, WARNING, Finding, named, plural
+from surefoot.diagnosis.finding import BASELINE, DOUBTFUL, LEVEL, NOTE, OK, WARNING, Finding, named, plural
 from surefoot.logs import Baseline, Log, disagreement
 from surefoot.logs.labels import as_text
 
@@ -105,7 +105,10 @@ def agreement(log: Log, baseline: Baseline) -> Finding:
     worst = [[as_text(s), p, k] for s, _, p, k in found.worst()]
     numbers = {"impossible": found.impossible, "p_value": found.p_value, "worst": worst}
     if not found.impossible and found.p_value >= LEVEL:
-        return Finding("baseline", OK, f"the actions of the log agree with the baseline (p = {found.p_value:.2g})", numbers)
+        return Finding("baseline", OK, f"the actions of the log agree with the baseline (p = {found.p_value:.2g})", numbers, BASELINE)
     impossible = f"{plural(found.impossible, 'step')} took an action of probability 0, " if found.impossible else ""
-    sentence = f"the baseline did not make this log: {impossible}p = {found.p_value:.2g}; worst in {named([x[0] for x in worst])}"
-    return Finding("baseline", WARNING, sentence, numbers)
+    sentence = (
+        f"the baseline did not make this log: {impossible}p = {found.p_value:.2g}; worst in {named([x[0] for x in worst])}. Give the "
+        "policy that did"
+    )
+    return Finding("baseline", WARNING, sentence, numbers, BASELINE, bool(found.impossible) or found.p_value < DOUBTFUL)

@@ -41,24 +41,34 @@ def gaps(log: Log) -> Finding:
 
 def _gaps_sql(reading: Reading) -> str:
     """Each row's time as a number, its gap to the row before, and whether that row is of the same episode."""
-    if _dated(reading):
-        time, scale = "epoch_us(t::timestamp)::hugeint", "1e6"
-    else:
-        time, scale = "t::hugeint" if _exact(reading) else "t::double", "1e0"
+    time, scale = _number_sql(reading)
     return (
-        f"select ({time})::double / {scale} as t, ({time} - lag({time}) over ())::double / {scale} as gap, "
+        f"select {time_sql(reading)} as t, ({time} - lag({time}) over ())::double / {scale} as gap, "
         f"e is not distinct from lag(e) over () and row_number() over () > 1 as same from {reading.steps()}"
     )
 
 
-def _dated(reading: Reading) -> bool:
+def time_sql(reading: Reading) -> str:
+    """The time of a step as a number, in seconds where it is a date."""
+    time, scale = _number_sql(reading)
+    return f"({time})::double / {scale}"
+
+
+def _number_sql(reading: Reading) -> tuple[str, str]:
+    """(the time as a number whose differences are exact where they can be, how many of it are one)."""
+    if dated(reading):
+        return "epoch_us(t::timestamp)::hugeint", "1e6"
+    return "t::hugeint" if _exact(reading) else "t::double", "1e0"
+
+
+def dated(reading: Reading) -> bool:
     """Whether times are dates, so that gaps are in seconds."""
     return reading.time_type == "timestamp" or _kind(reading) in TEMPORAL
 
 
 def _exact(reading: Reading) -> bool:
     """Whether differences of times are exact."""
-    return _dated(reading) or reading.time_type == "bigint" or _kind(reading) in WHOLE
+    return dated(reading) or reading.time_type == "bigint" or _kind(reading) in WHOLE
 
 
 def _kind(reading: Reading) -> str:
@@ -71,7 +81,7 @@ def _slack(gap: float, largest: float) -> float:
 
 
 def _shown(gap: float, reading: Reading) -> str:
-    return f"{gap:g}{' s' if _dated(reading) else ''}"
+    return f"{gap:g}{' s' if dated(reading) else ''}"
 
 
 def _numbers(n: int, low: float, high: float, common: float, unequal: int) -> dict[str, float]:

@@ -1,0 +1,150 @@
+"""Copies: episodes, or stretches of rows, that repeat others exactly and more often than chance lets them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from surefoot.diagnosis.contents import ODD, Contents, contents, joined, mixed
+from surefoot.errors import NotAvailableError
+from surefoot.logs import Log
+
+BY_CHANCE = 1e-4  # copies are no coincidence where one is less likely than this
+WINDOW = 32  # rows in a row that are the same as others before them
+MOST_ROWS = 2_000_000  # rows looked at
+
+
+@dataclass(frozen=True, repr=False)
+class Copies:
+    """What repeats itself in a log.
+
+    group [episodes]     the number of each episode's content: equal for equal states, actions, rewards and successors, in order
+    is_copy [episodes]   whether it counts as a copy of an earlier one; nowhere, where repetitions may be chance
+    repeated [rows]      whether a row lies in a stretch of 32 rows or more that was there before, where that is no chance
+    p_value              of the repetitions, by chance
+    """
+
+    group: np.ndarray
+    is_copy: np.ndarray
+    repeated: np.ndarray
+    p_value: float
+
+
+def copies(log: Log) -> Copies:
+    """The copies in a log (in its first 2,000,000 rows), episodes in the order of `Log.blocks`."""
+    if log.reading is None or log.starts is None:
+        raise NotAvailableError("this log holds counts alone: its rows were counted elsewhere, or their order was not looked at")
+    parts: list[Contents] = []
+    for block in log.blocks():
+        parts.append(contents(block))
+        if sum(len(part.row) for part in parts) >= MOST_ROWS:
+            break
+    return copies_in(tuple(parts))
+
+
+def copies_in(parts: tuple[Contents, ...]) -> Copies:
+    """The copies in blocks of rows.
+
+    Four signs, each sharp where others are blunt. Episodes: (1) all contents are there a multiple of g times; (2) some number of
+    times is far more common than chance lets it be, whatever the law of episodes; (3) more episodes repeat others than the Markov
+    model of the log makes likely. Rows: (4) stretches of 32 rows do. With (1), one in g of equal episodes counts; else one.
+    """
+    rows = joined(parts)
+    first = np.flatnonzero(np.append(True, np.diff(rows.episode) != 0))
+    chance = _log_chances(rows, first)
+    group, nth, times = _groups(_episode_numbers(rows, first))
+    fold = int(np.gcd.reduce(times))
+    by_fold = (1 / fold + 0.05) ** len(times) if fold > 1 else 1.0
+    others = min(_by_number_of_times(times), _by_model(group, np.add.reduceat(chance, first)))
+    stretch, by_stretch = _stretches(rows, chance)
+    found = 3 * min(by_fold, others)
+    kept = times[group] // fold if by_fold < BY_CHANCE / 3 else 1
+    is_copy = (nth >= kept) if found < BY_CHANCE else np.zeros(len(group), dtype=bool)
+    repeated = stretch if by_stretch < BY_CHANCE else np.zeros(len(stretch), dtype=bool)
+    return Copies(group, is_copy, repeated, min(1.0, found, by_stretch))
+
+
+def _log_chances(rows: Contents, first: np.ndarray) -> np.ndarray:
+    """ln of n(s, a, r, s') / n(s) of every row; in first rows of episodes, with the share of episodes that start there."""
+    _, place, k = np.unique(rows.row, return_inverse=True, return_counts=True)
+    visits, starts = np.bincount(rows.state), np.bincount(rows.state[first])
+    found: np.ndarray = np.log(k[place] / visits[rows.state])
+    found[first] += np.log(starts[rows.state[first]] / len(first))
+    return found
+
+
+def _episode_numbers(rows: Contents, first: np.ndarray) -> np.ndarray:
+    """One number for the content of each episode."""
+    length = np.diff(np.append(first, len(rows.row)))
+    within = (np.arange(len(rows.row)) - np.repeat(first, length)).astype(np.uint64)
+    return np.add.reduceat(mixed(rows.row ^ mixed(within + ODD)), first)
+
+
+def _groups(number: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(the group of each, how many of its group came before it, the size of each group)."""
+    _, group, times = np.unique(number, return_inverse=True, return_counts=True)
+    group = group.reshape(-1)
+    order = np.argsort(group, kind="stable")
+    nth = np.empty(len(group), dtype=np.int64)
+    nth[order] = np.arange(len(group)) - np.repeat(np.cumsum(times) - times, times)
+    return group, nth, times
+
+
+def _by_number_of_times(times: np.ndarray) -> float:
+    """The p-value of f_k, the number of contents that are there k times, whatever the law of episodes.
+
+    Contents come as Poisson variables with rates of any law, so that k! E f_k are the moments of a measure, and
+    (E f_k)^2 <= (k + 1) / k E f_{k-1} E f_{k+1}. Broken (a) where f_k is large and both neighbours are small: given their sum f_k
+    is binomial, with a share of at most c / (2 + c), c^2 = (k + 1) / k; (b) where f_{k+1} is smaller than f_k and f_{k-1} let it be.
+    """
+    f = np.bincount(times, minlength=3)
+    if len(f) > 10_000:
+        return 1.0  # contents that come so often are few
+    f = np.append(f, 0)
+    k = np.flatnonzero(f[:-1] > 1)
+    k = k[k >= 2]
+    if not len(k):
+        return 1.0
+    c = np.sqrt((k + 1) / k)
+    peak = stats.binom.sf(f[k] - 1, f[k - 1] + f[k] + f[k + 1], c / (2 + c))
+    slack = BY_CHANCE / 100
+    least, most = stats.gamma.ppf(slack, f[k]), stats.gamma.isf(slack, f[k - 1] + 1)
+    fall = stats.poisson.cdf(f[k + 1], least**2 / most / c**2) + 2 * slack
+    return min(1.0, 2 * len(k) * float(min(peak.min(), fall.min())))
+
+
+def _by_model(group: np.ndarray, log_chance: np.ndarray) -> float:
+    """The p-value of the number of episodes that repeat one before."""
+    first = np.unique(group, return_index=True)[1]
+    expected = float((np.exp(log_chance[first]) * (len(group) - 1 - first)).sum())
+    return _more_than(len(group) - len(first), expected)
+
+
+def _stretches(rows: Contents, chance: np.ndarray) -> tuple[np.ndarray, float]:
+    """(the rows in stretches that were there before, the p-value of how often such a stretch begins)."""
+    n = len(rows.row) - WINDOW + 1
+    if n < 2:
+        return np.zeros(len(rows.row), dtype=bool), 1.0
+    number, width = rows.row, 1
+    while width < WINDOW:
+        number, width = mixed(number[:-width] + number[width:] * ODD), 2 * width
+    _, first, place = np.unique(number, return_index=True, return_inverse=True)
+    again = first[place.reshape(-1)] < np.arange(n)
+    total = np.append(0.0, np.cumsum(chance))
+    expected = float((np.exp(total[first + WINDOW] - total[first]) * (n - 1 - first)).sum())
+    begins = int((again & ~np.append(False, again[:-1])).sum())
+    repeated = np.zeros(len(rows.row), dtype=bool)
+    for k in range(WINDOW):
+        repeated[k : k + n] |= again
+    return repeated, _more_than(begins, expected)
+
+
+def _more_than(seen: int, expected: float) -> float:
+    """Chernoff's bound on P(at least so many), of events whose conditional probabilities sum to `expected`."""
+    if seen <= expected or seen == 0:
+        return 1.0
+    if expected <= 0:
+        return 0.0
+    return float(np.exp(seen - expected - seen * np.log(seen / expected)))
