@@ -18,6 +18,7 @@ from surefoot.rows.arrays import Array, block_rows, is_numpy_array, namespace, t
 
 TIE = 1e-11  # values closer than this share of the return range are equal
 SUM_TO_ONE = 1e-9  # a baseline row may miss 1 by this much
+GIVEN, EPISODES, VISITS = "given", "episodes", "visits"  # where the start comes from: declared, first states of episodes, all visits
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,7 +27,8 @@ class Problem:
 
     Shapes: pi_b, allowed [..., S, A]; start, terminal [..., S]; leading dimensions are a batch of problems (sparse counts: none).
     `reward_table` [..., S, 1 or A, S'] replaces estimated rewards. `n_bound_states` is the S of error functions and bounds
-    (the extra state "(end)" does not count). Build one with `surefoot.problem`, or directly for a batch.
+    (the extra state "(end)" does not count). `start_from` says whether the start is known or estimated from the log. Build one
+    with `surefoot.problem`, or directly for a batch.
     """
 
     counts: Counts
@@ -45,6 +47,7 @@ class Problem:
     log: Batch | None = None
     returns_given: Returns | None = None
     n_bound_states: int = 0
+    start_from: str = GIVEN
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -52,6 +55,7 @@ class Problem:
             raise ProblemError(f"gamma must lie in [0, 1], got {self.gamma!r}")
         check_name("unseen_states", self.unseen_states, ("baseline", "first-action"))
         check_name("ties", self.ties, ("baseline", "lowest-index"))
+        check_name("start_from", self.start_from, (GIVEN, EPISODES, VISITS))
         if self.n_bound_states == 0:
             object.__setattr__(self, "n_bound_states", self.n_states)
         _check_shapes(self)
