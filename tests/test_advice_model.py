@@ -14,7 +14,7 @@ from surefoot.advice import UnitModel, model, units_of_batch
 
 def pieces(problem: surefoot.Problem) -> UnitModel:
     parts = units_of_batch(problem.log, problem.gamma)
-    return UnitModel(parts, parts, problem)
+    return UnitModel(parts, parts, problem, np.asarray(problem.pi_b))
 
 
 def some_policy(problem: surefoot.Problem, seed: int = 5) -> np.ndarray:
@@ -39,13 +39,13 @@ def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its
     problem = logfiles.random_problem(n=12_000, n_states=3, n_actions=2)
     parts = units_of_batch(problem.log, problem.gamma)
     pi = some_policy(problem)
-    scores = UnitModel(parts, parts, problem).compare(pi).scores
+    scores = UnitModel(parts, parts, problem, np.asarray(problem.pi_b)).compare(pi).difference.scores
     for unit in (0, 17, 59):
         weight = np.where(parts.unit == unit, 1e-5, 0.0)
 
         def gain(sign: int, weight: np.ndarray = weight) -> float:
             changed = replace(parts, k=parts.k * (1 + sign * weight), r=parts.r * (1 + sign * weight))
-            return UnitModel(changed, changed, problem).compare(pi).gain
+            return UnitModel(changed, changed, problem, np.asarray(problem.pi_b)).compare(pi).gain
 
         assert scores[unit] == pytest.approx((gain(1) - gain(-1)) / 2e-5, rel=5e-3)  # n / (n - 1) apart
 
@@ -62,8 +62,8 @@ def test_the_scatter_of_the_scores_is_that_of_the_gain_over_logs() -> None:
         rows = np.concatenate([np.flatnonzero(parts.unit == u) for u in chosen])
         names = ("state", "action", "next_state", "k", "r", "m2")
         again = replace(parts, unit=parts.unit[rows], **{name: getattr(parts, name)[rows] for name in names})
-        errors.append(UnitModel(again, again, base).compare(pi).gain)
-    predicted = np.sqrt(60 * found[0].scores.var(ddof=1))
+        errors.append(UnitModel(again, again, base, np.asarray(base.pi_b)).compare(pi).gain)
+    predicted = np.sqrt(60 * found[0].difference.scores.var(ddof=1))
     assert np.std(errors) == pytest.approx(predicted, rel=0.3)
 
 
@@ -71,8 +71,8 @@ def test_the_baseline_gains_nothing_and_scores_nothing() -> None:
     problem = logfiles.random_problem()
     found = pieces(problem).compare(np.asarray(problem.pi_b))
     assert found.gain == pytest.approx(0, abs=1e-12)
-    assert np.abs(found.scores).max() < 1e-12
-    assert found.extra == pytest.approx(0, abs=1e-20)
+    assert np.abs(found.difference.scores).max() < 1e-12
+    assert found.difference.extra == pytest.approx(0, abs=1e-20)
 
 
 def test_a_pair_seen_once_is_neither_gain_nor_loss() -> None:
@@ -90,6 +90,7 @@ def test_a_pair_seen_once_is_neither_gain_nor_loss() -> None:
 
 
 def test_three_equal_outcomes_do_not_make_a_pair_certain() -> None:
+    """The pair counts as scattered as the others of its state, or 2 / (n + 1) of all that happens there, whichever is more."""
     n = 103
     action = (np.arange(n) >= 100).astype(int)
     reward = np.where(action == 1, 1.0, np.arange(n) % 2)
@@ -98,7 +99,71 @@ def test_three_equal_outcomes_do_not_make_a_pair_certain() -> None:
     )  # fmt: skip
     found = pieces(problem).compare(np.array([[0.0, 1.0]]))
     assert found.gain > 0.4
-    assert found.extra == pytest.approx(0.95**2 / 3 * 0.5 * 0.25, rel=0.1)
+    within = 100 * 0.25 / 101  # 103 steps, two pairs; the rare one shows no scatter
+    everything = reward.var(ddof=1)
+    common = 100 * 0.25 / 99  # what the common pair shows
+    expected = 0.95**2 / 3 * max(within, everything / 2) + 0.95**2 / 100 * max(within - common, 2 / 101 * everything)
+    assert found.difference.extra == pytest.approx(expected)
+
+
+def rare(outcomes: int, worst: float, **options: object) -> surefoot.Problem:
+    """Action 0 pays 0, and `worst` once; action 1 pays 1, in so many visits, all alike."""
+    n = 200 + outcomes
+    action = (np.arange(n) >= 200).astype(int)
+    reward = np.where(action == 1, 1.0, 0.0)
+    reward[0] = worst
+    return surefoot.problem(
+        state=np.zeros(n), action=action, reward=reward, next_state=np.zeros(n), episode=np.arange(n), pi_b=[[0.9, 0.1]], gamma=0.0,
+        **options,
+    )  # fmt: skip
+
+
+def test_what_an_unseen_outcome_could_take_follows_the_rule_of_three() -> None:
+    """30 visits without the worst outcome leave it a probability of ln(20) / 30; it would cost its distance from the mean."""
+    loss = pieces(rare(30, -4.0)).compare(np.array([[0.5, 0.5]])).difference.loss
+    assert loss.change == pytest.approx(np.log(20) / 30 * 0.4 * (1 - -4.0))
+    assert (loss.pair, loss.n, loss.worst) == (1, 30, -4.0)
+    declared = pieces(rare(30, -4.0, reward_range=(-1000, 1))).compare(np.array([[0.5, 0.5]])).difference.loss
+    assert declared.change == pytest.approx(np.log(20) / 30 * 0.4 * 1001)
+    assert declared.worst == -1000
+
+
+def test_what_becomes_rarer_may_have_hidden_a_good_outcome() -> None:
+    problem = rare(3, 0.0, reward_range=(0, 50))
+    found = pieces(problem).compare(np.array([[1.0, 0.0]])).difference
+    assert found.loss.change == pytest.approx(np.log(20) / 3 * 0.1 * (50 - 1))
+    assert (found.loss.pair, found.loss.shift < 0, found.loss.worst) == (1, True, 50)
+
+
+def test_moves_that_cannot_be_checked_are_taken_back_and_nothing_goes_further() -> None:
+    problem = logfiles.random_problem(n=60, n_states=6, n_actions=4)
+    model_of = pieces(problem)
+    base, pi = np.asarray(problem.pi_b), some_policy(problem)
+    kept = model_of.checkable(pi)
+    assert np.allclose(kept.sum(axis=1), 1)
+    assert (model_of.n_sa < 2).any()
+    assert np.array_equal(kept[model_of.n_sa < 2], base[model_of.n_sa < 2])
+    assert (np.abs(kept - base) <= np.abs(pi - base) + 1e-12).all()
+    assert ((kept - base) * (pi - base) >= 0).all()
+    often = (model_of.n_sa >= 2).all(axis=1)
+    assert np.allclose(kept[often], pi[often])
+
+
+def test_the_scatter_of_the_start_is_part_of_the_scores() -> None:
+    """Two starts with certain outcomes: all that is uncertain is how often each comes."""
+    n = 200
+    state = (np.arange(n) % 10 == 0).astype(int)
+    problem = surefoot.problem(
+        state=state, action=np.arange(n) // 10 % 2, reward=np.where(state == 1, 5.0, 1.0), terminal=np.ones(n), next_state=np.full(n, -1),
+        episode=np.arange(n), pi_b=[[0.5, 0.5]] * 2, gamma=0.9,
+    )  # fmt: skip
+    policy = np.full((3, 2), 0.5)
+    assert np.abs(pieces(problem).compare(policy).policy.scores).max() < 1e-12  # the start is given
+    drawn = pieces(replace(problem, start_from="episodes")).compare(policy).policy
+    assert drawn.value == pytest.approx(1.4)
+    assert (drawn.scores**2).sum() == pytest.approx(16 * 0.1 * 0.9 / n)
+    visits = pieces(replace(problem, start_from="visits")).compare(policy).policy
+    assert np.allclose(visits.scores, drawn.scores)
 
 
 def test_a_state_never_acted_in_is_worth_the_average_state() -> None:
@@ -122,7 +187,7 @@ def test_a_state_that_a_part_never_acts_in_does_what_the_whole_log_does() -> Non
     )  # fmt: skip
     parts = units_of_batch(problem.log, problem.gamma)
     held_out = parts.some(np.arange(n) >= 4)
-    found = UnitModel(held_out, parts, problem).compare(np.array([[1.0, 0.0]] * 2))
+    found = UnitModel(held_out, parts, problem, np.asarray(problem.pi_b)).compare(np.array([[1.0, 0.0]] * 2))
     assert found.value == pytest.approx(5 + 0.5 * 2)
     assert found.baseline == pytest.approx(5 + 0.5 * 2)
 

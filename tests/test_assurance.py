@@ -1,10 +1,8 @@
-"""Assurance of an improvement: the certificate that fits its algorithm, the safety test of half the episodes, and plain words."""
+"""Assurance of an improvement: the certificate that fits its algorithm, a proof where there is one, and plain words."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,9 @@ import pytest
 import logfiles
 import surefoot
 from settings import EVERY, make
-from surefoot.advice import NOT_SUPPORTED, SUPPORTED, advise, assure, chosen_algorithm, fitting
-from surefoot.advice.assurance import assurance_lines, assurance_summary
-from surefoot.advice.safety import FAILS, PASSES
+from surefoot.advice import assure, chosen_algorithm, fitting
+from surefoot.advice.assurance import assurance_lines, assurance_summary, proof
 from surefoot.logs import read_baseline, read_log
-from surefoot.ope import Standard, improvement_bound, split_episodes
 
 
 def bandit(n: int = 1200, **options: Any) -> surefoot.Problem:
@@ -58,46 +54,38 @@ def test_an_algorithm_is_given_the_bound_of_its_own_kind() -> None:
 
 
 @pytest.mark.parametrize("name", ["certified-advantage", "lower-exact-soft-spibb"])
-def test_a_useful_certificate_and_a_passed_test_are_said_in_words(name: str) -> None:
+def test_a_useful_certificate_is_said_in_words(name: str) -> None:
     found = assured(bandit(), name)
     assert found.certificate.useful and found.certificate.bound < 0.25  # the truth
-    assert found.test.verdict == PASSES and found.test.gain.bound.value < 0.25
     assert "USEFUL, it is proved to be no worse" in words(found)
-    assert "tested    PASSES, it is better: gain at least +0." in words(found)
-    assert "not the one in policy.csv" in words(found)
 
 
-def test_the_tested_policy_is_made_from_the_other_half_of_the_episodes_alone() -> None:
-    problem, algorithm = bandit(300), surefoot.algorithm("lower-exact-soft-spibb", epsilon=0.1, delta=1)
-    found = assure(problem, surefoot.improve(problem, algorithm), algorithm)
-    training, held_out = split_episodes(problem.log, np.random.default_rng(0), 0.5)
-    pi = surefoot.improve(problem.with_log(training), algorithm).pi
-    assert not np.allclose(pi, surefoot.improve(problem, algorithm).pi)
-    standard = Standard(0.025, "pdis", "betting", None, (0, 1))
-    expected = improvement_bound(held_out, pi, problem.pi_b, 0.9, standard, training=training)
-    assert found.test.gain.bound.value == pytest.approx(expected.bound.value, abs=1e-12)
-    assert found.test.estimate == pytest.approx(expected.values.x.mean())
+def test_an_algorithm_with_a_proof_of_its_own_is_supported_by_it_from_all_data() -> None:
+    problem = bandit()
+    solution, why = proof(problem, chosen_algorithm(problem, "certified-advantage"))
+    assert np.allclose(solution.pi, surefoot.improve(problem, chosen_algorithm(problem, "certified-advantage")).pi)
+    assert "proved (certified-advantage, rigorous)" in why
+    assert proof(problem, chosen_algorithm(problem, "lower-exact-soft-spibb")) is None
+    assert proof(bandit(40), chosen_algorithm(problem, "certified-advantage")) is None
+    assert proof(bandit(reward_range=None, return_range=None), chosen_algorithm(problem, "certified-advantage")) is None  # only observed
 
 
-def test_too_few_episodes_an_estimated_baseline_and_a_doubt_are_reasons_in_one_line() -> None:
-    assert "tested    nothing: the log has 99 episodes; from 100 on" in words(assured(bandit(99), "basic-rl"))
+def test_an_estimated_baseline_and_a_doubt_are_reasons_in_one_line() -> None:
     found = assured(bandit(pi_b=None, n_states=2, n_actions=2), "basic-rl")
     assert "certified nothing: advantage: the baseline is estimated" in words(found)
-    assert "tested    nothing: a safety test weighs episodes by the policy that made them" in words(found)
     found = assured(bandit(), "basic-rl", doubt="somebody else made it")
-    assert words(found).splitlines() == ["certified nothing: somebody else made it", "tested    nothing: somebody else made it"]
+    assert words(found).splitlines() == ["certified nothing: somebody else made it"]
 
 
 def test_a_large_problem_is_passed_over_with_a_sentence() -> None:
     found = assured(bandit(sparse=True), "pi-b-spibb")
-    assert (found.certificate, found.test) == (None, None)
-    assert words(found).count("the problem is large") == 2
+    assert found.certificate is None
+    assert words(found).count("the problem is large") == 1
 
 
 def test_the_worst_case_over_many_states_is_not_computed_unasked() -> None:
     found = assured(bandit(n_states=102, pi_b=np.full((102, 2), 0.5)), "robust")
     assert "certified nothing: robust: the worst case over 102 states takes long" in words(found)
-    assert found.test.verdict == PASSES
 
 
 def test_a_vacuous_bound_is_called_vacuous() -> None:
@@ -123,20 +111,7 @@ def small_log(folder: Path) -> tuple[Any, surefoot.Problem, Path]:
     )
 
 
-def test_what_the_test_shows_to_be_worse_is_not_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log, problem, _ = small_log(tmp_path)
-    algorithm = chosen_algorithm(problem)
-    before = advise(log, problem, algorithm, assured=True)
-    assert (before.verdict, before.assurance.test.verdict) == (SUPPORTED, PASSES)
-    worse = dataclasses.replace(before.assurance, test=dataclasses.replace(before.assurance.test, verdict=FAILS))
-    monkeypatch.setattr(sys.modules[advise.__module__], "assure", lambda *_, **__: worse)
-    after = advise(log, problem, algorithm, assured=True)
-    assert after.verdict == NOT_SUPPORTED
-    assert "held-out episodes show" in after.reason
-    assert np.array_equal(after.policy, problem.pi_b)
-
-
-def test_improve_stores_the_certificate_and_the_test(
+def test_improve_stores_the_certificate_and_the_held_out_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     *_, path = small_log(tmp_path)
@@ -144,6 +119,6 @@ def test_improve_stores_the_certificate_and_the_test(
     code, text, _ = logfiles.run(monkeypatch, capsys, "improve", path, *given)
     kept = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert code == 0
-    assert (kept["certificate"]["method"], kept["safety_test"]["verdict"]) == ("advantage", "passes")
-    assert kept["safety_test"]["episodes_tested"] == 200
+    assert (kept["certificate"]["method"], kept["verdict"]) == ("advantage", "supported")
+    assert (kept["worth"]["held_out"]["units"], kept["worth"]["held_out"]["units_tested"]) == (400, 200)
     assert "certified v^pi - v^{pi_b} at the start >= " in text

@@ -89,7 +89,7 @@ def test_a_log_too_short_to_check_is_not_supported(tmp_path: Path, run: Run) -> 
     log = logfiles.good_log(tmp_path, n=30)
     code, text, _ = run("improve", log, "--gamma", 0.9, "--out", tmp_path / "out")
     assert code == 3
-    assert "too little to check it on" in text
+    assert "too few independent pieces: the log has 6 episodes, at least 8 are needed" in text
 
 
 def test_a_policy_that_changes_nothing_is_not_supported(tmp_path: Path, run: Run) -> None:

@@ -6,7 +6,7 @@ from surefoot.advice.cluster import log_and_units_on_dask
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters, parameters_of
 from surefoot.advice.elsewhere import baseline_elsewhere
 from surefoot.advice.files import plain, read_policy, write_advice
-from surefoot.advice.gain import Gain, cross_fitted_gain, in_sample, interval
+from surefoot.advice.gain import Gain, held_out_gain, in_sample, interval
 from surefoot.advice.model import Comparison, UnitModel
 from surefoot.advice.safety import SafetyTest, safety_test
 from surefoot.advice.summary import summarise
@@ -28,9 +28,9 @@ __all__ = [
     "assure",
     "baseline_elsewhere",
     "chosen_algorithm",
-    "cross_fitted_gain",
     "default_parameters",
     "fitting",
+    "held_out_gain",
     "in_sample",
     "interval",
     "log_and_units_on_dask",

@@ -1,4 +1,4 @@
-"""Assurance: the certificate that fits an algorithm, and a safety test of what it makes of half the episodes."""
+"""Assurance: the certificate that fits an algorithm, and whether an algorithm's own certificate proves its policy better."""
 
 from __future__ import annotations
 
@@ -8,31 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.safety import FAILS, NO_EVIDENCE, PASSES, SafetyTest, rows_of, safety_summary, safety_test, split_sample
-from surefoot.algorithms.hcpi import standard_of
 from surefoot.certificates import RIGOROUS, Certificate, certify
 from surefoot.core import Solution
 from surefoot.errors import NotAvailableError, SurefootError
 from surefoot.improvement import improve
-from surefoot.ope.episodes import split_episodes
 from surefoot.problems import Problem
 
-DELTA = 0.05  # of a certificate whose algorithm has no failure probability of its own, and of the safety test
-ENOUGH_EPISODES = 100  # from so many on half of them make a policy and the other half test it
-TESTED = "a policy made in the same way from a random half of the episodes, tested on the other half; not the one in policy.csv"
+DELTA = 0.05  # of a certificate whose algorithm has no failure probability of its own
 WORST_CASE_STATES = 100  # the worst case over more states takes long: not unasked
-LARGE = "the problem is large (its counts are sparse): ask surefoot.certify and surefoot safety-test for it"
+LARGE = "the problem is large (its counts are sparse): ask surefoot.certify for it"
 
 
 @dataclass(frozen=True)
 class Assurance:
-    """A certificate of the candidate and a safety test, or why there is none; `refused` are bounds that came first and did not apply."""
+    """A certificate of the candidate, or why there is none; `refused` are bounds that came first and did not apply."""
 
     certificate: Certificate | None
     no_certificate: str
     refused: tuple[str, ...]
-    test: SafetyTest | None
-    no_test: str
 
 
 def fitting(algorithm: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
@@ -54,10 +47,29 @@ def fitting(algorithm: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
     return (anything,)
 
 
-def assure(problem: Problem, solution: Solution, algorithm: Any, *, doubt: str = "", seed: int = 0) -> Assurance:
-    """The certificate of a solution, and the safety test of its algorithm; neither where there is doubt that pi_b made the log."""
+def proof(problem: Problem, algorithm: Any) -> tuple[Solution, str] | None:
+    """(solution from all data, why it is supported) of an algorithm whose own certificate proves that its policy is better.
+
+    The certificate holds for the data it was made from, so nothing is held out; None where it proves nothing.
+    """
+    part = getattr(algorithm, "restrict", algorithm)
+    if "certified-advantage" not in part.name or problem.counts.is_sparse or problem.pi_b_estimated:
+        return None
+    solution = improve(problem, algorithm)
+    try:
+        ((method, parameters),) = fitting(algorithm)
+        found = certify(problem, solution, method, **parameters)
+    except SurefootError:
+        return None
+    if not (found.useful and found.changed and found.label == RIGOROUS and found.bound > 0):
+        return None
+    return solution, f"proved ({found.method}, rigorous): {found.bounded} >= {found.bound:.4g} with probability {1 - found.delta:g}"
+
+
+def assure(problem: Problem, solution: Solution, algorithm: Any, *, doubt: str = "") -> Assurance:
+    """The certificate of a solution; none where there is doubt that pi_b made the log."""
     if problem.counts.is_sparse or doubt:
-        return Assurance(None, doubt or LARGE, (), None, doubt or LARGE)
+        return Assurance(None, doubt or LARGE, ())
     certificate, refused = None, []
     for method, parameters in fitting(algorithm):
         try:
@@ -69,30 +81,13 @@ def assure(problem: Problem, solution: Solution, algorithm: Any, *, doubt: str =
             break
         except SurefootError as error:
             refused.append(str(error))
-    try:
-        test, why = half_test(problem, algorithm, seed=seed), ""
-    except SurefootError as error:
-        test, why = None, str(error)
-    return Assurance(certificate, "" if certificate else refused.pop(), tuple(refused), test, why)
-
-
-def half_test(problem: Problem, algorithm: Any, *, seed: int = 0) -> SafetyTest:
-    """Make a policy of a random half of the episodes, and test it on the other half; the tested policy has seen nothing of it."""
-    log = rows_of(problem)
-    if log.n_episodes < ENOUGH_EPISODES:
-        raise NotAvailableError(
-            f"the log has {log.n_episodes:,} episode{'s' if log.n_episodes != 1 else ''}; from {ENOUGH_EPISODES} on half of them test "
-            "what the other half makes"
-        )
-    training, _ = split_episodes(log, np.random.default_rng(seed), 0.5)
-    pi = np.asarray(improve(problem.with_log(training), algorithm).pi)
-    return safety_test(*split_sample(problem, pi, 0.5, seed), problem.gamma, standard_of(problem, DELTA, "pdis", "betting"))
+    return Assurance(certificate, "" if certificate else refused.pop(), tuple(refused))
 
 
 def assurance_summary(found: Assurance | None) -> dict[str, Any]:
-    """Certificate and safety test as data for machines."""
+    """The certificate as data for machines."""
     if found is None:
-        return {"certificate": None, "safety_test": None}
+        return {"certificate": None}
     c = found.certificate
     certificate: dict[str, Any] = {"not_given": found.no_certificate}
     if c is not None:
@@ -102,32 +97,20 @@ def assurance_summary(found: Assurance | None) -> dict[str, Any]:
             "rows_needed": c.data_needed, "rows_needed_why": c.data_needed_why, "assumptions": list(c.assumptions),
             "notes": list(c.notes),
         }  # fmt: skip
-    test = {"not_given": found.no_test} if found.test is None else {"of": TESTED} | safety_summary(found.test)
-    return {"certificate": certificate | {"refused_before": list(found.refused)}, "safety_test": test}
+    return {"certificate": certificate | {"refused_before": list(found.refused)}}
 
 
 def assurance_lines(summary: Mapping[str, Any]) -> list[str]:
     """The same in words."""
-    c, t = summary["certificate"], summary["safety_test"]
+    c = summary["certificate"]
     if c is None:
         return []
     if "not_given" in c:
-        lines = [f"certified nothing: {c['not_given']}"]
-    elif c["bound"] is None or np.isinf(c["bound"]):
-        lines = [f"certified nothing ({c['method']}: VACUOUS): it moves probability of pairs whose value no return in the log bounds"]
-    else:
-        words = f"{c['bounded']} >= {c['bound']:.4g} with probability {1 - c['delta']:g} ({c['method']}; {c['label']})"
-        lines = [f"certified {words}:", f"          {_worth(c)}"]
-    if "not_given" in t:
-        return [*lines, f"tested    nothing: {t['not_given']}"]
-    word = {PASSES: "PASSES, it is better", FAILS: "FAILS, it is WORSE", NO_EVIDENCE: "no evidence, better or worse"}[t["verdict"]]
-    low = f"{t['gain_at_least']:+.4g}" if t["gain_at_least"] is not None and np.isfinite(t["gain_at_least"]) else "(no bound)"
-    return [
-        *lines,
-        f"tested    {word}: gain at least {low} on {t['episodes_tested']:,} episodes (effectively {t['effective_episodes']:.0f}), delta "
-        f"{t['delta']:g}",
-        f"          {t['of']}",
-    ]
+        return [f"certified nothing: {c['not_given']}"]
+    if c["bound"] is None or np.isinf(c["bound"]):
+        return [f"certified nothing ({c['method']}: VACUOUS): it moves probability of pairs whose value no return in the log bounds"]
+    words = f"{c['bounded']} >= {c['bound']:.4g} with probability {1 - c['delta']:g} ({c['method']}; {c['label']})"
+    return [f"certified {words}:", f"          {_worth(c)}"]
 
 
 def _worth(c: Mapping[str, Any]) -> str:

@@ -1,81 +1,97 @@
-"""The cross-fitted gain: a policy learned from one half of a log, judged on the other half, with the quantile that decides."""
+"""The held-out gain: a policy is learned from one half of a log and tested on the other half, once; what is tested is what is used.
+
+Two tests. Per-episode importance-weighted differences with a betting bound: valid for any number of episodes and without the Markov
+property, but it needs the true baseline and short episodes. Otherwise the difference of both policies in the model of the held-out half,
+with a standard error from its independent units: valid for many units, and for states that say enough. Which one is decided on the half
+that the policy is learned from, so that there is one test at level DELTA. docs/supported.md has the proofs and what was measured.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
-from surefoot.advice.model import Comparison, UnitModel
+from surefoot.advice.model import Comparison, Estimate, UnitModel, Unseen
 from surefoot.advice.units import Units, sub_batch
+from surefoot.core import Solution
+from surefoot.errors import NotAvailableError, SurefootError
 from surefoot.improvement import improve
+from surefoot.ope import Standard, uncapped_betting
+from surefoot.ope.episodes import first_rows, take_episodes, times
+from surefoot.ope.improvement import EpisodeValues, episode_values
 from surefoot.problems import Problem
 
-LEVEL = 0.05  # the quantile that must lie above 0
-SPLITS = 4  # random halvings, each used both ways
-RESAMPLES = 2000
+DELTA = 0.05  # the failure probability of the one test
 FEWEST_UNITS = 8
-SLOW = 2_000_000  # entries beyond which one halving must do
+FEWEST_MERGED = 20  # blocks are put together, two, four, ... at a time, as long as so many are left
+FEWEST_EPISODES = 20  # held out, for the finite-sample test
+CLEAR = 0.5  # the finite-sample test is taken where its bound promises this share of the mean on the learning half
+FINITE_SAMPLE, ASYMPTOTIC = "finite-sample", "asymptotic"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Gain:
-    """What the policy is worth beyond the baseline at the start: estimate, quantiles LEVEL and 1 - LEVEL.
+    """What the tested policy `pi` is worth beyond the policy that made the log, at the start, on data it was not learned from.
 
-    `units` pieces of the log (`kind` says of what) were halved `splits` times. `checked` is the share of the moved mass whose
-    pairs the held-out half saw at least twice; the rest counts as neither gain nor loss. NaN where there are too few units.
+    low, high       one-sided bounds at DELTA each; NaN where there are too few units
+    test            "finite-sample" or "asymptotic"
+    units, kind     the independent pieces of the log; `tested` of them were held out
+    checked         the share of the moved mass whose pairs the held-out half saw at least twice; the rest was taken back
+    unseen          what an outcome that the held-out half has not shown could take away at most
+    informative     how many held-out steps took an action that gains probability
     """
 
+    pi: np.ndarray
+    solution: Solution
     estimate: float
     low: float
     high: float
+    test: str
     units: int
+    tested: int
     kind: str
-    splits: int
     checked: float
+    unseen: Unseen | None
+    informative: int
+    longest: int = 0
+
+    @property
+    def excluded(self) -> bool:
+        """Whether outcomes that have not shown could take away less than the gain."""
+        return self.unseen is None or self.unseen.change < self.estimate
 
     @property
     def positive(self) -> bool:
-        """Whether the low quantile lies above 0."""
-        return self.low > 0
+        """Whether the low bound lies above 0, and no unseen outcome within the range could take the gain away."""
+        return self.low > 0 and self.excluded
 
 
-def cross_fitted_gain(
-    problem: Problem, units: Units, algorithm: Any, *, splits: int | None = None, resamples: int = RESAMPLES, seed: int = 0
+def held_out_gain(
+    problem: Problem, units: Units, algorithm: Any, *, pi_b: np.ndarray | None = None, markov: bool = True, seed: int = 0
 ) -> Gain:
-    """The gain at the start that the algorithm's policy shows on data it was not learned from.
+    """Learn a policy from a random half of the units, and test it on the others.
 
-    The units are halved at random. A policy is learned from one half; the other half makes a model of its own, in which policy and
-    baseline are compared; then the halves change places. In every held-out model the quantiles come from a bootstrap over its units
-    (of first order: each resample re-weights the scores of `UnitModel.compare`, scaled for small numbers by Student's t).
-
-    The two directions of a halving are not independent: if chance favours an action in both halves, both report a gain (for one
-    pair of actions the correlation is 2 / pi). So quantiles are averaged, as if all parts moved together, and not pooled, as if they
-    were independent: pooling would promise too much. Averaging over several halvings takes the luck of one out.
+    `pi_b` made the log (default: the baseline). With markov=False only the finite-sample test may speak, which does not need it.
     """
+    pi_b = np.asarray(problem.pi_b if pi_b is None else pi_b)
+    learning = np.zeros(units.number, dtype=bool)
+    learning[np.random.default_rng(seed).permutation(units.number)[: units.number // 2]] = True
+    solution = improve(part_problem(problem, units, learning), algorithm)
+    pi = np.asarray(solution.pi)
+    found = Gain(
+        pi, solution, math.nan, math.nan, math.nan, ASYMPTOTIC, units.number, int((~learning).sum()), units.kind, 1.0, None,
+        _informative(problem, units, ~learning, pi),
+    )  # fmt: skip
     if units.number < FEWEST_UNITS:
-        return Gain(np.nan, np.nan, np.nan, units.number, units.kind, 0, np.nan)
-    splits = (1 if len(units.unit) > SLOW else SPLITS) if splits is None else splits
-    rng = np.random.default_rng(seed)
-    found = []
-    for _ in range(splits):
-        first = np.zeros(units.number, dtype=bool)
-        first[rng.permutation(units.number)[: units.number // 2]] = True
-        for chosen in (first, ~first):
-            pi = improve(part_problem(problem, units, chosen), algorithm).pi
-            compared = UnitModel(units.some(~chosen), units, problem).compare(pi)
-            found.append(
-                (compared.gain, *interval(compared.gain, compared.scores[~chosen], rng, compared.extra, resamples), compared.checked)
-            )
-    gain, low, high, checked = (float(np.mean(x)) for x in zip(*found, strict=True))
-    return Gain(gain, low, high, units.number, units.kind, splits, checked)
-
-
-def in_sample(problem: Problem, units: Units, pi: np.ndarray) -> Comparison:
-    """The policy against the baseline in the model of all units: optimistic where the policy was learned from them."""
-    return UnitModel(units, units, problem).compare(pi)
+        return found
+    finite = _finite_sample(problem, units, learning, pi, pi_b, algorithm, seed, forced=not markov)
+    if finite is not None:
+        return replace(found, **finite)
+    return found if not markov else replace(found, **_asymptotic(problem, units, learning, pi, pi_b))
 
 
 def part_problem(problem: Problem, units: Units, chosen: np.ndarray) -> Problem:
@@ -85,20 +101,109 @@ def part_problem(problem: Problem, units: Units, chosen: np.ndarray) -> Problem:
     return replace(problem, counts=counts, log=log, returns_given=None, notes=())
 
 
-def interval(
-    estimate: float, scores: np.ndarray, rng: np.random.Generator, extra: float = 0.0, resamples: int = RESAMPLES, level: float = LEVEL
-) -> tuple[float, float]:
-    """The quantiles level and 1 - level of  estimate + sum_u (m_u - 1) score_u + noise,  m multinomial, noise of variance `extra`.
+def _asymptotic(problem: Problem, units: Units, learning: np.ndarray, pi: np.ndarray, pi_b: np.ndarray) -> dict[str, Any]:
+    """Both policies in the model of the held-out units; moves that these cannot check are taken back."""
+    model = UnitModel(units.some(~learning), units, problem, pi_b)
+    tested = model.checkable(pi)
+    moved, kept = (float((np.abs(x - problem.pi_b) * model.n_sa.sum(axis=1, keepdims=True)).sum()) for x in (pi, tested))
+    compared = model.compare(tested)
+    low, high = interval(compared.difference, units, ~learning)
+    return {
+        "pi": tested, "estimate": compared.gain, "low": low, "high": high, "checked": kept / moved if moved > 0 else 1.0,
+        "unseen": compared.difference.loss, "informative": _informative(problem, units, ~learning, tested),
+    }  # fmt: skip
 
-    The deviations are scaled so that a normal score gets Student's quantile instead of the normal one.
+
+def _finite_sample(
+    problem: Problem, units: Units, learning: np.ndarray, pi: np.ndarray, pi_b: np.ndarray, algorithm: Any, seed: int, *, forced: bool
+) -> dict[str, Any] | None:
+    """The test on weighted episodes, where it is possible and the learning half lets it expect a clear answer (or it is `forced`)."""
+    log = problem.log
+    if log is None or units.blocks or problem.pi_b_estimated or log.contradictions():
+        return None
+    unit = units.unit[first_rows(log)]  # of every episode
+    n = int((~learning[unit]).sum())
+    if n < FEWEST_EPISODES:
+        return None
+    longest = int(times(log).max()) + 1
+    standard = Standard(DELTA, "pdis", "betting", problem.reward_range, None, longest)
+
+    def values(chosen: np.ndarray, policy: np.ndarray) -> EpisodeValues:
+        return episode_values(take_episodes(log, chosen[unit]), policy, pi_b, problem.gamma, standard)
+
+    rng = np.random.default_rng(seed)
+    try:
+        if not forced:
+            first = learning & (rng.random(units.number) < 0.5)  # half of the learning half stands for it, the rest for what is held out
+            sketch = values(learning & ~first, np.asarray(improve(part_problem(problem, units, first), algorithm).pi))
+            spare = math.log(1 / DELTA) / n
+            mean, promised = sketch.x.mean(), sketch.x.mean() - math.sqrt(2 * sketch.x.var() * spare) + sketch.lo * spare
+            if not promised > CLEAR * mean:
+                return None
+        found = values(~learning, pi)
+    except SurefootError:  # weights or ranges that this test cannot use
+        return None
+    mean = float(found.x.mean())
+    low = uncapped_betting(found.x[rng.permutation(n)], DELTA, lo=found.lo).value
+    spread = float(stdtrit(n - 1, 1 - DELTA)) * float(found.x.std(ddof=1)) / math.sqrt(n)
+    return {"estimate": mean, "low": low, "high": mean + spread, "test": FINITE_SAMPLE, "longest": longest}
+
+
+def _informative(problem: Problem, units: Units, chosen: np.ndarray, pi: np.ndarray) -> int:
+    """The steps of the chosen units that took an action which gains probability."""
+    gains = (pi > np.asarray(problem.pi_b) + 1e-9).reshape(-1)
+    return int(units.k[chosen[units.unit] & gains[units.pair]].sum())
+
+
+def interval(found: Estimate, units: Units, chosen: np.ndarray, level: float = DELTA) -> tuple[float, float]:
+    """(low, high): each is wrong with probability about `level`, where there are many units.
+
+        value -+ ( t + |skewness| (2 t^2 + 1) / 6 ) sqrt( sum_u (score_u - mean)^2 n / (n - 1) + extra )
+
+    t is Student's quantile with Satterthwaite's degrees of freedom, at most n - 1; the second term is Johnson's correction for a skewed
+    mean (Johnson 1978), taken only where it widens the side. Blocks of one trajectory may depend on their neighbours: they are also put together
+    two, four, ... at a time, blocks of several episodes by their episode, and the widest of all these counts.
     """
-    n = len(scores)
+    scores = found.scores[chosen]
     centred = scores - scores.mean()
-    spread = np.sqrt(n / (n - 1)) * stats.t.ppf(1 - level, n - 1) / stats.norm.ppf(1 - level)
-    moves = rng.normal(0.0, np.sqrt(extra), resamples)
-    step = max(1, 2_000_000 // n)
-    for i in range(0, resamples, step):
-        m = rng.multinomial(n, np.full(n, 1.0 / n), size=min(step, resamples - i))
-        moves[i : i + step] += m @ centred
-    low, high = np.quantile(estimate + spread * moves, [level, 1 - level])
-    return float(low), float(high)
+    square = float((centred**2).sum())
+    skewness = float((centred**3).sum()) / square**1.5 if square > 0 else 0.0
+    widest = {-1.0: 0.0, 1.0: 0.0}
+    for group in _groupings(units, chosen):
+        sums = np.bincount(group, weights=scores)
+        n = len(sums)
+        if n < 2:
+            continue
+        variance = float(((sums - sums.mean()) ** 2).sum()) * n / (n - 1) + found.extra
+        t, spread = float(stdtrit(_degrees(found, variance, n), 1 - level)), math.sqrt(variance)
+        for side in widest:
+            widest[side] = max(widest[side], (t + max(side * skewness, 0.0) * (2 * t * t + 1) / 6) * spread)
+    return found.value - widest[-1.0], found.value + widest[1.0]
+
+
+def _degrees(found: Estimate, variance: float, n: int) -> float:
+    """Satterthwaite's degrees of freedom of a variance that comes from outcomes of pairs, and for the rest from n units; at most n - 1."""
+    rest = max(variance - found.of_pairs, 0.0)
+    total, spread = found.of_pairs + rest, found.of_pairs**2 / found.degrees + rest**2 / (n - 1)
+    return min(n - 1.0, max(total**2 / spread, 1.0)) if spread > 0 else n - 1.0
+
+
+def _groupings(units: Units, chosen: np.ndarray) -> list[np.ndarray]:
+    """Ways to put the chosen units together, as group numbers: each by itself; neighbouring blocks; blocks of one episode."""
+    n = int(chosen.sum())
+    found = [np.arange(n)]
+    if not units.blocks:
+        return found
+    size = 2
+    while n // size >= FEWEST_MERGED:
+        found.append(np.minimum(np.arange(n) // size, n // size - 1))
+        size *= 2
+    episode = np.unique(units.episode[chosen], return_inverse=True)[1].reshape(-1)
+    return [*found, episode] if episode.max() > 0 else found
+
+
+def in_sample(problem: Problem, units: Units, pi: np.ndarray, pi_b: np.ndarray | None = None) -> Comparison:
+    """The policy against the baseline in the model of all units: optimistic where the policy was learned from them."""
+    if units.number < 1:
+        raise NotAvailableError("the log has no steps")
+    return UnitModel(units, units, problem, np.asarray(problem.pi_b if pi_b is None else pi_b)).compare(pi)

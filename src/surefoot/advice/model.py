@@ -12,34 +12,75 @@ from scipy import sparse
 from surefoot.advice.units import Units
 from surefoot.errors import NotAvailableError
 from surefoot.problems import Problem
+from surefoot.problems.problem import GIVEN, VISITS
 
 DENSE_STATES = 1500  # up to here linear systems are solved directly
 ACCURACY = 1e-9  # relative residual of iterative solutions
 AT_LEAST = 2  # visits that a pair needs to count: the scatter of one visit is unknown
-PRIOR = 2.0  # so many visits' worth of the scatter of its state join the scatter of a pair, which few visits show too small
+EVENTS = float(np.log(20.0))  # 3.0: what happens in so many visits on average is seen at least once with probability 95 %
+
+
+@dataclass(frozen=True, repr=False)
+class Unseen:
+    """The most that an outcome which these units have not shown, or not often, may still take away or add (the rule of three).
+
+    If in a pair the worst outcome of its state has probability p, none is seen in n visits with probability (1 - p)^n. All p with sum
+    over pairs of n p <= EVENTS remain possible at 5 %. The most they change is EVENTS max over pairs of |shift| distance / n: one
+    pair takes it all. `pair` is that pair, s * A + a; `worst` the outcome, `distance` from the mean of the pair.
+    """
+
+    change: float
+    pair: int
+    n: float
+    shift: float
+    worst: float
+    distance: float
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """An estimate from units, what each unit adds to its error to first order, and the rest that is needed for an interval.
+
+    A score is what the estimate would change by if the unit were seen once more: they sum to nearly 0, and their scatter is that of
+    the estimate; `extra` is the variance that pairs with few visits may hide from them. `of_pairs` is the variance that comes from the
+    outcomes of pairs, on `degrees` degrees of freedom; the rest comes from the start.
+    """
+
+    value: float
+    scores: np.ndarray  # [units of this model]
+    extra: float
+    of_pairs: float
+    degrees: float
+    loss: Unseen
+    more: Unseen
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Values at the start of a policy and of the baseline in one model, and the first-order effect of every unit on them.
+    """Values at the start of a policy and of the baseline in one model, and of their difference.
 
-    A score is what the estimate would change by if the unit were seen once more: they sum to nearly 0, and their scatter is that
-    of the estimate; `extra` is the variance that pairs with few visits may hide from them. `checked` is the share of the moved
-    probability mass, weighted by visits, that rests on pairs that count.
+    `checked` is the share of the moved probability mass, weighted by visits, that rests on pairs that count.
     """
 
-    value: float
-    baseline: float
-    scores: np.ndarray  # [units of this model], of value - baseline
-    value_scores: np.ndarray
-    baseline_scores: np.ndarray
-    extra: float  # of value - baseline
+    policy: Estimate
+    baseline_estimate: Estimate
+    difference: Estimate
     checked: float
+
+    @property
+    def value(self) -> float:
+        """Of the policy."""
+        return self.policy.value
+
+    @property
+    def baseline(self) -> float:
+        """Of the baseline."""
+        return self.baseline_estimate.value
 
     @property
     def gain(self) -> float:
         """value - baseline."""
-        return self.value - self.baseline
+        return self.difference.value
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,31 +88,36 @@ class UnitModel:
     """The maximum-likelihood model of some units, in which what they cannot tell counts neither for nor against a policy.
 
     - A pair seen fewer than twice by these units is worth what the baseline does in its state: moving mass to or from it is
-      neither gain nor loss, since nothing could be said about its scatter.
+      neither gain nor loss, since nothing could be said about its scatter. `checkable` takes such moves back.
     - A state in which these units never act does what the whole log did there, whatever the policy.
-    - A state in which the whole log never acts is worth as much as the average state under the baseline.
+    - A state in which the whole log never acts is worth as much as the average state under the baseline; for the difference it is worth
+      as much as the worst state (or an end) if the policy comes there more often, as the best if less often.
+
+    `pi_b` is the policy that made the log, with which others are compared. The start is the problem's where it is given, otherwise that
+    of these units, so that its scatter counts.
     """
 
     units: Units
     whole: Units
     problem: Problem
+    pi_b: np.ndarray
 
     @cached_property
     def n_sa(self) -> np.ndarray:
         """Visits of every pair by these units [S, A]."""
-        return _sum(self.units.pair, self.units.k, self.problem.pi_b.size).reshape(self.problem.pi_b.shape)
+        return _sum(self.units.pair, self.units.k, self.pi_b.size).reshape(self.pi_b.shape)
 
     @cached_property
     def counted(self) -> np.ndarray:
         """Pairs that count: seen at least twice; where a state has none, those seen at all."""
         often = self.n_sa >= AT_LEAST
-        rated = (np.where(often, self.problem.pi_b, 0.0).sum(axis=1) > 0)[:, None]
+        rated = (np.where(often, self.pi_b, 0.0).sum(axis=1) > 0)[:, None]
         return np.where(rated, often, self.n_sa > 0)
 
     @cached_property
     def mixture(self) -> np.ndarray:
         """The baseline over the pairs that count [S, A]; the log's own frequencies where it uses none of them."""
-        rows = np.where(self.counted, self.problem.pi_b, 0.0)
+        rows = np.where(self.counted, self.pi_b, 0.0)
         rows = np.where(rows.sum(axis=1, keepdims=True) > 0, rows, np.where(self.counted, self.n_sa, 0.0))
         total = rows.sum(axis=1, keepdims=True)
         return np.asarray(rows / np.where(total > 0, total, 1.0))
@@ -110,29 +156,73 @@ class UnitModel:
     @cached_property
     def _baseline(self) -> _Chain:
         matrix, r = self._chain(self.mixture)
-        chain = _Chain(matrix, r, self.problem.gamma, self.problem.start)
+        chain = _Chain(matrix, r, self.problem.gamma, self.start)
         if not self._lost.any():
             return chain
         # v = v0 + level v1 with level the average of v over the visits: one equation for the level.
         visits = _sum(self.units.state, self.units.k, len(r)) / self.units.k.sum()
-        v0, v1 = chain.v, _Chain(matrix, self._lost.astype(float), self.problem.gamma, self.problem.start).v
+        v0, v1 = chain.v, _Chain(matrix, self._lost.astype(float), self.problem.gamma, self.start).v
         left = 1.0 - float(visits @ v1)
         level = float(visits @ v0) / left if left > 1e-9 else 0.0
-        return _Chain(matrix, r + level * self._lost, self.problem.gamma, self.problem.start)
+        return _Chain(matrix, r + level * self._lost, self.problem.gamma, self.start)
+
+    @cached_property
+    def _starts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """(unit, state, weight) of the starts of these units; None where the start is given, or no episode of theirs starts."""
+        u = self.units
+        if self.problem.start_from == GIVEN:
+            return None
+        unit, state, k = (u.unit, u.state, u.k) if self.problem.start_from == VISITS else (u.start_unit, u.start_state, u.start_k)
+        return (unit, state, k / k.sum()) if len(k) else None
+
+    @cached_property
+    def start(self) -> np.ndarray:
+        """The start of these units [S]; the problem's where it is given."""
+        if self._starts is None:
+            return np.asarray(self.problem.start)
+        return _sum(self._starts[1], self._starts[2], self.problem.n_states)
+
+    def checkable(self, pi: np.ndarray) -> np.ndarray:
+        """The policy with every move taken back that these units cannot check: no pair is further from the baseline than in pi.
+
+        What may rise (or fall) is seen at least twice; the larger of both sums is scaled down to the smaller one.
+        """
+        base = np.asarray(self.problem.pi_b)
+        move = np.where(self.n_sa >= AT_LEAST, pi - base, 0.0)
+        rise, fall = np.maximum(move, 0.0), np.maximum(-move, 0.0)
+        up, down = rise.sum(axis=1, keepdims=True), fall.sum(axis=1, keepdims=True)
+        mass = np.minimum(up, down)
+        return np.asarray(base + rise * mass / np.where(up > 0, up, 1.0) - fall * mass / np.where(down > 0, down, 1.0))
 
     def compare(self, pi: np.ndarray) -> Comparison:
         """The policy against the baseline."""
         rows, base = self.over_counted(pi), self._baseline
         level = base.r * self._lost
         matrix, r = self._chain(rows)
-        chain = _Chain(matrix, r + level, self.problem.gamma, self.problem.start)
-        value_scores, baseline_scores = self._scores(rows, chain), self._scores(self.mixture, base)
+        chain = _Chain(matrix, r + level, self.problem.gamma, self.start)
+        scores, base_scores = self._scores(rows, chain), self._scores(self.mixture, base)
+        spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * self.mixture
+        gain = chain.at_start - base.at_start - self._doubt(chain, base)
         moved = np.abs(pi - self.problem.pi_b) * self.n_sa.sum(axis=1, keepdims=True)
         total = float(moved.sum())
         return Comparison(
-            chain.at_start, base.at_start, value_scores - baseline_scores, value_scores, baseline_scores, self._extra(rows, chain),
+            Estimate(chain.at_start, scores, *self._rest(spent, chain.v)),
+            Estimate(base.at_start, base_scores, *self._rest(base_spent, base.v)),
+            Estimate(gain, scores - base_scores, *self._rest(spent - base_spent, base.v)),
             float(moved[self.n_sa >= AT_LEAST].sum()) / total if total > 0 else 1.0,
         )  # fmt: skip
+
+    def _doubt(self, chain: _Chain, base: _Chain) -> float:
+        """What the gain owes to states in which nobody ever acted: the policy that comes there more often finds the worst value there.
+
+        The worst (or best) is that of the other states, or 0: such a state may be an end.
+        """
+        if not self._lost.any():
+            return 0.0
+        v = base.v[~self._lost & ~np.asarray(self.problem.terminal)]
+        more = float((chain.d - base.d)[self._lost].sum())
+        level = float((base.r * self._lost).max(initial=-np.inf, where=self._lost))
+        return more * (level - float(v.min(initial=0.0))) if more > 0 else -more * (float(v.max(initial=0.0)) - level)
 
     def advantage(self, pi: np.ndarray) -> np.ndarray:
         """sum_a (pi - pi_b)(a|s) q_b(s, a)  in every state [S], over pairs that count."""
@@ -145,7 +235,8 @@ class UnitModel:
         """sum over the steps of a unit of  d(s) pi(a|s) / n(s, a)  (r + gamma v(s') - q(s, a))  n / (n - 1),  [units].
 
         d is the discounted number of visits; the product is the derivative of the value with respect to the weight of the step.
-        n / (n - 1) makes the residual that of a step left out of its own mean, which is not too small where n is.
+        n / (n - 1) makes the residual that of a step left out of its own mean, which is not too small where n is. A start of weight
+        w adds w (v(s) - the mean).
         """
         u = self.units
         target = u.r + self.problem.gamma * u.k * chain.v[u.next_state]
@@ -153,22 +244,74 @@ class UnitModel:
         q = _sum(u.pair, target, len(n)) / np.where(n > 0, n, 1.0)
         inflate = np.where(n > 1, n / np.where(n > 1, n - 1, 1.0), 1.0)
         per_step = (chain.d[:, None] * rows).reshape(-1) / np.where(n > 0, n, 1.0) * inflate
-        return _sum(u.unit, per_step[u.pair] * (target - u.k * q[u.pair]), u.number)
+        found = _sum(u.unit, per_step[u.pair] * (target - u.k * q[u.pair]), u.number)
+        if self._starts is None:
+            return found
+        unit, state, weight = self._starts
+        return np.asarray(found + _sum(unit, weight * (chain.v[state] - chain.at_start), u.number))
 
-    def _extra(self, rows: np.ndarray, chain: _Chain) -> float:
-        """sum over pairs of  (d(s) pi(a|s) - d_b(s) pi_b(a|s))^2 / n(s, a)  times  PRIOR / (n - 1 + PRIOR)  times the variance in s.
+    def _rest(self, shift: np.ndarray, v: np.ndarray) -> tuple[float, float, float, Unseen, Unseen]:
+        """(extra, of_pairs, degrees, loss, more) of an estimate  sum over pairs of shift(s, a) times the mean of y = r + gamma v(s').
 
-        The variance in s is that of r + gamma v_b(s') over all steps from s. Three equal outcomes do not make a pair certain.
+        The scatter that a pair shows may be too small: three equal outcomes do not make it certain. It counts as at least the scatter
+        within the pairs of its state (pooled), and it gains 2 / (n + 1) of the scatter of y over all steps from the state:
+            extra = sum over pairs of  shift^2 / n  max( within(s) - var(s, a), 2 / (n + 1) all(s), 0 ).
+        degrees: Satterthwaite's, of the sum of both kinds of variances.
         """
-        u, base = self.units, self._baseline
-        target = u.r / u.k + self.problem.gamma * base.v[u.next_state]
-        n_s = self.n_sa.sum(axis=1)
-        mean = _sum(u.state, u.k * target, len(n_s)) / np.where(n_s > 0, n_s, 1.0)
-        scatter = _sum(u.state, u.k * (target - mean[u.state]) ** 2 + u.m2, len(n_s))
-        variance = (scatter / np.where(n_s > 1, n_s - 1, 1.0))[:, None]
-        n = np.where(self.n_sa > 0, self.n_sa, 1.0)
-        shift = chain.d[:, None] * rows - base.d[:, None] * self.mixture
-        return float((shift**2 / n * PRIOR / (n - 1 + PRIOR) * variance).sum())
+        u, shape = self.units, self.n_sa.shape
+        y = u.r / u.k + self.problem.gamma * v[u.next_state]
+        n, n_s = self.n_sa, self.n_sa.sum(axis=1, keepdims=True)
+        safe = np.where(n > 0, n, 1.0)
+        mean = (_sum(u.pair, u.k * y, n.size) / safe.reshape(-1)).reshape(shape)
+        m2 = _sum(u.pair, u.k * (y - mean.reshape(-1)[u.pair]) ** 2 + u.m2, n.size).reshape(shape)
+        middle = (n * mean).sum(axis=1, keepdims=True) / np.where(n_s > 0, n_s, 1.0)
+        everything = (m2 + n * (mean - middle) ** 2).sum(axis=1, keepdims=True) / np.maximum(n_s - 1, 1.0)
+        spare = n_s - (n > 0).sum(axis=1, keepdims=True)
+        within = np.where(spare > 0, m2.sum(axis=1, keepdims=True) / np.maximum(spare, 1.0), everything)
+        own = m2 / np.maximum(n - 1, 1.0)
+        lacking = np.maximum(np.maximum(within - own, 2 / (n + 1) * everything), 0.0)
+        weight = np.where(n > 0, shift**2 / safe, 0.0)
+        shown, hidden = weight * own, weight * lacking
+        spread = (shown**2 / np.maximum(n - 1, 1.0) + hidden**2 / np.maximum(n_s - 1, 1.0)).sum()
+        total = float((shown + hidden).sum())
+        return float(hidden.sum()), total, float(total**2 / spread) if spread > 0 else 1.0, *self._unseen(shift, v, mean, y)
+
+    def _unseen(self, shift: np.ndarray, v: np.ndarray, mean: np.ndarray, y: np.ndarray) -> tuple[Unseen, Unseen]:
+        """(what may be lost, what may be gained) by outcomes within the range that have not shown; see `Unseen`.
+
+        The worst outcome of a pair: the least r + gamma v(s') seen in its state, or as far below its mean as the worst surprise anywhere
+        in the log, whichever is worse. With a declared range it is the least declared reward, followed by the worst successor seen.
+        """
+        n = np.where(self.n_sa > 0, self.n_sa, np.inf)
+        low, high = self._ends(1.0, v, mean, y), self._ends(-1.0, v, mean, y)
+        rise, fall = np.maximum(shift, 0.0), np.maximum(-shift, 0.0)
+        found = []
+        for bad, good in ((low, high), (high, low)):  # what hurts if it is done more often, and if it is done less often
+            change = np.maximum(rise * np.abs(mean - bad), fall * np.abs(mean - good)) / n
+            s, a = np.unravel_index(int(np.argmax(change)), change.shape)
+            end = float((bad if shift[s, a] > 0 else good)[s, a])
+            found.append(Unseen(
+                float(EVENTS * change[s, a]), int(s * change.shape[1] + a), float(self.n_sa[s, a]), float(shift[s, a]), end,
+                float(abs(mean[s, a] - end)),
+            ))  # fmt: skip
+        return found[0], found[1]
+
+    def _ends(self, sign: float, v: np.ndarray, mean: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The worst (sign 1) or best (-1) outcome that every pair may have [S, A]."""
+        u, all_units = self.units, self.whole
+        least = np.full(self.problem.n_states, np.inf)
+        if self.problem.return_range.declared:
+            declared = self.problem.reward_range[0 if sign > 0 else 1]
+            np.minimum.at(least, u.state, sign * (declared + self.problem.gamma * v[u.next_state]))
+            surprise = 0.0
+        else:
+            np.minimum.at(least, u.state, sign * y)
+            far = all_units.r / all_units.k + self.problem.gamma * v[all_units.next_state]
+            n = _sum(all_units.pair, all_units.k, self.n_sa.size)
+            middle = _sum(all_units.pair, all_units.k * far, self.n_sa.size) / np.where(n > 0, n, 1.0)
+            surprise = float(np.max(sign * (middle[all_units.pair] - far), initial=0.0))
+        ends = np.minimum(np.where(np.isfinite(least), least, 0.0)[:, None], sign * mean - surprise)
+        return np.asarray(sign * ends)
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import surefoot
 from surefoot.advice.advise import Advice
 from surefoot.advice.assurance import assurance_lines, assurance_summary
 from surefoot.advice.defaults import DEFAULT, parameters_of
-from surefoot.advice.gain import LEVEL, Gain
-from surefoot.advice.model import Comparison
+from surefoot.advice.evaluation import own_lines, own_summary
+from surefoot.advice.gain import DELTA, FINITE_SAMPLE, Gain
+from surefoot.advice.model import EVENTS, Comparison
 from surefoot.logs import Disagreement, Log
 from surefoot.logs.accounting import OTHER, REASONS
 from surefoot.logs.labels import as_text
@@ -34,34 +35,82 @@ def log_summary(log: Log, source: str) -> dict[str, Any]:
 
 
 def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, Any]:
-    """The cross-fitted gain, and beside it the in-sample one, labelled."""
-    found: dict[str, Any] = {"cross_fitted": None, "in_sample_optimistic": None}
+    """The held-out gain, and beside it the in-sample one, labelled."""
+    found: dict[str, Any] = {"held_out": None, "in_sample_optimistic": None}
     if gain is not None:
-        found["cross_fitted"] = {
-            "gain": gain.estimate, "low": gain.low, "high": gain.high, "quantiles": [LEVEL, 1 - LEVEL], "units": gain.units,
-            "unit": gain.kind, "halvings": gain.splits, "share_checked": gain.checked,
+        found["held_out"] = {
+            "gain": gain.estimate, "low": gain.low, "high": gain.high, "delta": DELTA, "test": gain.test, "units": gain.units,
+            "units_tested": gain.tested, "unit": gain.kind, "share_checked": gain.checked, "informative_steps": gain.informative,
         }  # fmt: skip
     if compared is not None:
         found["in_sample_optimistic"] = {"gain": compared.gain, "policy": compared.value, "baseline": compared.baseline}
     return found
 
 
+def unseen_summary(advice: Advice) -> dict[str, Any] | None:
+    """What this log cannot exclude: the pair in which an outcome that has not shown would cost most."""
+    gain = advice.gain
+    if gain is None or gain.unseen is None or not gain.unseen.change > 0 or not gain.estimate > 0:
+        return None
+    u = gain.unseen
+    s, a = divmod(u.pair, advice.problem.n_actions)
+    return {
+        "state": as_text(advice.log.states[s]), "action": as_text(advice.log.actions[a]), "held_out_visits": u.n,
+        "more_often": u.shift > 0, "outcome": u.worst, "not_excluded_one_in": max(u.n / EVENTS, 1.0),
+        "would_undo_one_in": abs(u.shift) * u.distance / gain.estimate, "could_take": u.change, "gain": gain.estimate,
+        "range_declared": advice.problem.return_range.declared,
+    }  # fmt: skip
+
+
 def summarise(advice: Advice, source: str, compared: Disagreement | None = None) -> dict[str, Any]:
     """Everything about an improvement, for summary.json and --json."""
-    problem, solution = advice.problem, advice.solution
+    problem, solution, inside = advice.problem, advice.solution, advice.in_sample
     acting = advice.log.n_sa.sum(axis=1) > 0
     return {
         "surefoot": surefoot.__version__, "verdict": advice.verdict, "reason": advice.reason, "supported": advice.supported,
         "accepted_unsupported": advice.accepted, "policy_is": policy_words(advice), "log": log_summary(advice.log, source),
-        "gamma": problem.gamma, "algorithm": algorithm_summary(advice.algorithm),
-        "baseline": {"estimated": problem.pi_b_estimated} | disagreement_summary(compared),
+        "against": [{"key": x.key, "sentence": x.sentence, "waived": x.key in advice.despite} for x in advice.against],
+        "despite": list(advice.despite), "assumptions": assumptions(advice), "cannot_exclude": unseen_summary(advice),
+        "gamma": problem.gamma, "start": problem.start_from, "algorithm": algorithm_summary(advice.algorithm),
+        "baseline": {"estimated": problem.pi_b_estimated} | disagreement_summary(compared) | _forced(advice),
         "reward_range": {"declared": problem.return_range.declared, "low": problem.reward_range[0], "high": problem.reward_range[1]},
         "changes": {
             "states_changed": len(advice.changed), "states_visited": int(acting.sum()), "mass_moved": advice.mass_moved,
         },
-        "worth": gain_summary(advice.gain, advice.in_sample), **assurance_summary(advice.assurance),
+        "worth": gain_summary(advice.gain, inside) | {"over_renormalised": advice.over_renormalised},
+        "own_return": None if inside is None else own_summary(advice.own, inside.baseline), **assurance_summary(advice.assurance),
         "converged": None if solution is None else bool(solution.status.ok), "notes": list(advice.notes),
     }  # fmt: skip
+
+
+def _forced(advice: Advice) -> dict[str, Any]:
+    """Whether forbidden actions were taken out of the policy that made the log; gains are against that policy."""
+    return {"renormalised": advice.over_renormalised is not None}
+
+
+def assumptions(advice: Advice) -> list[str]:
+    """What must be true for the verdict to hold, in words."""
+    gain, problem = advice.gain, advice.problem
+    if gain is None:
+        return []
+    found = [
+        "nothing outside the state drives both the choice of action and the outcome (no hidden cause)",
+        "the world tomorrow is the world of this log",
+        f"{gain.kind} depend little on each other" if gain.kind.startswith("blocks") else f"the {gain.kind} are independent",
+    ]  # fmt: skip
+    low, high = problem.reward_range
+    if not problem.return_range.declared:
+        found.append(f"no reward lies outside [{low:g}, {high:g}], the range that was seen; declare it with --reward-range")
+    if gain.test == FINITE_SAMPLE:
+        found.append(f"no episode has more than {gain.longest} steps, as in this log")
+    else:
+        found += [
+            "the state says enough: given state and action, the past does not matter (Markov)",
+            "many units: the test is asymptotic",
+        ]
+    if problem.pi_b_estimated:
+        found.append("the baseline is what the log shows on average: it was estimated")
+    return found
 
 
 def algorithm_summary(algorithm: Any) -> dict[str, Any]:
@@ -97,10 +146,35 @@ def policy_words(advice: Advice) -> str:
 
 
 def text(summary: Mapping[str, Any]) -> str:
-    """The summary as a page for people."""
-    lines = [*read_lines(summary["log"]), *_baseline_lines(summary), *_algorithm_lines(summary), ""]
-    lines += [*_change_lines(summary), *worth_lines(summary["worth"]), *assurance_lines(summary), "", *_verdict_lines(summary)]
+    """The summary as a page for people: the conclusion, how sure it is, what it rests on; then how it was found."""
+    lines = [*_verdict_lines(summary), *worth_lines(summary), *_unseen_lines(summary["cannot_exclude"]), *_change_lines(summary)]
+    lines += [*assurance_lines(summary), *_assumption_lines(summary["assumptions"]), ""]
+    lines += [*read_lines(summary["log"]), *_baseline_lines(summary), *_algorithm_lines(summary)]
     return "\n".join(lines + [f"note: {note}" for note in summary["notes"]])
+
+
+def _unseen_lines(found: Mapping[str, Any] | None) -> list[str]:
+    """What this log cannot exclude."""
+    if found is None:
+        return []
+    kind = "worst" if found["more_often"] else "best"
+    of = f"the {kind} {'declared' if found['range_declared'] else 'seen, none is declared'}"
+    where = f"{found['action']!r} in state {found['state']!r}"
+    undo, open_ = found["would_undo_one_in"], found["not_excluded_one_in"]
+    if undo <= 1:
+        return [
+            f"unseen    no outcome within the range would undo this gain by itself; an outcome of {found['outcome']:.4g} ({of}) in every",
+            f"          decision for {where} would take {_signed(-undo * found['gain'])}",
+        ]
+    return [
+        f"unseen    an outcome of {found['outcome']:.4g} ({of}) in one of {undo:.3g} decisions for {where}",
+        f"          would undo this gain; the held-out half has {found['held_out_visits']:.0f} of them and cannot exclude one in "
+        f"{open_:.3g}",
+    ]
+
+
+def _assumption_lines(found: Sequence[str]) -> list[str]:
+    return [f"{'assumes' if i == 0 else '':9} {x}" for i, x in enumerate(found)]
 
 
 def read_lines(log: Mapping[str, Any]) -> list[str]:
@@ -118,6 +192,9 @@ def read_lines(log: Mapping[str, Any]) -> list[str]:
 def _baseline_lines(summary: Mapping[str, Any]) -> list[str]:
     baseline = summary["baseline"]
     lines = ["baseline  ESTIMATED from the log itself: give --baseline if it is known" if baseline["estimated"] else "baseline  given"]
+    if baseline["renormalised"]:
+        lines.append("          forbidden actions were taken out of it; gains are against the policy that made the log, which used them")
+        lines.append(f"          (over what is left of it: {_signed(summary['worth']['over_renormalised'])} in sample)")
     if baseline.get("disagrees"):
         lines[0] += f", but DISAGREES with the log (p = {baseline['p_value']:.2g}, {baseline['impossible_rows']} impossible rows)"
         lines += [f"          worst in state {x['state']}: p = {x['p_value']:.2g}" for x in baseline["worst_states"][:3]]
@@ -139,25 +216,27 @@ def _change_lines(summary: Mapping[str, Any]) -> list[str]:
     changes = summary["changes"]
     return [
         f"changes   {changes['states_changed']:,} of {changes['states_visited']:,} visited states; {changes['mass_moved']:.1%} of "
-        "decisions would be others"
+        "decisions would change"
     ]
 
 
-def worth_lines(worth: Mapping[str, Any]) -> list[str]:
+def worth_lines(summary: Mapping[str, Any]) -> list[str]:
     """What it is worth, and how sure that is."""
     lines = []
-    cross, inside = worth["cross_fitted"], worth["in_sample_optimistic"]
-    if cross is not None and cross["gain"] is not None and not np.isnan(cross["gain"]):
-        lines.append(
-            f"worth     {_signed(cross['gain'])} at the start on data the policy was not learned from, 90 % interval "
-            f"[{_signed(cross['low'])}, {_signed(cross['high'])}]"
-        )
-        times = "once" if cross["halvings"] == 1 else f"{cross['halvings']} times"
-        share = f"{cross['share_checked']:.0%} of the moved mass could be checked"
-        lines.append(f"          cross-fitted: {cross['units']} {cross['unit']}, halved {times}; {share}")
+    out, inside = summary["worth"]["held_out"], summary["worth"]["in_sample_optimistic"]
+    if out is not None and out["gain"] is not None and not np.isnan(out["gain"]):
+        where = {"given": "at the given start", "episodes": "per episode", "visits": "from an average visited state on"}[summary["start"]]
+        lines += [
+            f"worth     {_signed(out['gain'])} {where}, on held-out data; at least {_signed(out['low'])}, at most {_signed(out['high'])} "
+            "(5 % each)",
+            f"          learned from {out['units'] - out['units_tested']:,} {out['unit']}, tested on {out['units_tested']:,} others; "
+            f"{out['informative_steps']:,} of their steps took an action",
+            f"          that gains probability; {out['share_checked']:.0%} of the moves could be checked, the others were taken back",
+        ]
     if inside is not None:
         values = f"baseline {inside['baseline']:.4g}, candidate {inside['policy']:.4g}"
         lines.append(f"          in sample, OPTIMISTIC: {_signed(inside['gain'])} ({values})")
+        lines += own_lines(summary["own_return"], inside["baseline"])
     return lines
 
 

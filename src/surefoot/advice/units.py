@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from surefoot.errors import LogError, NotAvailableError
 from surefoot.logs import Accounting, Log, Tally
 from surefoot.logs.tally import TO_END
 
-ENOUGH_EPISODES = 30  # from so many on an episode is a unit; fewer are cut into blocks
+ENOUGH_EPISODES = 8  # from so many on an episode is a unit; fewer are cut into blocks
 BLOCKS = 100  # about so many blocks
 MOST_UNITS = 1000  # more episodes than this are put together: the bootstrap gains nothing from them
 COARSE_UNITS = 64  # units of a log too large for memory, whose triples are kept for each of them
@@ -24,7 +24,9 @@ COARSE_UNITS = 64  # units of a log too large for memory, whose triples are kept
 class Units:
     """Entries: in unit `unit`, (state, action) led to next_state k times with rewards that sum to r (m2: their scatter).
 
-    A log in memory has one entry a row, with k = 1. Codes are those of the log. `kind` says what a unit is, in words.
+    A log in memory has one entry a row, with k = 1. Codes are those of the log. `kind` says what a unit is, in words. Units are numbered
+    in the order of the log. `start_*`: so many episodes of a unit start in this state. `blocks`: units are pieces of longer episodes,
+    `episode` [number] says of which.
     """
 
     unit: np.ndarray
@@ -38,6 +40,11 @@ class Units:
     n_states: int
     n_actions: int
     kind: str
+    start_unit: np.ndarray
+    start_state: np.ndarray
+    start_k: np.ndarray
+    episode: np.ndarray
+    blocks: bool = False
 
     def __repr__(self) -> str:
         return f"Units({self.number} {self.kind}, {len(self.unit):,} entries)"
@@ -49,9 +56,9 @@ class Units:
 
     def some(self, chosen: np.ndarray) -> Units:
         """The entries of the chosen units [number]; units keep their numbers."""
-        keep = chosen[self.unit]
-        names = ("unit", "state", "action", "next_state", "k", "r", "m2")
-        return replace(self, **{name: getattr(self, name)[keep] for name in names})
+        keep, first = chosen[self.unit], chosen[self.start_unit]
+        entries = {name: getattr(self, name)[keep] for name in ("unit", "state", "action", "next_state", "k", "r", "m2")}
+        return replace(self, **entries, **{name: getattr(self, name)[first] for name in ("start_unit", "start_state", "start_k")})
 
     def counts(self, *, as_sparse: bool) -> Counts:
         """What all of them count together."""
@@ -65,9 +72,14 @@ class Units:
 def units_of_batch(batch: Batch, gamma: float) -> Units:
     """The units of rows in memory: episodes, or contiguous blocks where there are few episodes."""
     unit, kind = _numbered(batch, gamma, batch.n_episodes, len(batch), 0, 0)
+    first = np.append(True, batch.last[:-1])
+    number = int(unit.max()) + 1
+    episode = np.zeros(number, dtype=np.int64)
+    episode[unit] = batch.episode
     return Units(
         unit, batch.state, batch.action, batch.next_state, np.ones(len(batch)), batch.reward, np.zeros(len(batch)),
-        int(unit.max()) + 1, batch.n_states, batch.n_actions, kind,
+        number, batch.n_states, batch.n_actions, kind, unit[first], batch.state[first], np.ones(int(first.sum())), episode,
+        kind.startswith("blocks"),
     )  # fmt: skip
 
 
@@ -75,23 +87,31 @@ def units_of_log(log: Log, gamma: float) -> Units:
     """The units of a log that need not fit in memory: its triples are counted in some 64 units, block by block."""
     if log.reading is None or log.n_episodes is None:
         raise NotAvailableError("this log holds counts alone: its rows were counted elsewhere, or read with check_order=False")
-    parts, episodes, rows, kind = [], 0, 0, ""
+    parts, starts, episodes, rows, kind = [], [], 0, 0, ""
+    of: dict[int, int] = {}  # the episode of every block, where there are several long ones
     for batch in log.blocks():
         unit, kind = _numbered(batch, gamma, log.n_episodes, log.accounting.used, episodes, rows, coarse=True)
         parts.append(_grouped(unit, batch))
+        first = np.append(True, batch.last[:-1])
+        starts.append((unit[first], batch.state[first], np.ones(int(first.sum()))))
+        for u in np.unique(unit) if log.n_episodes < ENOUGH_EPISODES else ():
+            of[int(u)] = episodes + int(batch.episode[np.argmax(unit == u)])
         episodes, rows = episodes + batch.n_episodes, rows + len(batch)
-    return _joined(parts, log.n_states, log.n_actions, kind)
+    return _joined(parts, starts, log.n_states, log.n_actions, kind, of)
 
 
 def units_of_tallies(tallies: Sequence[Tally], log: Log) -> Units:
     """One unit for each part of a log that was tallied by itself (parts hold whole episodes); `log` is that of all parts."""
     end = log.n_states - 1
     states, actions = log.states[: log.n_states - log.has_end], log.actions
-    parts = []
+    parts, starts = [], []
     for i, tally in enumerate(tallies):
         t = tally.over(states, actions)
-        parts.append((np.full(len(t.s), i), t.s, t.a, np.where(t.t == TO_END, end, t.t), t.k.astype(float), t.r, t.m2))
-    return _joined([part for part in parts if len(part[0])], log.n_states, log.n_actions, "groups of episodes")
+        if len(t.s):
+            parts.append((np.full(len(t.s), i), t.s, t.a, np.where(t.t == TO_END, end, t.t), t.k.astype(float), t.r, t.m2))
+            at = np.flatnonzero(t.starts) if t.starts is not None else np.zeros(0, dtype=np.int64)
+            starts.append((np.full(len(at), i), at, np.zeros(0) if t.starts is None else t.starts[at].astype(float)))
+    return _joined(parts, starts, log.n_states, log.n_actions, "groups of episodes")
 
 
 def units(log: Log, batch: Batch | None, gamma: float) -> Units:
@@ -147,10 +167,19 @@ def _grouped(unit: np.ndarray, batch: Batch) -> Part:
     return unit[at], batch.state[at], batch.action[at], batch.next_state[at], k, total, m2
 
 
-def _joined(parts: Iterable[Part], n_states: int, n_actions: int, kind: str) -> Units:
+def _joined(
+    parts: Iterable[Part], starts: Iterable[tuple[np.ndarray, ...]], n_states: int, n_actions: int, kind: str,
+    of: Mapping[int, int] | None = None,
+) -> Units:  # fmt: skip
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     if not columns:
         raise LogError("no row of the log has a successor")
     unit, s, a, t, k, r, m2 = columns
-    number = np.unique(unit, return_inverse=True)[1].reshape(-1)  # parts without rows leave no gaps
-    return Units(number, s, a, t, k, r, m2, int(number.max()) + 1, n_states, n_actions, kind)
+    known, number = np.unique(unit, return_inverse=True)  # parts without rows leave no gaps
+    number = number.reshape(-1)
+    first, at, many = (np.concatenate(column) for column in zip(*starts, strict=True))
+    episode = np.array([(of or {}).get(int(u), 0) for u in known], dtype=np.int64)
+    return Units(
+        number, s, a, t, k, r, m2, len(known), n_states, n_actions, kind, np.searchsorted(known, first), at, many, episode,
+        kind.startswith("blocks"),
+    )  # fmt: skip

@@ -32,6 +32,13 @@ def improve(
     settings: Settings = None,
     out: Annotated[Path, typer.Option(help="Folder for policy.csv, changes.csv and summary.json.")] = Path("improved"),
     accept: Annotated[bool, typer.Option("--accept", help="Use the policy even where the data do not support it.")] = False,
+    despite: Annotated[
+        str,
+        typer.Option(
+            help="Findings about the log that shall not forbid a promise, joined by commas: drift, policy-drift, markov, baseline, "
+            "copies, contradictions. Every output then names them."
+        ),
+    ] = "",
     dask: Annotated[str | None, typer.Option("--dask", help="Address of a Dask scheduler whose workers count the files.")] = None,
     as_json: AsJson = False,
     *,
@@ -44,11 +51,12 @@ def improve(
     no unit and need no tuning to the scale of rewards.
     """
     from surefoot.advice import advise, chosen_algorithm, plain, summarise, write_advice
-    from surefoot.advice.summary import doubt, text
+    from surefoot.advice.summary import text
 
     posed = pose(log, options, dask)
     chosen = chosen_algorithm(posed.problem, algorithm, parsed_settings(settings))
-    advice = advise(posed.log, posed.problem, chosen, parts=posed.units, accept=accept, assured=True, doubt=doubt(posed.disagreement))
+    waived = [x.strip() for x in despite.split(",") if x.strip()]
+    advice = advise(posed.log, posed.problem, chosen, parts=posed.units, pi_b=posed.made_by, accept=accept, assured=True, despite=waived)
     summary = summarise(advice, log, posed.disagreement)
     files = write_advice(out, advice, summary, options.state_names, posed.elsewhere)
     if as_json:
@@ -70,7 +78,7 @@ def compare(
 ) -> None:
     """Run all algorithms on one log, with default parameters, and print one table.
 
-    The cross-fitted gain is measured on data the policy was not learned from. Choosing the best row of this table is a choice too:
+    The gain is measured on the half of the log that the policy was not learned from. Choosing the best row of this table is a choice too:
     judge the winner on fresh data. Exit code 0 whatever the verdicts.
     """
     from surefoot.advice import plain
@@ -90,8 +98,13 @@ def compare(
         typer.echo(json.dumps(plain(summary), indent=2, allow_nan=False))
         return
     typer.echo("\n".join([*read_lines(summary["log"]), "", *_table(rows), ""]))
-    typer.echo("optimistic: gain in sample, on the data the policy was learned from. gain: cross-fitted, with its 90 % interval; it is")
-    typer.echo("supported (yes) where the interval lies above 0. A table of many rows has a lucky one: judge the winner on fresh data.")
+    typer.echo(
+        "optimistic: gain in sample, on the data the policy was learned from. gain: learned from one half of the log, tested on the"
+    )
+    typer.echo(
+        "other, with its 90 % interval. Supported says each row by itself; a table of many rows has a lucky one: judge the winner on"
+    )
+    typer.echo("fresh data.")
     for note in posed.notes:
         typer.echo(f"note: {note}")
 
@@ -100,14 +113,17 @@ def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
     """One row of the table for each algorithm; one that cannot run on this log says why."""
     from surefoot.advice import advise, chosen_algorithm
     from surefoot.advice import units as units_of
+    from surefoot.advice.advise import found_against
     from surefoot.errors import BaselineError, NotAvailableError, ParameterError
 
     units = units_of(posed.log, posed.problem.log, posed.problem.gamma)
+    against = found_against(posed.log, posed.problem, posed.made_by)
     rows = []
     with bars() as shown:
         for i, name in enumerate(names):
             try:
-                rows.append(_row(advise(posed.log, posed.problem, chosen_algorithm(posed.problem, name), parts=units)))
+                chosen = chosen_algorithm(posed.problem, name)
+                rows.append(_row(advise(posed.log, posed.problem, chosen, parts=units, pi_b=posed.made_by, against=against)))
             except (BaselineError, NotAvailableError, ParameterError) as error:
                 rows.append({"algorithm": name, "not_available": str(error)})
             if errors.is_terminal:
@@ -134,7 +150,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
         if "not_available" in row:
             lines.append(f"{row['algorithm']:{wide}}  not available: {row['not_available']}")
             continue
-        inside, cross = row["in_sample_optimistic"], row["cross_fitted"]
+        inside, cross = row["in_sample_optimistic"], row["held_out"]
         optimistic = "-" if inside is None else f"{inside['gain']:+.4g}"
         known = cross is not None and cross["gain"] == cross["gain"]
         gain = f"{cross['gain']:+.4g}" if known else "-"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from surefoot.problems import Problem
 
 LOG = "The log"
+START = "The state whose value counts; or visits: every state, as often as the log visits it."
 
 
 def _column(meaning: str) -> Any:
@@ -83,7 +84,13 @@ class LogOptions(ReadOptions):
     renormalise: Annotated[bool, typer.Option("--renormalise", help="Take actions that are not allowed out of the baseline.")] = False
     reward_range: Annotated[str | None, typer.Option(help="Lowest and highest possible reward: LOW,HIGH.")] = None
     return_range: Annotated[str | None, typer.Option(help="Lowest and highest possible return: LOW,HIGH; gamma 1 needs it.")] = None
-    start: Annotated[str | None, typer.Option(help="The state whose value counts.", show_default="where episodes start")] = None
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="The state whose value counts; or visits: all, as often as visited.",
+            show_default="where episodes start; visits in a log of one episode",
+        ),
+    ] = None
 
     @property
     def rewards(self) -> tuple[float, float] | None:
@@ -150,12 +157,14 @@ def reads_a_log(command: Callable[..., None]) -> Callable[..., None]:
 class Posed:
     """A log, the problem it poses, whether a given baseline agrees with it, and its units where they were counted apart.
 
-    `elsewhere` are the rows of the baseline file about states that the log never visits.
+    `elsewhere` are the rows of the baseline file about states that the log never visits. `made_by` is the policy that made the log,
+    before forbidden actions were taken out of it.
     """
 
     log: Log
     problem: Problem
     disagreement: Disagreement | None
+    made_by: np.ndarray
     units: Units | None = None
     elsewhere: tuple[Any, ...] = ()
 
@@ -202,7 +211,8 @@ def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
         return_range=options.returns, masked_baseline="renormalise" if options.renormalise else "error",
         needs_returns=None if dask is None else False,
     )  # fmt: skip
-    return Posed(log, problem, None if given.estimated else disagreement(log, given), units, elsewhere)
+    made_by = estimated_baseline(log, options.smoothing) if given.estimated else given
+    return Posed(log, problem, None if given.estimated else disagreement(log, given), made_by.pi_b, units, elsewhere)
 
 
 def policy_file(path: Path, log: Log, options: LogOptions, probability: str = "") -> Baseline:
