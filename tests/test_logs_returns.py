@@ -108,6 +108,29 @@ def test_a_wrong_declaration_is_refused_in_words(option: dict[str, Any], words: 
         log.problem(**{"gamma": 0.9, **option})
 
 
+@pytest.mark.parametrize("in_memory", [10, 10_000])
+def test_every_return_of_a_log_is_checked_against_a_declared_range(in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole episodes are worth 1 each, and the second half of every one 2."""
+    monkeypatch.setattr("surefoot.logs.log.IN_MEMORY", in_memory)
+    n = 20
+    table = {
+        "episode": np.repeat(np.arange(n), 2),
+        "time": np.tile([0, 1], n),
+        "state": np.tile([0, 1], n),
+        "action": np.zeros(2 * n, int),
+    }
+    log = read_log({**table, "reward": np.tile([-1.0, 2.0], n), "terminal": np.tile([False, True], n)})
+    assert log.problem(1.0, return_range=(1, 2)).return_range.declared
+    with pytest.raises(surefoot.ProblemError, match=r"the return from row 1 on is 2 \(at least \d+ such rows\)"):
+        log.problem(1.0, return_range=(0, 1))
+    with pytest.raises(surefoot.ProblemError, match="the return from row 0 on is 1 "):
+        log.problem(1.0, return_range=(1.5, 3))
+    unread = log.problem(1.0, return_range=(1.5, 3), needs_returns=False)  # counts show the rewards of last steps alone
+    assert any("checked against last steps only" in x for x in unread.notes)
+    with pytest.raises(surefoot.ProblemError, match="go from 2 to 2"):
+        log.problem(1.0, return_range=(0, 1), needs_returns=False)
+
+
 def test_a_batch_is_the_log_in_order_with_codes() -> None:
     table = columns(given=False)
     batch, log = read_log(table).batch(), read_log(table)

@@ -119,6 +119,44 @@ def test_a_reward_range_that_does_not_hold_is_located() -> None:
     assert "does not hold: row 1 has reward -2.0 (2 such rows)" in text
 
 
+def test_a_return_range_holds_from_every_step_on_and_not_for_whole_episodes_alone() -> None:
+    """ENDED has rewards 1, -2, 0.5, 3, 0: at gamma 1 the whole episode is worth 2.5, and the rest of it 1.5, 3.5, 3, 0."""
+    ended = {**ENDED, "gamma": 1}
+    text = message(ProblemError, **{**ended, "return_range": (2, 3)})
+    assert "the return from row 1 on is 1.5 (at least 3 such rows)" in text
+    assert "from any state on, not of whole episodes alone" in text
+    assert "the return from row 2 on is 3.5 (at least 1 such rows)" in message(ProblemError, **{**ended, "return_range": (0, 3.4)})
+    assert "is 0 (at least 1 such rows)" in message(ProblemError, **{**ended, "return_range": (0.1, 4)})
+    assert surefoot.problem(**{**ended, "return_range": (0, 3.5)}).return_range.declared
+
+
+def test_a_cut_return_breaks_the_range_only_if_nothing_that_may_follow_would_bring_it_back() -> None:
+    """At gamma 0.5 the rewards 1, -2, 0.5, 3, 0 up to the cut add up to 0.5, -1, 2, 3, 0; the last leaves half of a return open."""
+    half = {"gamma": 0.5, "reward_range": None}
+    assert problem(**half, return_range=(-0.95, 3.5)).return_range.hi == 3.5  # -1 + 3.5 / 16 and 3 - 0.95 / 4 lie inside
+    text = message(ProblemError, **half, return_range=(-0.7, 4))
+    assert "the return from row 1 on is -1 up to a cut, and nothing that may follow would bring it back (at least 1 such rows)" in text
+    assert "from row 3 on" in message(ProblemError, **half, return_range=(-1, 2.7))
+    assert problem(**half, return_range=(-1, 2.8)).return_range.hi == 2.8
+
+
+def test_a_sum_that_misses_the_range_by_rounding_does_not_break_it() -> None:
+    n = 10
+    log = {"state": np.zeros(n, int), "action": np.zeros(n, int), "reward": np.full(n, 0.1), "episode": np.zeros(n),
+           "next_state": np.append(np.zeros(n - 1, int), 1), "terminal_states": [1], "gamma": 1}  # fmt: skip
+    assert sum([0.1] * n) != 1.0
+    for hi in (sum([0.1] * n), 1 - 2e-12):
+        assert surefoot.problem(**log, return_range=(0, hi)).return_range.hi == hi
+
+
+def test_where_rows_do_not_follow_each_other_only_last_steps_are_checked_and_that_is_said() -> None:
+    broken = {**ENDED, "state": [0, 1, 2, 1, 1]}
+    found = surefoot.problem(**broken, return_range=(0, 1))
+    assert any("checked against last steps only" in x for x in found.notes)
+    with pytest.raises(ProblemError, match="does not hold: the return from row 4"):
+        surefoot.problem(**broken, return_range=(0.5, 1))
+
+
 def test_a_reward_table_beyond_the_reward_range_is_refused() -> None:
     text = message(ProblemError, reward_range=(-2, 3), reward_table=np.full((S, S), 9.0))
     assert "reward_table goes from 9 to 9" in text

@@ -83,7 +83,7 @@ class LogOptions(ReadOptions):
     allowed: Annotated[Path | None, typer.Option(help="The allowed actions: a file with state, action.")] = None
     renormalise: Annotated[bool, typer.Option("--renormalise", help="Take actions that are not allowed out of the baseline.")] = False
     reward_range: Annotated[str | None, typer.Option(help="Lowest and highest possible reward: LOW,HIGH.")] = None
-    return_range: Annotated[str | None, typer.Option(help="Lowest and highest possible return: LOW,HIGH; gamma 1 needs it.")] = None
+    return_range: Annotated[str | None, typer.Option(help="Lowest and highest return from any state: LOW,HIGH; gamma 1 needs it.")] = None
     start: Annotated[
         str | None,
         typer.Option(

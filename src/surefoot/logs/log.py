@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,7 @@ from surefoot.logs.tally import Tally, all_labels, merged
 from surefoot.problems import Problem, check_name, estimate_baseline, given
 from surefoot.problems.montecarlo import check_cut_returns
 from surefoot.problems.problem import EPISODES, GIVEN, VISITS
-from surefoot.problems.ranges import pair_of_numbers
+from surefoot.problems.ranges import check_returns, pair_of_numbers
 
 IN_MEMORY = 2_000_000  # rows up to which a Problem carries them, so that every kind of Monte-Carlo return can be computed from it
 
@@ -178,15 +178,16 @@ class Log:
         table = given.declared_rewards(reward_table, self)
         notes = list(self.notes)
         policy, estimated = self._baseline(pi_b, mask, masked_baseline, notes)
-        rewards, returns = self._ranges(gamma, table, reward_range, return_range, notes)
         computed = log = None
-        if needs_returns is not False and self.reading is not None and self.starts is not None:
+        if needs_returns is not False and self._has_rows:
             if self.accounting.used <= IN_MEMORY:
                 log = self.batch()
             elif needs_returns:
                 computed = self.returns(gamma, cut_returns=cut_returns)
         elif needs_returns:
             raise NotAvailableError("this log holds counts alone (its rows were counted elsewhere, or not in order): no returns")
+        blocks = [log] if log is not None else self.blocks() if needs_returns is not False and self._has_rows else None
+        rewards, returns = self._ranges(gamma, table, reward_range, return_range, notes, blocks)
         where, start_from = self._start(start, notes)
         return Problem(
             counts=self.counts, pi_b=policy, gamma=gamma, start=where, terminal=self.terminal, allowed=mask,
@@ -214,19 +215,34 @@ class Log:
             notes.append(f"{impossible} logged actions have probability 0 under the given baseline")
         return policy, estimated
 
-    def _ranges(self, gamma: float, table: Any, reward_range: Any, return_range: Any, notes: list[str]) -> Any:
-        """(reward range, return range) as `surefoot.problem` finds them."""
-        last = self._last_rewards()
-        if return_range is not None and len(last):
-            lo, hi = pair_of_numbers("return_range", return_range)
-            if last.min() < lo or last.max() > hi:
-                raise ProblemError(
-                    f"return_range ({lo:g}, {hi:g}) does not hold: the mean rewards of steps that end an episode, which are their "
-                    f"returns, go from {last.min():g} to {last.max():g}"
-                )
+    @property
+    def _has_rows(self) -> bool:
+        """Whether the rows can be read again, in order."""
+        return self.reading is not None and self.starts is not None
+
+    def _ranges(
+        self, gamma: float, table: Any, reward_range: Any, return_range: Any, notes: list[str], blocks: Iterable[Batch] | None
+    ) -> Any:
+        """(reward range, return range) as `surefoot.problem` finds them; every return of the blocks lies in a declared one."""
+        if return_range is not None:
+            declared = pair_of_numbers("return_range", return_range)
+            if blocks is None:
+                notes.append(self._check_last_rewards(*declared))
+            else:
+                notes.extend(sorted({note for block in blocks for note in check_returns(block, gamma, declared)}))
         rewards, returns, said = given.found_ranges(self.rewards, gamma, table, reward_range, return_range, bool(self.terminal.any()))
         notes.extend(said)
         return rewards, returns
+
+    def _check_last_rewards(self, lo: float, hi: float) -> str:
+        """Raise unless the mean rewards of last steps, all that the counts say of returns, lie in the range; a note that says so."""
+        last = self._last_rewards()
+        if len(last) and (last.min() < lo or last.max() > hi):
+            raise ProblemError(
+                f"return_range ({lo:g}, {hi:g}) does not hold: the mean rewards of steps that end an episode, which are their "
+                f"returns, go from {last.min():g} to {last.max():g}"
+            )
+        return "the declared return range was checked against last steps only: the rows were not read again"
 
     def _last_rewards(self) -> np.ndarray:
         """The mean rewards of the triples that end an episode."""

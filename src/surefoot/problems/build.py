@@ -20,7 +20,7 @@ from surefoot.problems.given import (
 )
 from surefoot.problems.montecarlo import check_cut_returns
 from surefoot.problems.problem import Problem, check_name
-from surefoot.problems.ranges import number, pair_of_numbers
+from surefoot.problems.ranges import check_returns, number, pair_of_numbers
 
 
 def problem(
@@ -59,7 +59,7 @@ def problem(
     gamma                       the discount factor in [0, 1]; 1 needs a return_range
     start                       a state, or a distribution over states (default: where the episodes started)
     terminal_states, allowed    states without actions; mask [S, A] of the actions that may be used
-    reward_range, return_range  (low, high) you vouch for; else observed, and noted as an assumption
+    reward_range, return_range  (low, high) you vouch for, of returns from any state on; else observed, and noted as an assumption
     reward_table                [S, S'] or [S, A, S'], where known
     unseen_states, ties         "first-action", "lowest-index": as the published code; the defaults keep the baseline
     masked_baseline             "renormalise" takes forbidden actions out of the baseline; the default is an error
@@ -107,7 +107,7 @@ def problem(
         if impossible:
             notes.append(f"{impossible} logged actions have probability 0 under the given baseline")
     table = declared_rewards(reward_table, log)
-    _check_rows(log, reward_range, return_range)
+    notes += _check_rows(log, gamma, reward_range, return_range)
     seen = float(log.reward.min()), float(log.reward.max())
     rewards, returns, declared_note = found_ranges(seen, gamma, table, reward_range, return_range, bool(ended.any()))
     notes += declared_note
@@ -142,8 +142,8 @@ def _size(name: str, n: Any) -> int | None:
     return int(value)
 
 
-def _check_rows(log: Batch, reward_range: Any, returns: Any) -> None:
-    """Declared ranges hold in every row; the first row that breaks one is named."""
+def _check_rows(log: Batch, gamma: float, reward_range: Any, returns: Any) -> list[str]:
+    """Declared ranges hold in every row; the first row that breaks one is named. Notes on what could not be checked."""
     if reward_range is not None:
         low, high = pair_of_numbers("reward_range", reward_range)
         outside = np.flatnonzero((log.reward < low) | (log.reward > high))
@@ -152,14 +152,7 @@ def _check_rows(log: Batch, reward_range: Any, returns: Any) -> None:
                 f"reward_range {(low, high)} does not hold: row {log.row[outside[0]]} has reward {log.reward[outside[0]]} "
                 f"({len(outside)} such rows)"
             )
-    if returns is not None:
-        lo, hi = pair_of_numbers("return_range", returns)
-        outside = np.flatnonzero(log.ends & ((log.reward < lo) | (log.reward > hi)))
-        if len(outside):  # the return of an episode's last step is its reward
-            raise ProblemError(
-                f"return_range ({lo:g}, {hi:g}) does not hold: the episode that ends in row {log.row[outside[0]]} has the return "
-                f"{log.reward[outside[0]]} there ({len(outside)} such rows)"
-            )
+    return [] if returns is None else check_returns(log, gamma, pair_of_numbers("return_range", returns))
 
 
 def _first_states(log: Batch) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The return range: one source for the value of an unseen pair, for V_max and for g_max."""
+"""The return range: one source for the value of an unseen pair, for V_max and for g_max; checked against every return of a log."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.core import Batch
 from surefoot.core.batch import LARGEST
 from surefoot.errors import ProblemError
+from surefoot.problems.montecarlo import discounted_returns
+
+ROUNDING = 1e-9  # by which share of the range a sum of rewards may miss it
 
 
 @dataclass(frozen=True)
 class ReturnRange:
-    """No return lies outside [lo, hi]. `declared` says that the user vouches for it; otherwise it rests on observed rewards."""
+    """No return, from any state on, lies outside [lo, hi]: not those of whole episodes alone, but of all their later parts.
+
+    `declared` says that the user vouches for it; otherwise it rests on observed rewards.
+    """
 
     lo: float
     hi: float
@@ -48,6 +55,32 @@ def return_range(reward_range: tuple[float, float], gamma: float, *, has_termina
     if has_terminal:
         lo, hi = min(r_min, lo), max(r_max, hi)
     return ReturnRange(lo, hi, declared)
+
+
+def check_returns(log: Batch, gamma: float, declared: tuple[float, float]) -> list[str]:
+    """Raise unless every return of the log, from every row on, may lie in the declared range; notes on what could not be checked.
+
+    An episode that ended has the return G. One that was cut m steps later has X + gamma^m (a return), which lies in [lo, hi] only if the
+    intervals [X + gamma^m lo, X + gamma^m hi] and [lo, hi] meet.
+    """
+    lo, hi = declared
+    if log.contradictions():
+        g, later = np.where(log.ends, log.reward, 0.0), np.where(log.ends, 0.0, 1.0)
+        notes = ["the declared return range was checked against last steps only: rows of an episode do not follow each other"]
+    else:
+        g, stop, notes = discounted_returns(log, gamma), np.flatnonzero(log.last)[log.episode], []
+        later = np.where(log.cuts[stop], float(gamma) ** (stop - np.arange(len(log)) + 1), 0.0)
+    rounding = ROUNDING * max(abs(lo), abs(hi))
+    outside = np.flatnonzero((g + later * hi < lo - rounding) | (g + later * lo > hi + rounding))
+    if len(outside):
+        i = outside[0]
+        cut = " up to a cut, and nothing that may follow would bring it back" if later[i] else ""
+        raise ProblemError(
+            f"return_range ({lo:g}, {hi:g}) does not hold: the return from row {log.row[i]} on is {g[i]:g}{cut} (at least "
+            f"{len(outside)} such rows). It is the range of returns from any state on, not of whole episodes alone: "
+            "widen it, or declare reward_range"
+        )
+    return notes
 
 
 def pair_of_numbers(name: str, values: Any) -> tuple[float, float]:
