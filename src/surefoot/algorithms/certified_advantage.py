@@ -11,6 +11,7 @@ from surefoot.core import Solution, Status
 from surefoot.problems import Problem
 from surefoot.rows.arrays import Array, actions_first, count_up, first_max, namespace, only, restore, row_sum, times
 from surefoot.trust.evidence import RETURN_ERRORS, VISITS, Evidence, evidence
+from surefoot.trust.starts import left_for_values
 
 MARGIN = 1e-9  # by which share errors are enlarged, so that rounding never breaks the proof
 
@@ -21,7 +22,8 @@ class CertifiedAdvantage:
 
     q_mc are Monte-Carlo values of the baseline and E their error, |q^{pi_b} - q_mc| <= E for all pairs w.p. 1 - delta (`evidence`). By
     the performance difference lemma v^pi >= v^{pi_b} in every state then: no epsilon, and no slack. A state in which nothing is proved
-    keeps the baseline. visits says which returns are used; "every" needs no log, and proves nothing.
+    keeps the baseline. visits says which returns are used; "every" needs no log, and proves nothing. Where the start is estimated a tenth
+    of delta is left for it, so that the certificate at the start finds the same c.
     """
 
     name: ClassVar[str] = "certified-advantage"
@@ -43,7 +45,7 @@ class CertifiedAdvantage:
 
     def trust(self, problem: Problem) -> CertifiedTrust:
         """The policies whose advantage is certified."""
-        return _trust(problem, evidence(problem, self.delta, error=self.error, visits=self.visits))
+        return _trust(problem, evidence(problem, left_for_values(problem, self.delta), error=self.error, visits=self.visits))
 
     def solve(self, problem: Problem) -> Solution:
         """Policy iteration inside the trust."""

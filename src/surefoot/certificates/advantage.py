@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefoot.certificates.certificate import EVERYWHERE, Certificate, FromReturns
+from surefoot.certificates.certificate import EVERYWHERE, Certificate, FromReturns, mean_at_start
 from surefoot.errors import PolicyError
 from surefoot.problems import Problem
 from surefoot.rows.arrays import times, to_numpy
@@ -24,19 +24,20 @@ def certified(problem: Problem, pi: np.ndarray, found: Evidence, scale: float = 
     return np.where(problem.terminal, 0.0, c)
 
 
-def from_every_state(problem: Problem, c: np.ndarray, where: str) -> float:
+def from_every_state(method: FromReturns, problem: Problem, c: np.ndarray, scale: float = 1.0) -> float:
     """start . c + gamma/(1 - gamma) min(0, min c), or min(0, min c) / (1 - gamma) in every state.
 
     v^pi(s) - v^{pi_b}(s) = sum_t gamma^t E[ advantage(S_t) ] >= c(s) + sum over t >= 1 of gamma^t min(0, min c).
     """
     least, gamma = min(0.0, float(c.min())), problem.gamma
-    if where == EVERYWHERE:
+    if method.where == EVERYWHERE:
         return least / (1 - gamma)
-    return float(times(c, to_numpy(problem.start)).sum()) + gamma / (1 - gamma) * least
+    later = gamma / (1 - gamma) * least if gamma > 0 else 0.0  # least may be -inf
+    return mean_at_start(method, problem, c + later, scale)
 
 
-def _bound(problem: Problem, pi: np.ndarray, found: Evidence, where: str, scale: float) -> float:
-    return from_every_state(problem, certified(problem, pi, found, scale), where)
+def _bound(method: FromReturns, problem: Problem, pi: np.ndarray, found: Evidence, scale: float) -> float:
+    return from_every_state(method, problem, certified(problem, pi, found, scale), scale)
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class CertifiedAdvantageBound(FromReturns):
                 f"{self.name}: the returns prove no advantage in {int((c < 0).sum())} states, worst in state {int(c.argmin())} (c = "
                 f'{c.min():.3g}): improve with "certified-advantage" at this delta, error and visits, or ask for the bound "advantage"'
             )
-        return self.certificate(problem, pi, found, partial(_bound, problem, pi, found, self.where))
+        return self.certificate(problem, pi, found, partial(_bound, self, problem, pi, found))
 
 
 @dataclass(frozen=True)
@@ -70,4 +71,4 @@ class AdvantageBound(FromReturns):
     def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
         """The certificate of any policy that moves no mass of a pair without returns."""
         found = self.evidence(problem)
-        return self.certificate(problem, pi, found, partial(_bound, problem, pi, found, self.where))
+        return self.certificate(problem, pi, found, partial(_bound, self, problem, pi, found))

@@ -14,8 +14,9 @@ from surefoot.errors import NotAvailableError, ParameterError, PolicyError
 from surefoot.problems import Problem
 from surefoot.problems.agreement import action_distance
 from surefoot.problems.given import RENORMALISED
-from surefoot.rows.arrays import to_numpy
+from surefoot.rows.arrays import times, to_numpy
 from surefoot.trust.evidence import Evidence, evidence
+from surefoot.trust.starts import SHARE, least_mean, left_for_values, start_is_estimated
 
 RIGOROUS = "rigorous"  # proved, for these data, under the assumptions listed
 APPROXIMATE = "approximate"  # a step of the proof does not hold exactly for these data: the assumptions say which
@@ -23,7 +24,8 @@ BAYESIAN = "Bayesian"  # a statement about a posterior
 ASYMPTOTIC = "asymptotic"  # right in the limit of ample data
 ANOTHER = 1e-6  # a p-value of the logged actions below which another policy than the baseline made the log
 FAILS = "fails"  # measured to be violated more often than delta allows: for comparison, no guarantee
-START, EVERYWHERE = "start", "every state"
+START, OF_LOG, EVERYWHERE = "start", "starts of the log", "every state"
+STARTS = (START, OF_LOG)  # where a bound is a mean over starts
 DOUBLINGS = 40  # how often the log is doubled, at most, in the search for the data needed
 STILL = 1e-12  # a probability that differs from the baseline's by no more has not moved
 SLACK = 1e-9  # what rounding may do to a probability row
@@ -33,7 +35,8 @@ SLACK = 1e-9  # what rounding may do to a probability row
 class Certificate:
     """With probability at least 1 - delta over the data:  `bounded`  >=  bound.
 
-    where: "start" (the mean over start states) or "every state". label: "rigorous", "approximate", "Bayesian" or "asymptotic". data:
+    where: "start" (the mean over the starts of episodes to come: where it is estimated, part of delta pays for it), "starts of the log"
+    (the mean over those in the log) or "every state". label: "rigorous", "approximate", "Bayesian", "asymptotic" or "fails". data:
     "training" if the policy may have been chosen with the same data, else "fresh". n_smallest, n_typical: returns, or transitions,
     behind the pairs the bound rests on (the least, the median). data_needed: rows of log at which the bound would reach 0 (inf: at none),
     by the reasoning in data_needed_why. changed: in how many states the policy is not the baseline; lowest: lo - hi of returns.
@@ -156,7 +159,7 @@ class FromReturns:
     def evidence(self, problem: Problem) -> Evidence:
         """The baseline's values by the returns of the log."""
         on_policy(self.name, problem)
-        return evidence(problem, self.delta, error=self.error, visits=self.visits, steps=self.steps)
+        return evidence(problem, left_at_start(self, problem), error=self.error, visits=self.visits, steps=self.steps)
 
     def certificate(
         self, problem: Problem, pi: np.ndarray, found: Evidence, bound_at: Callable[[float], float], notes: tuple[str, ...] = ()
@@ -165,6 +168,41 @@ class FromReturns:
         label = RIGOROUS if found.rigorous and problem.return_range.declared else APPROXIMATE
         assumptions = ("the log was collected by the baseline pi_b", *found.assumptions, *range_sentences(problem))
         return made(self, problem, pi, bound_at, label, assumptions, found.n, "training", notes)
+
+
+def pays_for_start(method: Any, problem: Problem) -> bool:
+    """Whether part of delta is spent on the start: it is estimated, and the bound is about episodes to come."""
+    return method.where == START and start_is_estimated(problem)
+
+
+def left_at_start(method: Any, problem: Problem) -> float:
+    """What is left of a method's delta for values or rows."""
+    return left_for_values(problem, method.delta) if method.where == START else float(method.delta)
+
+
+def mean_at_start(method: Any, problem: Problem, h: np.ndarray, scale: float) -> float:
+    """The mean of h [S] over the starts, or the least that the log allows for where they are estimated."""
+    if pays_for_start(method, problem):
+        return least_mean(problem, h, SHARE * method.delta, scale)
+    return float(times(h, to_numpy(problem.start)).sum())
+
+
+def start_sentences(method: Any, problem: Problem) -> tuple[str, str, tuple[str, ...]]:
+    """(what is bounded, what is assumed of the start or "", notes on it)."""
+    what, n = "v^pi - v^{pi_b}", problem.start_episodes
+    if method.where == EVERYWHERE:
+        return f"{what} in every state", "", ()
+    if method.where == OF_LOG and n is None:
+        raise NotAvailableError(f'{method.name}: the start was given, not read off the episodes of the log: ask for where="{START}"')
+    if method.where == OF_LOG:
+        return f"{what} averaged over the starts of this log", "", ()
+    if n == 1:
+        return f"{what} from where the one episode of the log starts", "", ()
+    if n is None:
+        return f"{what} at the start", "episodes start as given", ()
+    assumed = f"episodes to come start like the {n} of the log, which start independently of each other, in states that the problem has"
+    note = f'the start is estimated, and paid for: give start if you know it, or ask for where="{OF_LOG}"'
+    return f"{what} at the start", assumed, (note,)
 
 
 def made(
@@ -179,11 +217,11 @@ def made(
     needed, why = (rows, "it does already") if bound >= 0 else _data_needed(bound, bound_at, rows)
     if not moved.any():
         notes += ("the policy is the baseline: the difference is 0, which needs no proof",)
-    what = "v^pi - v^{pi_b} at the start" if method.where == START else "v^pi - v^{pi_b} in every state"
+    what, assumed, said = start_sentences(method, problem)
     least, typical = (float(behind.min()), float(np.median(behind))) if behind.size else (0.0, 0.0)
     return Certificate(
-        method.name, what, method.where, bound, float(method.delta), label, data, assumptions, least, typical,
-        int(moved.any(axis=-1).sum()), -problem.return_range.width, needed, why, notes,
+        method.name, what, method.where, bound, float(method.delta), label, data, assumptions + ((assumed,) if assumed else ()), least,
+        typical, int(moved.any(axis=-1).sum()), -problem.return_range.width, needed, why, notes + said,
     )  # fmt: skip
 
 
@@ -206,9 +244,11 @@ def _data_needed(bound: float, bound_at: Callable[[float], float], rows: float) 
 def range_sentences(problem: Problem) -> tuple[str, ...]:
     """What is assumed of the range of returns."""
     lo, hi = problem.return_range.lo, problem.return_range.hi
-    if problem.return_range.declared:
-        return (f"no return lies outside [{lo:g}, {hi:g}], as declared",)
-    return (f"no return lies outside [{lo:g}, {hi:g}], which rests on observed rewards: declare reward_range",)
+    how = "as declared" if problem.return_range.declared else "which rests on observed rewards: declare reward_range"
+    sentence, (least, most) = f"no return from any state on lies outside [{lo:g}, {hi:g}], {how}", problem.reward_range
+    if to_numpy(problem.terminal).any() or lo <= least <= most <= hi:  # a single reward may be a return, if an episode ends there
+        return (sentence,)
+    return sentence, "no episode ever ends: the problem has no terminal state"
 
 
 def check_delta(method: Any) -> None:
@@ -216,7 +256,7 @@ def check_delta(method: Any) -> None:
     check_number(method, "delta", low=0, high=1, open_low=True)
 
 
-def check_where(method: Any, known: tuple[str, ...] = (START, EVERYWHERE)) -> None:
+def check_where(method: Any, known: tuple[str, ...] = (*STARTS, EVERYWHERE)) -> None:
     """Raise unless `where` is a place the method has a bound for."""
     if method.where not in known:
         raise ParameterError(f"{method.name}: where must be one of {', '.join(map(repr, known))}, got {method.where!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -10,10 +11,11 @@ import numpy as np
 from scipy import sparse
 
 from surefoot.algorithms.parameters import check_choice
-from surefoot.certificates.certificate import ASYMPTOTIC, FAILS, START, Certificate, check_delta, check_where, fresh_only, made
+from surefoot.certificates.certificate import ASYMPTOTIC, FAILS, START, STARTS, Certificate, check_delta, check_where, fresh_only, made
 from surefoot.planning import evaluate
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
+from surefoot.trust.starts import start_variance
 
 DIRECT = 1000  # states up to which visits are solved for: step by step they take 28 / (1 - gamma) products
 
@@ -61,12 +63,22 @@ def _values(problem: Problem, pi: np.ndarray) -> np.ndarray:
 def _local(problem: Problem, rows: _Rows, v: np.ndarray) -> np.ndarray:
     """The variance of the mean target r + gamma v' of every pair, [S, A]: Var_P / (n - 1); 0 where n <= 1 (see `_missing`)."""
     z = rows.reward + problem.gamma * v[rows.state]
-    variance = rows.variance(z, problem.n_states * problem.n_actions)
-    if problem.reward_table is None and problem.counts.r_rest is not None:
-        variance = variance + to_numpy(problem.counts.r_rest).reshape(-1) / np.maximum(rows.n, 1.0)
+    variance = rows.variance(z, problem.n_states * problem.n_actions) + _reward_variance(problem, rows)
     n = np.where(rows.n > 1, rows.n, 2.0)
     found: np.ndarray = np.where(rows.n > 1, variance / (n - 1), 0.0).reshape(problem.pi_b.shape)
     return found
+
+
+def _reward_variance(problem: Problem, rows: _Rows) -> np.ndarray:
+    """What rewards scatter within a triple, [S A]: 0 where they are declared, and where the counts do not hold it."""
+    if problem.reward_table is not None or problem.counts.r_rest is None:
+        return np.zeros(len(rows.n))
+    found: np.ndarray = to_numpy(problem.counts.r_rest).reshape(-1) / np.maximum(rows.n, 1.0)
+    return found
+
+
+def _start_variance(method: Any, problem: Problem, h: np.ndarray) -> float:
+    return start_variance(problem, h) if method.where == START else 0.0
 
 
 def _missing(problem: Problem, visits: np.ndarray) -> float:
@@ -94,23 +106,25 @@ class DUIPIBound:
     def __post_init__(self) -> None:
         check_delta(self)
         check_choice(self, "data", ("training", "fresh"))
-        check_where(self, (START,))
+        check_where(self, STARTS)
 
     def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
         """Two evaluations and two propagations of variance."""
         fresh_only(self)
         rows, start, pi_b = _rows(problem), to_numpy(problem.start), to_numpy(problem.pi_b)
-        value, deviation, missing = [], [], 0.0
+        value: list[np.ndarray] = []
+        deviation, missing = [], 0.0
         for policy in (pi, pi_b):
             v = _values(problem, policy)
             local = _local(problem, rows, v)
             shape = problem.model.r.shape
             squares = problem.model.squared(local.reshape(shape), problem.n_sa.reshape(shape) > 1)
             w = to_numpy(evaluate(squares, policy**2, tolerance=1e-12 * problem.return_range.width**2)).reshape(-1)
-            value.append(float(start @ v))
+            value.append(v)
             deviation.append(float(start @ np.sqrt(np.maximum(w, 0.0))))
             missing += _missing(problem, _visits(problem, rows, policy, start))
-        gain, sigma = value[0] - value[1] - missing, sum(deviation)
+        gain = float(start @ (value[0] - value[1])) - missing
+        sigma = sum(deviation) + math.sqrt(_start_variance(self, problem, value[0] - value[1]))
         z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf
         assumptions = (
             "estimates are Gaussian, and errors of different states are uncorrelated",
@@ -123,10 +137,14 @@ class DUIPIBound:
 
 @dataclass(frozen=True)
 class DeltaMethodBound:
-    """gain - z sigma,   sigma^2 = sum_{s,a} Var_P( d_pi (R + gamma v^pi) - d_b (R + gamma v^{pi_b}) ) / (n - 1):  both policies at once.
+    """gain - z sigma,  both policies at once:
+
+    sigma^2 = sum_{s,a} [ Var_P( d_pi (R + gamma v^pi) - d_b (R + gamma v^{pi_b}) ) + (d_pi - d_b)^2 Var_R ] / (n - 1)
+              + Var_start(v^pi - v^{pi_b}) / (episodes - 1)
 
     d_pi(s, a) are discounted visits of pi in the model. First order: rho(pi, P) moves by sum d_pi(s, a) dP(s, a) . (R + gamma v^pi), rows
-    are independent, and a row's covariance is multinomial. Right in the limit, for a policy fixed before the data: needs fresh data.
+    are independent, and a row's covariance is multinomial. Var_R is what rewards scatter within a triple, 0 where they are declared; the
+    last term is 0 where the start is known. Right in the limit, for a policy fixed before the data: needs fresh data.
     """
 
     name: ClassVar[str] = "delta-method"
@@ -137,21 +155,22 @@ class DeltaMethodBound:
     def __post_init__(self) -> None:
         check_delta(self)
         check_choice(self, "data", ("training", "fresh"))
-        check_where(self, (START,))
+        check_where(self, STARTS)
 
     def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
         """One adjoint evaluation for each policy."""
         fresh_only(self)
         rows, start, pi_b, shape = _rows(problem), to_numpy(problem.start), to_numpy(problem.pi_b), problem.pi_b.shape
-        gain, target = 0.0, np.zeros(len(rows.p))
+        gain, h, target, visited = 0.0, np.zeros(problem.n_states), np.zeros(len(rows.p)), np.zeros(shape)
         for sign, policy in ((1.0, pi), (-1.0, pi_b)):
             v = _values(problem, policy)
             visits = _visits(problem, rows, policy, start)
+            h, visited = h + sign * v, visited + sign * visits
             gain += sign * float(start @ v) - _missing(problem, visits)
             target += sign * visits.reshape(-1)[rows.pair] * (rows.reward + problem.gamma * v[rows.state])
-        variance = rows.variance(target, shape[0] * shape[1])
+        variance = rows.variance(target, shape[0] * shape[1]) + visited.reshape(-1) ** 2 * _reward_variance(problem, rows)
         many = rows.n > 1
-        sigma = float(np.sqrt((variance[many] / (rows.n[many] - 1)).sum()))
+        sigma = math.sqrt(float((variance[many] / (rows.n[many] - 1)).sum()) + _start_variance(self, problem, h))
         z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf
         assumptions = (
             "the policy was fixed before these data were collected",

@@ -13,14 +13,17 @@ from surefoot.certificates.certificate import (
     BAYESIAN,
     RIGOROUS,
     START,
+    STARTS,
     Certificate,
     check_delta,
     check_where,
+    left_at_start,
     made,
+    mean_at_start,
     range_sentences,
 )
 from surefoot.errors import PolicyError
-from surefoot.planning import evaluate_at_start
+from surefoot.planning import evaluate
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
 from surefoot.trust.radii import ROW_RADII, spent_at
@@ -48,7 +51,7 @@ class SPIBBBound:
     def __post_init__(self) -> None:
         check_delta(self)
         check_choice(self, "radius", tuple(ROW_RADII))
-        check_where(self, (START,))
+        check_where(self, STARTS)
         if self.n_wedge is not None:
             check_number(self, "n_wedge", low=0, finite=True)
         if self.successors is not None:
@@ -68,14 +71,13 @@ class SPIBBBound:
             )
         used = ((pi > 0) | (pi_b > 0)) & ~problem.terminal[:, None]
         known, unknown = used & (n > n_wedge), used & (n <= n_wedge)
-        start = to_numpy(problem.start)
         tolerance = LONG_RUN * max(problem.return_range.width, 1e-300)
-        rho, rho_b = (float(evaluate_at_start(problem.model, x, start, tolerance=tolerance)) for x in (pi, pi_b))
+        v, v_b = (to_numpy(evaluate(problem.model, x, tolerance=tolerance)) for x in (pi, pi_b))
         half, least = half_range(problem), float(n[known].min()) if known.any() else 1.0
 
         def bound_at(scale: float) -> float:
-            r = float(row_radius(problem, self.radius, np.array(least * scale), self.delta, self.successors))
-            return rho - rho_b - 2 * half * r / (1 - problem.gamma)
+            r = float(row_radius(problem, self.radius, np.array(least * scale), left_at_start(self, problem), self.successors))
+            return mean_at_start(self, problem, v - v_b - 2 * half * r / (1 - problem.gamma), scale)
 
         label, assumptions = row_label(problem, self.radius, self.successors)
         if unknown.any():

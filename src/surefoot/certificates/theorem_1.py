@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from surefoot.algorithms.parameters import check_number
-from surefoot.certificates.certificate import EVERYWHERE, Certificate, FromReturns
+from surefoot.certificates.certificate import EVERYWHERE, Certificate, FromReturns, mean_at_start
 from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.problems import Problem
 from surefoot.rows.arrays import times, to_numpy
@@ -52,7 +52,7 @@ class Theorem1(FromReturns):
                 f"{self.name}: not constrained by epsilon = {self.epsilon:g}: state {check.worst_state} exceeds it by {check.excess:.3g}"
             )
         q = np.where(np.isfinite(found.mean), found.mean, 0.0)
-        advantage = float((to_numpy(problem.start) * (q * (pi - pi_b)).sum(axis=-1)).sum())
+        advantage = (q * (pi - pi_b)).sum(axis=-1)
 
         def spent(scale: float) -> float:
             return float(times(found.radius_at(scale) / g_max, move).sum(axis=-1).max())
@@ -60,7 +60,7 @@ class Theorem1(FromReturns):
         def bound_at(scale: float) -> float:
             epsilon = spent(scale) if self.epsilon is None else self.epsilon * min(1.0, spent(scale) / max(spent(1.0), 1e-300))
             loss = theorem_1_bound(epsilon, g_max, problem.gamma)
-            return loss if self.where == EVERYWHERE else advantage + loss
+            return loss if self.where == EVERYWHERE else mean_at_start(self, problem, advantage + loss, scale)
 
         epsilon = spent(1.0) if self.epsilon is None else self.epsilon
         return self.certificate(problem, pi, found, bound_at, (f"epsilon = {epsilon:.4g}, g_max = {g_max:g}",))

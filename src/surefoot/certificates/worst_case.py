@@ -9,7 +9,7 @@ import numpy as np
 
 from surefoot.algorithms.parameters import check_choice, check_number
 from surefoot.algorithms.worst_case import WorstCase
-from surefoot.certificates.certificate import EVERYWHERE, START, Certificate, check_delta, check_where, made
+from surefoot.certificates.certificate import EVERYWHERE, START, Certificate, check_delta, check_where, left_at_start, made, mean_at_start
 from surefoot.certificates.spibb import row_label, row_radius
 from surefoot.planning import value_iteration
 from surefoot.problems import Arrivals, Problem
@@ -50,11 +50,11 @@ class RobustBound:
 
         def bound_at(scale: float) -> float:
             n = to_numpy(block.n_sa)
-            r = row_radius(problem, self.radius, scale * n, self.delta, self.successors, self.factor)
+            r = row_radius(problem, self.radius, scale * n, left_at_start(self, problem), self.successors, self.factor)
             worst = extreme_value(block, pi, r, worst=True)
             best = extreme_value(block, pi_b, r, worst=False)
             gap = worst - best
-            return float(gap.min()) if self.where == EVERYWHERE else float((to_numpy(problem.start) * gap).sum())
+            return float(gap.min()) if self.where == EVERYWHERE else mean_at_start(self, problem, gap, scale)
 
         return made(self, problem, pi, bound_at, label, assumptions, problem.n_sa, "training")
 

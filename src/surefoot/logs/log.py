@@ -22,7 +22,7 @@ from surefoot.logs.store import written_out
 from surefoot.logs.tally import Tally, all_labels, merged
 from surefoot.problems import Problem, check_name, estimate_baseline, given
 from surefoot.problems.montecarlo import check_cut_returns
-from surefoot.problems.problem import EPISODES, GIVEN, VISITS
+from surefoot.problems.problem import VISITS
 from surefoot.problems.ranges import check_returns, pair_of_numbers
 
 IN_MEMORY = 2_000_000  # rows up to which a Problem carries them, so that every kind of Monte-Carlo return can be computed from it
@@ -166,8 +166,9 @@ class Log:
         """The Problem of this log, with the meaning of `surefoot.problem`; arrays are over codes.
 
         pi_b            a Baseline, an array [S, A], or None: estimated from the log without smoothing
-        start           a state's label, a distribution over states, or "visits": as often as the log was there. Default: where the
-                        episodes start; for a log of one episode its visits, since its first row is an accident
+        start           a state's label or a distribution over states, taken as known; or "visits": as often as the log was there.
+                        Default: where the episodes started, an estimate; for a log of one episode its visits, since its first
+                        row is an accident
         needs_returns   whether Monte-Carlo returns will be asked for. The default carries the rows along up to 2,000,000 of
                         them; True computes every-visit returns now for a larger log, False never reads the log again
         """
@@ -188,12 +189,12 @@ class Log:
             raise NotAvailableError("this log holds counts alone (its rows were counted elsewhere, or not in order): no returns")
         blocks = [log] if log is not None else self.blocks() if needs_returns is not False and self._has_rows else None
         rewards, returns = self._ranges(gamma, table, reward_range, return_range, notes, blocks)
-        where, start_from = self._start(start, notes)
+        where, visits = self._start(start, notes)
         return Problem(
             counts=self.counts, pi_b=policy, gamma=gamma, start=where, terminal=self.terminal, allowed=mask,
             return_range=returns, reward_range=rewards, reward_table=table, pi_b_estimated=estimated, unseen_states=unseen_states,
             ties=ties, cut_returns=cut_returns, log=log, returns_given=computed, n_bound_states=self.n_states - self.has_end,
-            start_from=start_from, notes=tuple(notes),
+            notes=tuple(notes), start_episodes=self.n_episodes if start is None and not visits else None, start_visits=visits,
         )  # fmt: skip
 
     def _baseline(self, pi_b: Any, mask: np.ndarray, masked_baseline: str, notes: list[str]) -> tuple[np.ndarray, bool]:
@@ -253,8 +254,8 @@ class Log:
         there = (n > 0) & self.terminal
         return np.asarray(r[there] / n[there])
 
-    def _start(self, start: Any, notes: list[str]) -> tuple[np.ndarray, str]:
-        """(a distribution over states, where it comes from): given, a state's label, where episodes start, or all visits.
+    def _start(self, start: Any, notes: list[str]) -> tuple[np.ndarray, bool]:
+        """(a distribution over states, whether it is that of visits): given, a state's label, where episodes start, or all visits.
 
         A log that is one episode, or has none, has one first row by accident: there the start is where decisions are taken.
         """
@@ -264,14 +265,14 @@ class Log:
             if start is None:
                 notes.append("the log is one episode: values at the start are averages over all states as often as they were visited")
             visits = self.n_sa.sum(axis=1)
-            return np.asarray(visits / visits.sum()), VISITS
+            return np.asarray(visits / visits.sum()), True
         if start is None:
             assert self.starts is not None
-            return np.asarray(self.starts / self.starts.sum()), EPISODES
+            return np.asarray(self.starts / self.starts.sum()), False
         if np.ndim(start) == 0 or isinstance(start, (str, tuple)):
             label = start.item() if isinstance(start, np.generic) else start
-            return np.asarray(np.eye(1, self.n_states, self.state_code(label))[0]), GIVEN
-        return given.given_start(start, self), GIVEN
+            return np.asarray(np.eye(1, self.n_states, self.state_code(label))[0]), False
+        return given.given_start(start, self), False
 
 
 def make_log(

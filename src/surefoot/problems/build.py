@@ -57,7 +57,8 @@ def problem(
     terminal, truncated         flags; an episode that ends neither way is cut
     pi_b [S, A]                 the baseline; None estimates it from the log and marks the problem as such
     gamma                       the discount factor in [0, 1]; 1 needs a return_range
-    start                       a state, or a distribution over states (default: where the episodes started)
+    start                       a state, or a distribution over states, taken as known (default: where the episodes of the log
+                                started, an estimate that certificates pay for)
     terminal_states, allowed    states without actions; mask [S, A] of the actions that may be used
     reward_range, return_range  (low, high) you vouch for, of returns from any state on; else observed, and noted as an assumption
     reward_table                [S, S'] or [S, A, S'], where known
@@ -116,7 +117,7 @@ def problem(
         counts=counts, pi_b=pi_b, gamma=gamma, start=first, terminal=ended, allowed=mask,
         return_range=returns, reward_range=rewards, reward_table=table,
         pi_b_estimated=estimated, unseen_states=unseen_states, ties=ties, cut_returns=cut_returns, log=log,
-        n_bound_states=log.n_states - log.has_end, notes=tuple(notes),
+        n_bound_states=log.n_states - log.has_end, notes=tuple(notes), start_episodes=log.n_episodes if start is None else None,
     )  # fmt: skip
 
 

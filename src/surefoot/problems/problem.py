@@ -27,8 +27,8 @@ class Problem:
 
     Shapes: pi_b, allowed [..., S, A]; start, terminal [..., S]; leading dimensions are a batch of problems (sparse counts: none).
     `reward_table` [..., S, 1 or A, S'] replaces estimated rewards. `n_bound_states` is the S of error functions and bounds
-    (the extra state "(end)" does not count). `start_from` says whether the start is known or estimated from the log. Build one
-    with `surefoot.problem`, or directly for a batch.
+    (the extra state "(end)" does not count). `start_episodes` is the number of independent episodes whose first states `start` counts;
+    None: the start is known, or (`start_visits`) it is how often the log was in each state. Build one with `surefoot.problem`, or directly for a batch.
     """
 
     counts: Counts
@@ -47,15 +47,17 @@ class Problem:
     log: Batch | None = None
     returns_given: Returns | None = None
     n_bound_states: int = 0
-    start_from: str = GIVEN
     notes: tuple[str, ...] = field(default=())
+    start_episodes: int | None = None
+    start_visits: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1:
             raise ProblemError(f"gamma must lie in [0, 1], got {self.gamma!r}")
         check_name("unseen_states", self.unseen_states, ("baseline", "first-action"))
         check_name("ties", self.ties, ("baseline", "lowest-index"))
-        check_name("start_from", self.start_from, (GIVEN, EPISODES, VISITS))
+        if self.start_episodes is not None and self.start_episodes < 1:
+            raise ProblemError(f"start_episodes must be >= 1, or None where the start is known, got {self.start_episodes!r}")
         if self.n_bound_states == 0:
             object.__setattr__(self, "n_bound_states", self.n_states)
         _check_shapes(self)
@@ -88,6 +90,11 @@ class Problem:
     def n_actions(self) -> int:
         """A."""
         return int(self.pi_b.shape[-1])
+
+    @property
+    def start_from(self) -> str:
+        """Where the start comes from: "given", "episodes" or "visits"."""
+        return VISITS if self.start_visits else GIVEN if self.start_episodes is None else EPISODES
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
