@@ -286,6 +286,25 @@ def test_an_observed_return_range_makes_a_bound_approximate() -> None:
     assert any("observed" in x for x in found.assumptions)
 
 
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_every_certificate_says_that_the_state_must_say_enough_and_which_range_it_relies_on(name: str, options: dict[str, Any]) -> None:
+    said = certify(known(), better(), name, **options).assumptions
+    assert any("in episodes to come as in the log" in x for x in said)
+    assert any("no return from any state on lies outside" in x for x in said)
+    assert ("there is no state but the 4 of the problem" in said) == (name in ("spibb", "robust", "mbie"))
+
+
+def test_a_range_that_holds_only_if_no_episode_ends_says_so() -> None:
+    """Rewards of at least 0.5 are worth 1 or more if they go on for ever at gamma 0.5; a single one is not."""
+    n = 200
+    log = {"state": np.arange(n) % 2, "action": np.arange(n) // 2 % 2, "reward": np.full(n, 0.5), "next_state": 1 - np.arange(n) % 2,
+           "episode": np.zeros(n), "pi_b": np.full((2, 2), 0.5), "gamma": 0.5, "start": 0}  # fmt: skip
+    pi = np.array([[0.4, 0.6], [0.5, 0.5]])
+    ends = "no episode ever ends: the problem has no terminal state"
+    assert ends in certify(surefoot.problem(**log, reward_range=(0.5, 1)), pi, "advantage").assumptions
+    assert ends not in certify(surefoot.problem(**log, reward_range=(0, 1)), pi, "advantage").assumptions
+
+
 def test_a_log_as_large_as_said_to_be_needed_makes_the_bound_useful() -> None:
     found = certify(bandit(50), SHIFT, "theorem-1")
     assert found.bound < 0

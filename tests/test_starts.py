@@ -13,6 +13,7 @@ from scipy.stats import binom
 import surefoot
 from surefoot.algorithms.certified_advantage import CertifiedAdvantage, OneStepCertifiedAdvantage
 from surefoot.certificates import certify
+from surefoot.logs import read_log
 from surefoot.trust.evidence import evidence
 from surefoot.trust.starts import SHARE, least_mean, left_for_values, start_distance, start_variance
 
@@ -50,7 +51,7 @@ def test_a_start_from_the_log_is_estimated_from_its_episodes_and_a_given_one_is_
 
 def test_the_start_of_a_log_file_is_estimated_from_its_episodes_too() -> None:
     rows = {"episode": np.repeat(np.arange(6), 2), "state": np.arange(12) % 3, "action": np.arange(12) % 2, "reward": np.ones(12)}
-    log = surefoot.read_log(rows)
+    log = read_log(rows)
     assert log.problem(0.9).start_episodes == log.n_episodes == 6
     assert log.problem(0.9, start=log.states[0]).start_episodes is None
 

@@ -26,6 +26,7 @@ ANOTHER = 1e-6  # a p-value of the logged actions below which another policy tha
 FAILS = "fails"  # measured to be violated more often than delta allows: for comparison, no guarantee
 START, OF_LOG, EVERYWHERE = "start", "starts of the log", "every state"
 STARTS = (START, OF_LOG)  # where a bound is a mean over starts
+MARKOV = "what follows a state and an action depends on these two alone, in episodes to come as in the log"
 DOUBLINGS = 40  # how often the log is doubled, at most, in the search for the data needed
 STILL = 1e-12  # a probability that differs from the baseline's by no more has not moved
 SLACK = 1e-9  # what rounding may do to a probability row
@@ -166,7 +167,7 @@ class FromReturns:
     ) -> Certificate:
         """The certificate of a bound that is a function of the amount of data."""
         label = RIGOROUS if found.rigorous and problem.return_range.declared else APPROXIMATE
-        assumptions = ("the log was collected by the baseline pi_b", *found.assumptions, *range_sentences(problem))
+        assumptions = (MARKOV, "the log was collected by the baseline pi_b", *found.assumptions, *range_sentences(problem))
         return made(self, problem, pi, bound_at, label, assumptions, found.n, "training", notes)
 
 

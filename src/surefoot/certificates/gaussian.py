@@ -11,7 +11,19 @@ import numpy as np
 from scipy import sparse
 
 from surefoot.algorithms.parameters import check_choice
-from surefoot.certificates.certificate import ASYMPTOTIC, FAILS, START, STARTS, Certificate, check_delta, check_where, fresh_only, made
+from surefoot.certificates.certificate import (
+    ASYMPTOTIC,
+    FAILS,
+    MARKOV,
+    START,
+    STARTS,
+    Certificate,
+    check_delta,
+    check_where,
+    fresh_only,
+    made,
+    range_sentences,
+)
 from surefoot.planning import evaluate
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
@@ -127,9 +139,11 @@ class DUIPIBound:
         sigma = sum(deviation) + math.sqrt(_start_variance(self, problem, value[0] - value[1]))
         z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf
         assumptions = (
+            MARKOV,
             "estimates are Gaussian, and errors of different states are uncorrelated",
             "the policy was fixed before these data were collected",
             "the model's visits to pairs seen once or never are about the true ones",
+            *range_sentences(problem),
         )
         notes = ("measured to be violated more often than delta allows (docs/certificates.md): for comparison, no guarantee",)
         return made(self, problem, pi, lambda scale: gain - z * sigma / np.sqrt(scale), FAILS, assumptions, problem.n_sa, "fresh", notes)
@@ -173,8 +187,10 @@ class DeltaMethodBound:
         sigma = math.sqrt(float((variance[many] / (rows.n[many] - 1)).sum()) + _start_variance(self, problem, h))
         z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf
         assumptions = (
+            MARKOV,
             "the policy was fixed before these data were collected",
-            "counts are large enough for the model's error to be linear and Gaussian",
+            "counts are large enough for the model's error to be linear and Gaussian: no rare outcome is missing from them",
+            *range_sentences(problem),
         )
         return made(self, problem, pi, lambda scale: gain - z * sigma / np.sqrt(scale), ASYMPTOTIC, assumptions, problem.n_sa, "fresh")
 

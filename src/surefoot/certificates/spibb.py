@@ -100,7 +100,11 @@ def row_radius(problem: Problem, radius: str, n: np.ndarray, delta: float, succe
 
 def row_label(problem: Problem, radius: str, successors: int | None) -> tuple[str, tuple[str, ...]]:
     """How sure a bound on rows is, and what it assumes."""
-    sentences = ("successors are drawn by the same probabilities at every visit of a pair", *range_sentences(problem))
+    sentences = (
+        "successors are drawn by the same probabilities at every visit of a pair, in episodes to come as in the log",
+        f"there is no state but the {problem.n_bound_states} of the problem",
+        *range_sentences(problem),
+    )
     label = RIGOROUS if problem.return_range.declared else APPROXIMATE
     if successors is not None:
         sentences += (f"no pair has more than {successors} possible successors, as declared",)

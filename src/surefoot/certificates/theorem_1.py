@@ -49,7 +49,8 @@ class Theorem1(FromReturns):
             raise PolicyError(f"{self.name}: {unbounded} states move mass of pairs without returns: no epsilon constrains the policy")
         if self.epsilon is not None and not (check := constrained(pi, pi_b, found.radius / g_max, self.epsilon)):
             raise PolicyError(
-                f"{self.name}: not constrained by epsilon = {self.epsilon:g}: state {check.worst_state} exceeds it by {check.excess:.3g}"
+                f"{self.name}: not constrained by epsilon = {self.epsilon:g} at delta = {found.delta:g}: state {check.worst_state} "
+                f"exceeds it by {check.excess:.3g}"
             )
         q = np.where(np.isfinite(found.mean), found.mean, 0.0)
         advantage = (q * (pi - pi_b)).sum(axis=-1)
