@@ -157,6 +157,24 @@ def test_bounds_from_returns_leave_a_share_of_delta_for_the_start() -> None:
     assert everywhere.bound == certify(two_starts(20_000, 3, start=0), BOTH, "advantage", delta=0.1, where="every state").bound
 
 
+@pytest.mark.parametrize("method", ["advantage", "theorem-1", "spibb", "robust", "mbie"])
+def test_where_all_starts_gain_alike_only_the_share_of_delta_is_paid(method: str) -> None:
+    n = 8000
+    state, action = np.arange(n) % 2, np.arange(n) // 2 % 2  # every pair as often as every other
+    options = {"gamma": 0.5, "state": state, "action": action, "reward": 0.4 * action}
+    problem = two_starts(n, 0, (0.2, 0.2), **options)
+    known = dataclasses.replace(problem, start_episodes=None)
+    assert certify(problem, BOTH, method, delta=0.1).bound == pytest.approx(certify(known, BOTH, method, delta=0.09).bound, abs=1e-6)
+    assert certify(problem, BOTH, method, delta=0.1).bound < certify(known, BOTH, method, delta=0.1).bound - 1e-5
+
+
+def test_certified_advantage_improves_with_the_errors_that_its_certificate_uses() -> None:
+    problem = two_starts(400, 2)
+    radius = evidence(problem, (1 - SHARE) * 0.05, error="hoeffding").radius
+    found = CertifiedAdvantage(0.05, "hoeffding").trust(problem).error
+    assert found[:2] == pytest.approx(radius[:2])
+
+
 @pytest.mark.parametrize("cls", [CertifiedAdvantage, OneStepCertifiedAdvantage])
 def test_the_certified_advantage_of_an_estimated_start_is_not_negative_at_the_same_delta(cls: type) -> None:
     problem = two_starts(400, 2, (0.2, -0.2))
