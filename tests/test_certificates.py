@@ -295,12 +295,11 @@ def test_every_certificate_says_that_the_state_must_say_enough_and_which_range_i
 
 
 def test_a_range_that_holds_only_if_no_episode_ends_says_so() -> None:
-    """Rewards of at least 0.5 are worth 1 or more if they go on for ever at gamma 0.5; a single one is not."""
     n = 200
     log = {"state": np.arange(n) % 2, "action": np.arange(n) // 2 % 2, "reward": np.full(n, 0.5), "next_state": 1 - np.arange(n) % 2,
            "episode": np.zeros(n), "pi_b": np.full((2, 2), 0.5), "gamma": 0.5, "start": 0}  # fmt: skip
     pi = np.array([[0.4, 0.6], [0.5, 0.5]])
-    ends = "no episode ever ends: the problem has no terminal state"
+    ends = "no episode ever ends: the problem has no terminal state"  # rewards of 0.5 are worth 1 for ever, and a single one is not
     assert ends in certify(surefoot.problem(**log, reward_range=(0.5, 1)), pi, "advantage").assumptions
     assert ends not in certify(surefoot.problem(**log, reward_range=(0, 1)), pi, "advantage").assumptions
 
