@@ -36,7 +36,7 @@ def test_where_every_pair_was_seen_values_are_those_of_the_estimated_model(
 
 
 def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its_unit() -> None:
-    problem = logfiles.random_problem(n=12_000, n_states=3, n_actions=2)
+    problem = replace(logfiles.random_problem(n=12_000, n_states=3, n_actions=2), start_episodes=None)
     parts = units_of_batch(problem.log, problem.gamma)
     pi = some_policy(problem)
     scores = UnitModel(parts, parts, problem, np.asarray(problem.pi_b)).compare(pi).difference.scores
@@ -158,11 +158,12 @@ def test_the_scatter_of_the_start_is_part_of_the_scores() -> None:
         episode=np.arange(n), pi_b=[[0.5, 0.5]] * 2, gamma=0.9,
     )  # fmt: skip
     policy = np.full((3, 2), 0.5)
-    assert np.abs(pieces(problem).compare(policy).policy.scores).max() < 1e-12  # the start is given
-    drawn = pieces(replace(problem, start_from="episodes")).compare(policy).policy
+    known = replace(problem, start_episodes=None)
+    assert np.abs(pieces(known).compare(policy).policy.scores).max() < 1e-12
+    drawn = pieces(problem).compare(policy).policy
     assert drawn.value == pytest.approx(1.4)
     assert (drawn.scores**2).sum() == pytest.approx(16 * 0.1 * 0.9 / n)
-    visits = pieces(replace(problem, start_from="visits")).compare(policy).policy
+    visits = pieces(replace(known, start_visits=True)).compare(policy).policy
     assert np.allclose(visits.scores, drawn.scores)
 
 

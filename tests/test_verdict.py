@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,15 +159,13 @@ def walk(hidden: bool, n: int = 400) -> surefoot.Problem:
 
 def test_the_logs_own_mean_return_stands_beside_the_models_baseline() -> None:
     """Half of the steps lead on: the model expects a third step now and then, and is wrong."""
-    from dataclasses import replace
-
-    problem = replace(walk(hidden=True), start_from="episodes")
+    problem = walk(hidden=True)
     found = own_return(problem)
     assert found.mean == pytest.approx(0.5 + 0.5 * 2 * 0.5, abs=0.05)
     value = in_sample(problem, units_of_batch(problem.log, 0.5), np.asarray(problem.pi_b)).baseline
     assert found.contradicts(value)
     assert not found.contradicts(found.mean + found.error)
-    assert own_return(walk(hidden=True)) is None  # a given start is another quantity
+    assert own_return(replace(problem, start_episodes=None)) is None  # a given start is another quantity
 
 
 def covered(draw: Any, truth: float, logs: int = 200) -> float:
@@ -181,15 +180,13 @@ def covered(draw: Any, truth: float, logs: int = 200) -> float:
 
 
 def test_intervals_contain_the_scatter_of_the_start() -> None:
-    from dataclasses import replace
-
     def draw(rng: np.random.Generator) -> tuple[surefoot.Problem, np.ndarray]:
         state = (rng.random(60) < 0.3).astype(int)
         problem = surefoot.problem(
             state=state, action=rng.integers(0, 2, 60), reward=state * 1.0, next_state=np.full(60, -1), terminal=np.ones(60),
             episode=np.arange(60), pi_b=[[0.5, 0.5]] * 2, gamma=0.9, n_states=2,
         )  # fmt: skip
-        return replace(problem, start_from="episodes"), np.asarray(problem.pi_b)
+        return problem, np.asarray(problem.pi_b)
 
     assert 0.85 <= covered(draw, 0.3) <= 0.99
 

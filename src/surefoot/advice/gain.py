@@ -161,8 +161,9 @@ def interval(found: Estimate, units: Units, chosen: np.ndarray, level: float = D
         value -+ ( t + |skewness| (2 t^2 + 1) / 6 ) sqrt( sum_u (score_u - mean)^2 n / (n - 1) + extra )
 
     t is Student's quantile with Satterthwaite's degrees of freedom, at most n - 1; the second term is Johnson's correction for a skewed
-    mean (Johnson 1978), taken only where it widens the side. Blocks of one trajectory may depend on their neighbours: they are also put together
-    two, four, ... at a time, blocks of several episodes by their episode, and the widest of all these counts.
+    mean (Johnson 1978), taken only where it widens the side. Blocks of one trajectory may depend on their
+    neighbours: they are also put together two, four, ... at a time, blocks of several episodes by their episode, and the widest of all
+    these counts.
     """
     scores = found.scores[chosen]
     centred = scores - scores.mean()
@@ -182,7 +183,7 @@ def interval(found: Estimate, units: Units, chosen: np.ndarray, level: float = D
 
 
 def _degrees(found: Estimate, variance: float, n: int) -> float:
-    """Satterthwaite's degrees of freedom of a variance that comes from outcomes of pairs, and for the rest from n units; at most n - 1."""
+    """Satterthwaite's degrees of freedom, at most n - 1, of a variance that comes from outcomes of pairs and else from n units."""
     rest = max(variance - found.of_pairs, 0.0)
     total, spread = found.of_pairs + rest, found.of_pairs**2 / found.degrees + rest**2 / (n - 1)
     return min(n - 1.0, max(total**2 / spread, 1.0)) if spread > 0 else n - 1.0

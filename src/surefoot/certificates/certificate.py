@@ -200,6 +200,8 @@ def start_sentences(method: Any, problem: Problem) -> tuple[str, str, tuple[str,
     if n == 1:
         return f"{what} from where the one episode of the log starts", "", ()
     if n is None:
+        if problem.start_visits:
+            return f"{what} averaged over the visits of this log", "", ()
         return f"{what} at the start", "episodes start as given", ()
     assumed = f"episodes to come start like the {n} of the log, which start independently of each other, in states that the problem has"
     note = f'the start is estimated, and paid for: give start if you know it, or ask for where="{OF_LOG}"'

@@ -28,7 +28,8 @@ class Problem:
     Shapes: pi_b, allowed [..., S, A]; start, terminal [..., S]; leading dimensions are a batch of problems (sparse counts: none).
     `reward_table` [..., S, 1 or A, S'] replaces estimated rewards. `n_bound_states` is the S of error functions and bounds
     (the extra state "(end)" does not count). `start_episodes` is the number of independent episodes whose first states `start` counts;
-    None: the start is known, or (`start_visits`) it is how often the log was in each state. Build one with `surefoot.problem`, or directly for a batch.
+    None: the start is known, or (`start_visits`) it is how often the log was in each state. Build one with `surefoot.problem`, or
+    directly for a batch.
     """
 
     counts: Counts
