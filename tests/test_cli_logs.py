@@ -35,7 +35,7 @@ def test_a_log_that_shows_a_better_action_gives_a_better_policy_and_exit_code_0(
     assert code == 0
     for word in ("600 rows = 480 used + 120 left out", "lower-exact-soft-spibb (epsilon = 0.5", "OPTIMISTIC", "SUPPORTED"):
         assert word in text
-    assert sorted(path.name for path in out.iterdir()) == ["changes.csv", "policy.csv", "summary.json"]
+    assert sorted(path.name for path in out.iterdir()) == ["changes.csv", "policy.csv", "summary.json", "training.npz"]
     rows = table(out / "policy.csv")
     assert list(rows[0]) == ["state", "action", "probability", "baseline", "count"]
     tries = {row["state"]: float(row["probability"]) for row in rows if row["action"] == "try"}
@@ -103,7 +103,7 @@ def test_files_of_an_earlier_run_do_not_stay(tmp_path: Path, run: Run) -> None:
     run("improve", logfiles.idle_log(tmp_path), "--gamma", 0.9, "--out", out)
     (out / "mine.txt").write_text("keep")
     run("improve", logfiles.good_log(tmp_path), "--gamma", 0.9, "--out", out)
-    assert sorted(path.name for path in out.iterdir()) == ["changes.csv", "mine.txt", "policy.csv", "summary.json"]
+    assert sorted(path.name for path in out.iterdir()) == ["changes.csv", "mine.txt", "policy.csv", "summary.json", "training.npz"]
 
 
 def test_an_estimated_baseline_is_flagged_in_every_output(tmp_path: Path, run: Run) -> None:

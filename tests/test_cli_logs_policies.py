@@ -142,7 +142,7 @@ def test_the_demo_goes_the_whole_way(tmp_path: Path, run: Run) -> None:
     assert code == 0
     for word in ("verdict   SUPPORTED", "truth     rule of thumb 29.75", "x=1 y=2"):
         assert word in text
-    assert {path.name for path in (tmp_path / "demo").iterdir()} == {"policy.csv", "changes.csv", "summary.json"}
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == {"policy.csv", "changes.csv", "summary.json", "training.npz"}
     found = json.loads(run("demo", "--out", tmp_path / "demo", "--json")[1])
     assert found["truth"]["baseline"] < found["truth"]["policy"] < found["truth"]["best"]
 

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from surefoot import ParameterError, ProblemError
 from surefoot.ope import uncapped_betting
-from surefoot.ope.bounds import uncapped_log_capital
+from surefoot.ope.bounds import log_capital
 
 POINTS = np.array([0.0, 1.0, 9.0])
 
@@ -27,22 +27,22 @@ def test_the_first_bets_by_hand() -> None:
     one, two = math.sqrt(math.log(2) / 4), math.sqrt(2 * math.log(2) / 4)
     assert two > 0.9 / 2  # the second is cut at the stake
     expected = np.log([1 + one * (3 - 2), (1 + one * (3 - 2)) * (1 + 0.45 * (1 - 2))])
-    assert uncapped_log_capital(np.array([3.0, 1.0]), 0.5, 2.0) == pytest.approx(expected)
+    assert log_capital(np.array([3.0, 1.0]), 0.5, 2.0) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("chances", [(0.9, 0.05, 0.05), (0.2, 0.7, 0.1), (0.05, 0.9, 0.05)])
 def test_at_the_true_mean_the_capital_is_a_martingale_and_above_it_a_supermartingale(chances: tuple[float, ...]) -> None:
     z, chance = paths(np.array(chances), 7)
     mean = float(np.dot(chances, POINTS))
-    assert chance @ np.exp([uncapped_log_capital(y, 0.1, mean) for y in z]) == pytest.approx(np.ones(7))
-    above = chance @ np.exp([uncapped_log_capital(y, 0.1, 1.3 * mean) for y in z])
+    assert chance @ np.exp([log_capital(y, 0.1, mean) for y in z]) == pytest.approx(np.ones(7))
+    above = chance @ np.exp([log_capital(y, 0.1, 1.3 * mean) for y in z])
     assert (np.diff(np.append(1.0, above)) < 0).all()
 
 
 def test_the_capital_falls_in_m_so_that_what_is_refuted_is_an_interval() -> None:
     rng = np.random.default_rng(0)
     for z in (rng.pareto(1.5, 200), rng.integers(0, 2, 200) * 5.0, np.append(rng.random(50), 1e12), rng.random(3)):
-        capital = np.array([uncapped_log_capital(z, 0.05, m) for m in np.geomspace(1e-3, 1.2 * z.max(), 300)])
+        capital = np.array([log_capital(z, 0.05, m) for m in np.geomspace(1e-3, 1.2 * z.max(), 300)])
         assert (np.diff(capital, axis=0) <= 1e-9).all()
 
 

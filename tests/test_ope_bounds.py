@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,11 @@ import pytest
 from scipy.stats import binom
 
 from surefoot import ParameterError, ProblemError, UnknownNameError
-from surefoot.ope import bca, betting, choose_cap, hoeffding, maurer_pontil, student_t
-from surefoot.ope.bounds import log_capital, plug_in_bets
+from surefoot.ope import bca, choose_cap, hoeffding, maurer_pontil, student_t, uncapped_betting
 from surefoot.ope.caps import forecast, forecast_width
 
 FOUR = np.array([0.1, 0.3, 0.2, 0.8])
-CAPPED = (hoeffding, maurer_pontil, betting)
+CAPPED = (hoeffding, maurer_pontil)
 
 
 def bernoulli(n: int, ones: int) -> np.ndarray:
@@ -48,16 +46,6 @@ def test_student_t_by_hand() -> None:
     found = student_t(FOUR, 0.05)
     assert found.value == pytest.approx(0.35 - 2.3533634 * math.sqrt(0.29 / 3 / 4))  # sum of squares 0.29; t_{0.95, 3} of the tables
     assert found.validity.startswith("asymptotic")
-
-
-def test_betting_by_hand_for_two_values() -> None:
-    """lambda_1 = sqrt(ln 4 / (1/4)) against 1/2 and 1/4 guessed; y = 1, 1: the largest m with (1 + l1 (1 - m))(1 + l2 (1 - m)) = 2."""
-    log = 2 * math.log(2) / 2
-    one = math.sqrt(log / 0.25)
-    two = math.sqrt(log / ((0.25 + (1 - 0.75) ** 2) / 2))
-    assert plug_in_bets(np.ones(2), 0.5) == pytest.approx([one, two])
-    m = betting([1.0, 1.0], 0.5, lo=0, cap=1).value
-    assert (1 + min(one, 0.5 / m) * (1 - m)) * (1 + min(two, 0.5 / m) * (1 - m)) == pytest.approx(2)
 
 
 def test_bca_is_corrected_for_skewness_and_is_not_the_percentile_bootstrap() -> None:
@@ -103,36 +91,9 @@ def test_the_miss_rate_of_two_point_values_is_at_most_delta_exactly(bound: Any, 
         assert ((value > p[:, None]) * chance).sum(axis=1).max() <= delta
 
 
-@pytest.mark.parametrize("p", [0.05, 0.3, 0.6, 0.95])
-def test_the_capital_of_a_bet_on_the_true_mean_is_a_martingale(p: float) -> None:
-    paths = np.array(list(product([0.0, 1.0], repeat=8)))
-    chance = np.prod(np.where(paths > 0, p, 1 - p), axis=1)
-    capital = np.exp([log_capital(y, plug_in_bets(y, 0.1), p) for y in paths])
-    assert chance @ capital == pytest.approx(np.ones(8))
-    assert capital.min() > 0
-
-
-def test_the_miss_rate_of_betting_is_at_most_delta_over_all_sequences() -> None:
-    delta, paths = 0.2, np.array(list(product([0.0, 1.0], repeat=9)))
-    value = np.array([betting(y, delta, lo=0, cap=1).value for y in paths])
-    miss = [((value > p) * np.prod(np.where(paths > 0, p, 1 - p), axis=1)).sum() for p in np.linspace(0.01, 0.99, 99)]
-    assert max(miss) <= delta
-    assert max(miss) > delta / 3  # and the bound is no empty one
-
-
-def test_betting_refutes_an_interval_of_means_and_takes_a_guess() -> None:
-    y = np.random.default_rng(0).beta(1, 20, 300)
-    bets = plug_in_bets(y, 0.05)
-    top = [log_capital(y, bets, m).max() for m in np.linspace(0.001, 0.999, 200)]
-    assert (np.diff(top) <= 1e-12).all()
-    plain, informed = betting(y, 0.05, lo=0, cap=1), betting(y, 0.05, lo=0, cap=1, guess=(1 / 21, 0.002))
-    assert plain.value < informed.value < y.mean()
-    assert betting(np.zeros(50), 0.05, lo=0, cap=1).value == 0.0  # nothing is refuted
-
-
 def test_betting_is_tighter_than_maurer_pontil_and_hoeffding_is_widest_on_skewed_values() -> None:
     x = np.random.default_rng(5).beta(1, 9, 400)
-    value = [bound(x, 0.05, lo=0, cap=1).value for bound in (betting, maurer_pontil, hoeffding)]
+    value = [uncapped_betting(x, 0.05, lo=0).value, *(bound(x, 0.05, lo=0, cap=1).value for bound in (maurer_pontil, hoeffding))]
     assert value == sorted(value, reverse=True)
 
 
@@ -197,7 +158,7 @@ def misses(law: str, bound: Any, n: int, trials: int, delta: float) -> int:
 BOUNDS = {
     "hoeffding": lambda x, delta, lo, cap: hoeffding(x, delta, lo=lo, cap=cap).value,
     "maurer-pontil": lambda x, delta, lo, cap: maurer_pontil(x, delta, lo=lo, cap=cap).value,
-    "betting": lambda x, delta, lo, cap: betting(x, delta, lo=lo, cap=cap).value,
+    "betting": lambda x, delta, lo, cap: uncapped_betting(x, delta, lo=lo).value,
     "student-t": lambda x, delta, lo, cap: student_t(x, delta).value,
     "bca": lambda x, delta, lo, cap: bca(x, delta, np.random.default_rng(0), resamples=500).value,
 }

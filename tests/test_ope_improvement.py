@@ -22,6 +22,7 @@ from surefoot.ope import (
     mixtures,
     safety_test,
     split_episodes,
+    uncapped_betting,
     value_bound,
     worsening_bound,
 )
@@ -73,7 +74,7 @@ def test_differences_have_the_improvement_as_their_mean_and_stay_above_their_flo
     chance = world.probability(PI_B)
     assert chance @ found.x == pytest.approx(world.value(PI, GAMMA) - world.value(PI_B, GAMMA), abs=1e-12)
     assert chance @ alone.x == pytest.approx(world.value(PI, GAMMA), abs=1e-12)
-    if how.capped:
+    if how.floored:
         assert found.x.min() >= found.lo
         assert alone.x.min() >= alone.lo
         assert alone.lo == pytest.approx(low / (1 - GAMMA) if low < 0 or estimator == "pdis" else low, abs=1e-9)
@@ -96,7 +97,7 @@ def test_a_horizon_narrows_the_floor_and_keeps_the_mean(estimator: str, gamma: f
 def test_equal_policies_differ_by_nothing() -> None:
     batch = hand_log()
     for estimator in ("is", "pdis"):
-        found = improvement_bound(batch, PI_B, PI_B, 0.5, standard(estimator=estimator, reward_range=(0, 2)), cap=1.0)
+        found = improvement_bound(batch, PI_B, PI_B, 0.5, standard(estimator=estimator, reward_range=(0, 2)))
         assert np.array_equal(found.values.x, [0, 0])
         assert not found.is_positive
     model = fitted_model(batch, 0.5)
@@ -142,32 +143,55 @@ def test_doubly_robust_differences_need_a_model_and_mirror() -> None:
 
 def test_the_range_behind_a_floor_is_declared_or_said_to_be_observed() -> None:
     batch = sample(better_world(), 50, np.random.default_rng(0))
-    assert "observed" in improvement_bound(batch, PI, PI_B, GAMMA, Standard(), cap=1.0).bound.validity
-    assert "observed" not in improvement_bound(batch, PI, PI_B, GAMMA, standard(), cap=1.0).bound.validity
+    assert "observed" in improvement_bound(batch, PI, PI_B, GAMMA, Standard()).bound.validity
+    assert "observed" not in improvement_bound(batch, PI, PI_B, GAMMA, standard()).bound.validity
     returns_only = Standard(return_range=(0, 2.71))
-    assert "observed" in improvement_bound(batch, PI, PI_B, GAMMA, returns_only, cap=1.0).bound.validity
-    assert "observed" not in improvement_bound(batch, PI, PI_B, GAMMA, replace(returns_only, estimator="is"), cap=1.0).bound.validity
+    assert "observed" in improvement_bound(batch, PI, PI_B, GAMMA, returns_only).bound.validity
+    assert "observed" not in improvement_bound(batch, PI, PI_B, GAMMA, replace(returns_only, estimator="is")).bound.validity
     with pytest.raises(ProblemError, match=r"return_range .* does not hold: episode"):
-        improvement_bound(batch, PI, PI_B, GAMMA, standard(return_range=(0, 0.1)), cap=1.0)
+        improvement_bound(batch, PI, PI_B, GAMMA, standard(return_range=(0, 0.1)))
 
 
-def test_weights_beyond_all_numbers_are_cut_where_a_cap_cuts_them_anyway() -> None:
+def test_weights_beyond_all_numbers_are_cut_where_there_is_a_floor() -> None:
     batch = long_log(2_000)  # rho = 2^2000
     for estimator in ("is", "pdis"):
-        found = improvement_bound(batch, PI, PI_B, GAMMA, standard(estimator=estimator), cap=5.0)
-        assert np.isfinite(found.values.x).all()
-        assert found.bound.value <= 5.0
+        found = improvement_bound(batch, PI, PI_B, GAMMA, standard(estimator=estimator))
+        assert np.isfinite([*found.values.x, found.bound.value]).all()
+        assert improvement_bound(batch, PI, PI_B, GAMMA, standard(estimator=estimator, bound="hoeffding"), cap=5.0).bound.value <= 5.0
         with pytest.raises(NotAvailableError, match="beyond any number"):
             improvement_bound(batch, PI, PI_B, GAMMA, standard(estimator=estimator, bound="student-t"))
 
 
 def test_the_bound_uses_the_cap_chosen_on_the_training_part() -> None:
     training, held_out = split_episodes(sample(better_world(), 500, np.random.default_rng(0)), np.random.default_rng(1))
-    other, found = (episode_values(part, PI, PI_B, GAMMA, standard()) for part in (training, held_out))
-    promise = choose_cap(other.x, found.lo, 400, 0.05, "betting")
-    evidence = improvement_bound(held_out, PI, PI_B, GAMMA, standard(), training=training)
+    how = standard(bound="maurer-pontil")
+    other, found = (episode_values(part, PI, PI_B, GAMMA, how) for part in (training, held_out))
+    promise = choose_cap(other.x, found.lo, 400, 0.05, "maurer-pontil")
+    evidence = improvement_bound(held_out, PI, PI_B, GAMMA, how, training=training)
     assert evidence.bound.cap == promise.cap
     assert "V^pi - V^pi_b >=" in repr(evidence)
+
+
+def test_betting_takes_episodes_in_a_drawn_order_so_that_a_sorted_log_is_none_the_worse() -> None:
+    batch = sample(better_world(), 300, np.random.default_rng(0))
+    found = episode_values(batch, PI, PI_B, GAMMA, standard())
+    bound = improvement_bound(batch, PI, PI_B, GAMMA, standard()).bound
+    order = np.random.default_rng(0).permutation(300)
+    assert bound == uncapped_betting(found.x[order], 0.05, lo=found.lo)
+    assert bound.cap is None
+
+
+def test_an_observed_range_is_that_of_the_training_part_too() -> None:
+    batch = sample(better_world(), 60, np.random.default_rng(0))
+    other = replace(batch, reward=batch.reward - 3 * (batch.row == 0))
+    lo = episode_values(batch, PI, PI_B, GAMMA, Standard()).lo
+    assert improvement_bound(batch, PI, PI_B, GAMMA, Standard(), training=other).values.lo < lo
+    assert improvement_bound(batch, PI, PI_B, GAMMA, Standard(seen=(-3, 0))).values.lo < lo
+    with pytest.raises(ProblemError, match=r"reward_range .* does not hold"):
+        improvement_bound(batch, PI, PI_B, GAMMA, standard(), training=other)
+    up, down = Standard(seen=(-3, 0)), Standard(seen=(0, 3))
+    turned = replace(batch, reward=-batch.reward)
+    assert worsening_bound(batch, PI, PI_B, GAMMA, up).bound == improvement_bound(turned, PI, PI_B, GAMMA, down).bound
 
 
 def test_wrong_input_is_refused() -> None:
@@ -182,12 +206,14 @@ def test_wrong_input_is_refused() -> None:
     with pytest.raises(ParameterError, match="horizon"):
         Standard(horizon=0)
     with pytest.raises(ParameterError, match="needs a cap"):
-        improvement_bound(hand_log(), PI, PI_B, 0.5)
+        improvement_bound(hand_log(), PI, PI_B, 0.5, Standard(bound="maurer-pontil"))
+    with pytest.raises(ParameterError, match="takes no cap"):
+        improvement_bound(hand_log(), PI, PI_B, 0.5, cap=1.0)
     with pytest.raises(ParameterError, match="rng"):
         improvement_bound(hand_log(), PI, PI_B, 0.5, Standard(bound="bca"))
     with pytest.raises(NotAvailableError, match="gamma = 1"):
         how = Standard(reward_range=(-1, 2), return_range=(-1, 9))
-        improvement_bound(hand_log(), PI, PI_B, 1.0, how, cap=1.0)
+        improvement_bound(hand_log(), PI, PI_B, 1.0, how)
     with pytest.raises(ParameterError, match="alphas"):
         mixtures(PI, PI_B, [1.5])
 

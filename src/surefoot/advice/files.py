@@ -1,4 +1,4 @@
-"""The files of an improvement: policy.csv, changes.csv, summary.json and candidate.csv, all of them or none."""
+"""The files of an improvement: policy.csv, changes.csv, summary.json, candidate.csv and training.npz, all of them or none."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from surefoot.advice.advise import Advice
 from surefoot.advice.elsewhere import Row
+from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
 from surefoot.errors import LogError, PolicyError
 from surefoot.logs.labels import as_text
 
@@ -42,16 +43,19 @@ def write_advice(
     All are written beside their place first. Then policy.csv of an earlier run goes, then its other files, then the new ones come,
     policy.csv last: wherever the process is killed, a folder with a policy.csv holds the complete result of one run.
     """
-    texts: dict[str, Iterable[str]] = {CHANGES: _table((*states, *CHANGE_COLUMNS), _changes(advice))}
+    texts: dict[str, Iterable[str] | bytes] = {CHANGES: _table((*states, *CHANGE_COLUMNS), _changes(advice))}
     header = (*states, "action", *NUMBERS)
     if not advice.supported and not advice.accepted and advice.solution is not None:
         texts[CANDIDATE] = _table(header, _policy(advice, advice.candidate, elsewhere))
+    if advice.problem.log is not None and advice.log.reading is not None:
+        texts[TRAINING] = as_bytes(fingerprints(advice.log, advice.problem.log))
+    summary = {**summary, "training_fingerprints": TRAINING if TRAINING in texts else None}
     texts[SUMMARY] = [json.dumps(plain(summary), indent=2, ensure_ascii=False, allow_nan=False), "\n"]
     texts[POLICY] = _table(header, _policy(advice, advice.policy, elsewhere))
-    return put_in_place(folder, texts, last=POLICY, known=(CHANGES, CANDIDATE, SUMMARY, POLICY))
+    return put_in_place(folder, texts, last=POLICY, known=(CHANGES, CANDIDATE, SUMMARY, TRAINING, POLICY))
 
 
-def put_in_place(folder: str | Path, texts: Mapping[str, Iterable[str]], *, last: str, known: Sequence[str]) -> dict[str, Path]:
+def put_in_place(folder: str | Path, texts: Mapping[str, Iterable[str] | bytes], *, last: str, known: Sequence[str]) -> dict[str, Path]:
     """Replace the known files of a folder by these, so that `last` is there only when all of its run are."""
     folder = Path(folder)
     try:
@@ -71,10 +75,10 @@ def put_in_place(folder: str | Path, texts: Mapping[str, Iterable[str]], *, last
     return {name: folder / name for name in texts}
 
 
-def _write(path: Path, parts: Iterable[str]) -> None:
+def _write(path: Path, parts: Iterable[str] | bytes) -> None:
     """A file, its bytes on the disk before it gets its name."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        file.writelines(parts)
+    with open(path, "wb") as file:
+        file.writelines([parts] if isinstance(parts, bytes) else (part.encode() for part in parts))
         file.flush()
         os.fsync(file.fileno())
 

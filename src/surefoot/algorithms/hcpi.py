@@ -11,7 +11,7 @@ from surefoot.algorithms.base import RESTRICTS
 from surefoot.algorithms.parameters import check_choice, check_number, value_of
 from surefoot.core import Batch, Solution
 from surefoot.errors import NotAvailableError, ParameterError, UnknownNameError
-from surefoot.ope.caps import CAPPED, UNCAPPED
+from surefoot.ope.caps import APPROXIMATE, FLOORED
 from surefoot.ope.episodes import FEWEST
 from surefoot.ope.hcpi import ALPHAS, Verdict, hcpi
 from surefoot.ope.improvement import ESTIMATORS, FEWEST_EFFECTIVE, Standard
@@ -45,7 +45,7 @@ class HCPI:
     def __post_init__(self) -> None:
         check_number(self, "delta", low=0, high=0.5, open_low=True)
         check_choice(self, "estimator", ESTIMATORS)
-        check_choice(self, "bound", (*CAPPED, *UNCAPPED))
+        check_choice(self, "bound", (*FLOORED, *APPROXIMATE))
         check_number(self, "share", low=0.01, high=0.99)
         check_number(self, "seed", low=0, whole=True, finite=True)
         check_number(self, "fewest_effective", low=0, finite=True)

@@ -1,6 +1,6 @@
 """Off-policy evaluation: the value of a policy from the log of another, lower bounds on it, and tests that act on them."""
 
-from surefoot.ope.bounds import LowerBound, bca, betting, hoeffding, maurer_pontil, student_t, uncapped_betting
+from surefoot.ope.bounds import LowerBound, bca, hoeffding, maurer_pontil, student_t, uncapped_betting
 from surefoot.ope.caps import Forecast, choose_cap
 from surefoot.ope.episodes import split_episodes, take_episodes
 from surefoot.ope.estimates import (
@@ -26,7 +26,6 @@ __all__ = [
     "ValueEstimate",
     "Verdict",
     "bca",
-    "betting",
     "choose_cap",
     "doubly_robust",
     "episode_values",

@@ -1,8 +1,8 @@
-"""Lower bounds on the mean of i.i.d. values at level delta, each with what it needs to be true.
+"""Lower bounds on the mean of values at level delta, each with what it needs to be true.
 
-Importance-weighted values have a floor `lo` and no useful ceiling. The finite-sample bounds therefore look at
-Y = min(X, cap): E[Y] <= E[X] whatever the cap, so a lower bound on E[Y] is one on E[X]. Y lies in [lo, cap], a range the
-bounds can use. The cap must not depend on the values it is applied to: choose it on other episodes (`caps.choose_cap`).
+Importance-weighted values have a floor `lo` and no useful ceiling. `uncapped_betting` needs none. `hoeffding` and `maurer_pontil`
+look at Y = min(X, cap): E[Y] <= E[X] whatever the cap, so a lower bound on E[Y] is one on E[X]. Y lies in [lo, cap], a range they
+can use. The cap must not depend on the values it is applied to: choose it on other episodes (`caps.choose_cap`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ NO_CAP = "finite-sample: at least 1 - delta for values in [lo, inf) of which non
 ASYMPTOTIC = "asymptotic: near 1 - delta for many values; too optimistic where losses are rare and large"
 BOOTSTRAP = "bootstrap, approximate: near 1 - delta for many values; too optimistic for few or heavy-tailed ones"
 HIGHEST_DELTA = 0.5  # a failure probability above one half is a confidence by mistake
-STAKE = 0.5  # the share of its capital that a bet may lose
-UNCAPPED_STAKE = 0.9  # far floors: 0.97 of 40 logs shown against 0 at 0.5; elsewhere the same
-SMALLEST = 1e-300
+STAKE = 0.9  # the share of its capital that a bet may lose; 0.5 had less power where the floor is far, and no more elsewhere
+SMALLEST = 1e-300  # mean above lo that is looked for
 HALVINGS = 60
 RESAMPLES = 2000
 CELLS = 4_000_000  # resampled values held at once
@@ -69,51 +68,6 @@ def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
     return LowerBound("maurer-pontil", bound, delta, FINITE_SAMPLE, len(x), float(x.mean()), lo, cap)
 
 
-def betting(x: Any, delta: float, *, lo: float, cap: float, guess: tuple[float, float] | None = None) -> LowerBound:
-    """The largest m that a gambler who bets against "the mean is m" has refuted: whose capital reached 1/delta.
-
-    Scale Y = min(X, cap) to [0, 1]. Against a mean m, the capital after t values is
-        K_t(m) = prod_{i <= t} ( 1 + lambda_i(m) (Y_i - m) ),   lambda_i(m) = min( lambda_i, STAKE / m ) >= 0.
-    lambda_i is set before Y_i is seen and Y_i >= 0, so every factor is at least 1 - STAKE > 0, and at m = mu = E[Y] its mean
-    given the past is 1: K_t(mu) is a positive martingale that starts at 1. By Ville, P( max_t K_t(mu) >= 1/delta ) <= delta.
-    Each factor falls in m (both branches of the minimum do, and they join), so the refuted m are an interval from 0, found
-    by halving, and P( bound > mu ) <= delta. How to bet is free; near the best choice ln(1 + z) >= z - z^2/2 gives
-    lambda = sqrt( 2 ln(1/delta) / (n sigma^2) ), with sigma^2 plugged in from the past (Waudby-Smith & Ramdas, JRSS B 2024,
-    eqs. 24-26; of their two hedged processes only the one for a lower bound is run, at delta instead of delta/2). `guess`:
-    mean and variance of X expected beforehand, which count as one value of the past (default: of Y 1/2 and 1/4). The bound
-    depends on the order of the values. Finite-sample, for i.i.d. X >= lo.
-    """
-    x, y = _truncated(x, delta, lo, cap, fewest=1)
-    y = (y - lo) / (cap - lo)
-    mean, variance = (0.5, 0.25) if guess is None else ((guess[0] - lo) / (cap - lo), guess[1] / (cap - lo) ** 2)
-    bets = plug_in_bets(y, delta, min(max(mean, 0.0), 1.0), variance)
-    low, high = 0.0, 1.0
-    target = math.log(1 / delta)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if log_capital(y, bets, middle).max() >= target:
-            low = middle
-        else:
-            high = middle
-    return LowerBound("betting", lo + low * (cap - lo), delta, FINITE_SAMPLE, len(x), float(x.mean()), lo, cap)
-
-
-def log_capital(y: np.ndarray, bets: np.ndarray, m: float) -> np.ndarray:
-    """ln K_t(m), t = 1..n, for y in [0, 1] and m > 0."""
-    return np.cumsum(np.log1p(np.minimum(bets, STAKE / m) * (y - m)))
-
-
-def plug_in_bets(y: np.ndarray, delta: float, mean: float = 0.5, variance: float = 0.25) -> np.ndarray:
-    """lambda_i = sqrt( 2 ln(1/delta) / (n sigma_{i-1}^2) ), with mu_i, sigma_i^2 from y_1..y_i and one guessed value before them."""
-    n = len(y)
-    size = np.arange(2, n + 2)
-    mu = (mean + np.cumsum(y)) / size
-    sigma2 = (max(variance, 1 / n**2) + np.cumsum((y - mu) ** 2)) / size
-    before = np.append(max(variance, 1 / n**2), sigma2[:-1])
-    bets: np.ndarray = np.sqrt(2 * math.log(1 / delta) / (n * before))
-    return bets
-
-
 def uncapped_betting(x: Any, delta: float, *, lo: float) -> LowerBound:
     """The largest m that a gambler who bets against "no value has a mean above m" has refuted: whose capital reached 1/delta.
 
@@ -131,28 +85,30 @@ def uncapped_betting(x: Any, delta: float, *, lo: float) -> LowerBound:
     a log tests a policy made from the blocks before it), mu is the largest of them, and a bound above 0 says that one of them is.
     How to bet is free; ln(1 + z) >= z - z^2/2 leads to the choice above (Waudby-Smith & Ramdas, JRSS B 2024, eqs. 24-26, where values
     are in [0, 1]). The bound depends on the order of the values: shuffle those of a log that may be sorted, without looking at them.
+    What early values refuted and later ones took back is not claimed: the bound is at most the sample mean.
     """
     x = _sample(x, delta, fewest=1)
-    _check_floor(x, lo, abs(lo) + float(np.abs(x).max()))
+    _check_floor(x, lo, abs(lo) + abs(float(x.min())))
     z = np.maximum(x - lo, 0.0)
     target = math.log(1 / delta)
     refuted, low, high = 0.0, math.log(SMALLEST), math.log(max(float(z.max()), SMALLEST))
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        if uncapped_log_capital(z, delta, math.exp(middle)).max() >= target:
+        if log_capital(z, delta, math.exp(middle)).max() >= target:
             refuted, low = math.exp(middle), middle
         else:
             high = middle
-    return LowerBound("betting", lo + refuted, delta, NO_CAP, len(x), float(x.mean()), lo)
+    mean = float(x.mean())
+    return LowerBound("betting", min(lo + refuted, mean), delta, NO_CAP, len(x), mean, lo)
 
 
-def uncapped_log_capital(z: np.ndarray, delta: float, m: float) -> np.ndarray:
+def log_capital(z: np.ndarray, delta: float, m: float) -> np.ndarray:
     """ln K_t(m), t = 1..n, for z >= 0 and m > 0."""
     n = len(z)
     i = np.arange(1, n + 1)
     with np.errstate(over="ignore", divide="ignore"):  # weights may be as large as numbers get: such a value wins the bet
         scatter = np.append(0.0, np.cumsum((z - np.cumsum(z) / i) ** 2)[:-1])
-        bets = np.minimum(np.sqrt(2 * math.log(1 / delta) / n * i / (scatter + m * m)), UNCAPPED_STAKE / m)
+        bets = np.minimum(np.sqrt(2 * math.log(1 / delta) / n * i / (scatter + m * m)), STAKE / m)
         capital: np.ndarray = np.cumsum(np.log1p(bets * (z - m)))
     return capital
 

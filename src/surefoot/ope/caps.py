@@ -11,8 +11,9 @@ import numpy as np
 from surefoot.ope.bounds import bernstein_width, check_delta, hoeffding_width, student_width
 from surefoot.problems.problem import check_name
 
-CAPPED = ("betting", "maurer-pontil", "hoeffding")  # finite-sample: they cut values at a cap
-UNCAPPED = ("student-t", "bca")
+CAPPED = ("maurer-pontil", "hoeffding")  # finite-sample, for values cut at a cap
+FLOORED = ("betting", *CAPPED)  # finite-sample, for values with a floor
+APPROXIMATE = ("student-t", "bca")
 GRID = 256
 
 
@@ -30,9 +31,10 @@ def choose_cap(x: Any, lo: float, n: int, delta: float, method: str) -> Forecast
     """The cap c that maximises the bound that n values would get if Y = min(X, c) had the mean and variance it has in x.
 
     As Thomas et al. 2015, section 4, for the bound used. x are values of the training part: the bound on other values is
-    valid whatever is chosen here, only its tightness depends on it.
+    valid whatever is chosen here, only its tightness depends on it. "betting" needs no cap; its forecast does, since few values say
+    little about their own tail.
     """
-    check_name("method", method, CAPPED)
+    check_name("method", method, FLOORED)
     check_delta(delta)
     z = np.sort(np.maximum(np.asarray(x, dtype=float) - lo, 0.0))
     if z[-1] <= 0:

@@ -123,7 +123,7 @@ def promised(
     A policy made from the training part looks better there than elsewhere, so promises are optimistic; the test is not.
     """
     found = episode_values(training, pi, pi_b, gamma, standard, model=model)
-    if standard.capped:
+    if standard.floored:
         return choose_cap(found.x, found.lo, n, standard.delta, standard.bound)
     if found.effective_size * n / len(found.x) < standard.fewest_effective:  # what the held-out part will have, about
         raise NotAvailableError(

@@ -12,7 +12,7 @@ from surefoot.core import Batch, Model
 from surefoot.errors import NotAvailableError, ParameterError, ProblemError
 from surefoot.ope import bounds
 from surefoot.ope.bounds import LowerBound, check_delta
-from surefoot.ope.caps import CAPPED, UNCAPPED, Forecast, choose_cap
+from surefoot.ope.caps import APPROXIMATE, CAPPED, FLOORED, choose_cap
 from surefoot.ope.episodes import last_rows, times
 from surefoot.ope.estimates import episode_returns, notes_on
 from surefoot.ope.models import doubly_robust_values
@@ -24,6 +24,7 @@ from surefoot.problems.ranges import ReturnRange
 ESTIMATORS = ("pdis", "is", "dr")
 GAIN, VALUE, LOSS = "V^pi - V^pi_b", "V^pi", "V^pi_b - V^pi"
 FEWEST_EFFECTIVE = 10.0  # episodes, by their weights, below which scatter says nothing: most values then rest on weights near 0
+ORDER = 0  # the seed of the order in which episodes are bet on
 OBSERVED = "; the range behind lo is observed in the log, not declared: an assumption"
 
 
@@ -33,7 +34,10 @@ class Standard:
 
     estimator       "pdis", "is"; "dr" (values without a floor: for "student-t" and "bca" only)
     bound           "betting", "maurer-pontil", "hoeffding" (finite-sample), "student-t", "bca" (approximate)
-    reward_range    (low, high) you vouch for; return_range likewise; else observed, and said so. Finite-sample bounds need them
+    reward_range    (low, high) of all possible rewards, you vouch for it; else observed, and said so. Finite-sample bounds need it
+    return_range    the same of the discounted return of a whole episode, from its start to where it ends or is cut
+    seen            (lowest, highest) reward of other rows of the same world, such as those the policy was made from: an observed
+                    range contains them
     horizon         no episode has more steps than this (a time limit you vouch for): narrows the ranges that rewards imply
     fewest_effective    episodes, counted by their weights, below which the approximate bounds say nothing; 0 as in the literature
     """
@@ -45,12 +49,13 @@ class Standard:
     return_range: tuple[float, float] | None = None
     horizon: int | None = None
     fewest_effective: float = FEWEST_EFFECTIVE
+    seen: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
         check_name("estimator", self.estimator, ESTIMATORS)
-        check_name("bound", self.bound, CAPPED + UNCAPPED)
-        if self.estimator == "dr" and self.bound in CAPPED:
+        check_name("bound", self.bound, FLOORED + APPROXIMATE)
+        if self.estimator == "dr" and self.floored:
             raise ParameterError(
                 f'doubly robust values have no floor, which the bound "{self.bound}" needs: take "student-t" or "bca", or "pdis" values'
             )
@@ -60,8 +65,13 @@ class Standard:
             raise ParameterError(f"horizon must be a whole number of steps >= 1, got {self.horizon!r}")
 
     @property
+    def floored(self) -> bool:
+        """Whether the bound is finite-sample, and needs to know how low values can be."""
+        return self.bound in FLOORED
+
+    @property
     def capped(self) -> bool:
-        """Whether the bound cuts values at a cap, and needs to know how low they can be."""
+        """Whether the bound cuts values at a cap, which other episodes must choose."""
         return self.bound in CAPPED
 
 
@@ -113,18 +123,17 @@ def improvement_bound(
     *,
     training: Batch | None = None,
     cap: float | None = None,
-    promise: Forecast | None = None,
     model: Model | None = None,
     rng: np.random.Generator | None = None,
 ) -> Evidence:
     """A lower bound on V^pi - V^{pi_b} from the paired differences of each episode: one test at level delta, no union of two bounds.
 
-    pi, the cap and the model must not depend on `batch`. The cap of a finite-sample bound is `cap`, or is chosen on `training`
-    (other episodes), or was chosen there already (`promise`); `model` is what doubly robust values need; `rng` is what the
-    bootstrap needs. pi_b must be the policy that made the log: weights from a baseline estimated on the same log void the guarantee.
+    pi, the cap and the model must not depend on `batch`. The cap of "maurer-pontil" and "hoeffding" is `cap`, or is chosen on
+    `training` (other episodes); "betting" needs none. `model` is what doubly robust values need, `rng` what the bootstrap needs. pi_b
+    must be the policy that made the log: weights from a baseline estimated on the same log void the guarantee.
     """
     standard = Standard() if standard is None else standard
-    return _evidence(GAIN, batch, pi, pi_b, gamma, standard, training=training, cap=cap, promise=promise, model=model, rng=rng)
+    return _evidence(GAIN, batch, pi, pi_b, gamma, standard, training=training, cap=cap, model=model, rng=rng)
 
 
 def value_bound(batch: Batch, pi: Any, pi_b: Any, gamma: float, standard: Standard | None = None, **options: Any) -> Evidence:
@@ -171,7 +180,7 @@ def episode_values(
         x = _doubly_robust(batch, pi, pi_b, weights, model, gamma, quantity)
     else:
         m, g = 0.0, episode_returns(batch, gamma)
-        if standard.capped:
+        if standard.floored:
             m, lo, hi, declared = _floor(batch, g, gamma, standard)
         x = _is(g, weights, m, standard) if standard.estimator == "is" else _pdis(batch, weights, gamma, m, standard)
         if quantity == VALUE:
@@ -190,25 +199,21 @@ def _evidence(
     *,
     training: Batch | None = None,
     cap: float | None = None,
-    promise: Forecast | None = None,
     model: Model | None = None,
     rng: np.random.Generator | None = None,
 ) -> Evidence:
+    if training is not None:
+        standard = replace(standard, seen=observed(training.reward, standard.seen))
     found = episode_values(batch, pi, pi_b, gamma, standard, model=model, quantity=quantity)
-    if not standard.capped:
+    if not standard.floored:
         bound = _approximate(found.x, standard, rng)
         if found.effective_size < standard.fewest_effective:
             bound = replace(bound, value=-math.inf, notes=(*bound.notes, _too_few(found.effective_size, standard.fewest_effective)))
         return Evidence(quantity, bound, standard, found)
-    guess = None
-    if training is not None:
+    other = None
+    if standard.capped and training is not None:
         other = episode_values(training, pi, pi_b, gamma, standard, quantity=quantity)
-        promise = choose_cap(other.x, found.lo, len(found.x), standard.delta, standard.bound)
-    if promise is not None:
-        cap, guess = (promise.cap if cap is None else cap), (promise.mean, promise.variance)
-    if cap is None:
-        raise ParameterError(f'the bound "{standard.bound}" needs a cap: give training=, episodes to choose it on, or cap=')
-    bound = _finite_sample(found.x, standard, found.lo, cap, guess)
+    bound = _finite_sample(found, other, standard, cap)
     if not found.declared:
         bound = replace(bound, validity=bound.validity + OBSERVED)
     return Evidence(quantity, bound, standard, found)
@@ -247,7 +252,7 @@ def _floor(batch: Batch, g: np.ndarray, gamma: float, standard: Standard) -> tup
 
 def _ranges(batch: Batch, gamma: float, standard: Standard) -> tuple[tuple[float, float], ReturnRange]:
     """(reward range, return range), declared or observed; a horizon H limits returns to H rewards."""
-    seen = float(batch.reward.min()), float(batch.reward.max())
+    seen = observed(batch.reward, standard.seen)
     declared, horizon = standard.return_range, standard.horizon
     if horizon is None:
         rewards, returns, _ = found_ranges(seen, gamma, None, standard.reward_range, declared, has_terminal=True)
@@ -270,25 +275,35 @@ def _discounts(gamma: float, first: Any, horizon: int | None) -> Any:
 
 
 def _is(g: np.ndarray, weights: Weights, lo: float, standard: Standard) -> np.ndarray:
-    """(rho - 1) (G - lo). Where values are cut at a cap anyway, huge weights are clipped: that lowers values only."""
-    return (weights.episode_weights(clip=standard.capped) - 1) * (g - lo)
+    """(rho - 1) (G - lo). Where there is a floor, huge weights are clipped: that lowers values only."""
+    return (weights.episode_weights(clip=standard.floored) - 1) * (g - lo)
 
 
 def _pdis(batch: Batch, weights: Weights, gamma: float, m: float, standard: Standard) -> np.ndarray:
     """sum_t gamma^t (rho_t - 1) (r_t - m), with r = 0 and the last weight after the last step."""
-    excess = weights.discounted(gamma, clip=standard.capped) - weights.equal().discounted(gamma)
+    excess = weights.discounted(gamma, clip=standard.floored) - weights.equal().discounted(gamma)
     x: np.ndarray = np.bincount(batch.episode, weights=excess * (batch.reward - m))
     if m:
         after = times(batch)[last_rows(batch)] + 1
-        x -= m * (weights.episode_weights(clip=standard.capped) - 1) * _discounts(gamma, after, standard.horizon)
+        x -= m * (weights.episode_weights(clip=standard.floored) - 1) * _discounts(gamma, after, standard.horizon)
     return x
 
 
-def _finite_sample(x: np.ndarray, standard: Standard, lo: float, cap: float, guess: tuple[float, float] | None) -> LowerBound:
-    if standard.bound == "betting":
-        return bounds.betting(x, standard.delta, lo=lo, cap=cap, guess=guess)
+def _finite_sample(found: EpisodeValues, other: EpisodeValues | None, standard: Standard, cap: float | None) -> LowerBound:
+    """The bound on the mean. "betting" takes the episodes in an order drawn once and for all, as logs may be sorted; the others need
+    a cap: given, or chosen on the values of other episodes.
+    """
+    if not standard.capped:
+        if cap is not None:
+            raise ParameterError(f'the bound "{standard.bound}" takes no cap: leave cap= out')
+        order = np.random.default_rng(ORDER).permutation(len(found.x))
+        return bounds.uncapped_betting(found.x[order], standard.delta, lo=found.lo)
+    if cap is None and other is not None:
+        cap = choose_cap(other.x, found.lo, len(found.x), standard.delta, standard.bound).cap
+    if cap is None:
+        raise ParameterError(f'the bound "{standard.bound}" needs a cap: give training=, episodes to choose it on, or cap=')
     method = bounds.hoeffding if standard.bound == "hoeffding" else bounds.maurer_pontil
-    return method(x, standard.delta, lo=lo, cap=cap)
+    return method(found.x, standard.delta, lo=found.lo, cap=cap)
 
 
 def _approximate(x: np.ndarray, standard: Standard, rng: np.random.Generator | None) -> LowerBound:
@@ -306,7 +321,14 @@ def _too_few(effective_size: float, fewest: float) -> str:
     )
 
 
+def observed(reward: np.ndarray, seen: tuple[float, float] | None = None) -> tuple[float, float]:
+    """(lowest, highest) reward, those seen elsewhere included."""
+    low, high = float(reward.min()), float(reward.max())
+    return (low, high) if seen is None else (min(low, seen[0]), max(high, seen[1]))
+
+
 def mirrored(standard: Standard) -> Standard:
     """The standard for a log with every reward negated."""
-    rewards, returns = (None if x is None else (-x[1], -x[0]) for x in (standard.reward_range, standard.return_range))
-    return replace(standard, reward_range=rewards, return_range=returns)
+    ranges = standard.reward_range, standard.return_range, standard.seen
+    rewards, returns, seen = (None if x is None else (-x[1], -x[0]) for x in ranges)
+    return replace(standard, reward_range=rewards, return_range=returns, seen=seen)

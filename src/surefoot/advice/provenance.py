@@ -1,0 +1,239 @@
+"""Provenance: fingerprints of the episodes a policy was made from, and which episodes of another log are among them.
+
+An episode has a label (its name and the time of its first row) and a content (states, actions and rewards in order). Content that
+happens once in a log tells an episode apart, whatever it is called. Content that happens often ("ward a, old, 0") tells nothing by
+itself: honest logs of few states share it. So every finding is compared with what chance explains: how often the content of an
+episode occurs in other episodes of the same log, and how often two episodes that start alike have the same content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import zipfile
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefoot.core import Batch
+from surefoot.errors import NotAvailableError, PolicyError
+from surefoot.logs import Log
+from surefoot.logs.database import Database
+from surefoot.logs.labels import as_text
+from surefoot.ope.episodes import first_rows
+
+TRAINING = "training.npz"
+PIECE = 20  # rows: a longer episode is compared piece by piece
+BY_CHANCE = 1e-5  # probability below which a coincidence of two logs is none
+DISTINCT = 0.01  # share of episodes with the content of another up to which content alone tells which episodes are the same
+FOLD = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
+
+
+@dataclass(frozen=True, repr=False)
+class Fingerprints:
+    """64-bit hashes of the n episodes of a log: label, content and first state of each; at most 40 bytes a row in all.
+
+    piece, of   the pieces of PIECE rows in a row within an episode (a shorter episode is one piece), and the episode of each
+    """
+
+    label: np.ndarray
+    content: np.ndarray
+    head: np.ndarray
+    piece: np.ndarray
+    of: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @cached_property
+    def repeated(self) -> float:
+        """The share of episodes most of whose pieces occur in other episodes: as likely is it that a new episode has been seen."""
+        piece, inverse = np.unique(self.piece, return_inverse=True)
+        first, last = np.full(len(piece), len(self)), np.full(len(piece), -1)
+        np.minimum.at(first, inverse, self.of)
+        np.maximum.at(last, inverse, self.of)
+        return float(self.mostly((first < last)[inverse]).mean())
+
+    def mostly(self, flags: np.ndarray) -> np.ndarray:
+        """Which episodes have the flag on at least half of their pieces."""
+        n = np.bincount(self.of, minlength=len(self))
+        return np.asarray(2 * np.bincount(self.of, weights=flags, minlength=len(self)) >= n)
+
+
+@dataclass(frozen=True, repr=False)
+class Shared:
+    """Which tested episodes are to be left out, the share found to be in both logs, and why nothing can be tested ("" where it can)."""
+
+    left_out: np.ndarray
+    share: float
+    trouble: str = ""
+
+
+def fingerprints(log: Log, batch: Batch) -> Fingerprints:
+    """The fingerprints of the episodes of a log, whose coded rows are `batch`."""
+    state, action = (np.array([_of_text(as_text(x)) for x in labels], dtype=np.uint64) for labels in (log.states, log.actions))
+    start = first_rows(batch)
+    return of_rows(_labels(log)[batch.row[start]], state[batch.state], action[batch.action], batch.reward, start)
+
+
+def of_rows(label: np.ndarray, state: np.ndarray, action: np.ndarray, reward: np.ndarray, start: np.ndarray) -> Fingerprints:
+    """The fingerprints of episodes that begin at the rows `start` and follow each other; states and actions are hashes [rows]."""
+    row = _mixed(_mixed(_mixed(state) + action) + (reward + 0.0).view(np.uint64))  # -0.0 is 0.0
+    stop = np.append(start[1:], len(row))
+    episode = np.repeat(np.arange(len(start)), stop - start)
+    total, power = _running(row)
+    places = np.arange(len(row))
+    whole = places + PIECE <= stop[episode]
+    whole[start] = True
+    begin = places[whole]
+    of = episode[begin]
+    pieces = _between(total, power, begin, np.minimum(begin + PIECE, stop[of]))
+    return Fingerprints(label, _between(total, power, start, stop), state[start], pieces, of)
+
+
+def shared_episodes(tested: Fingerprints, trained: Fingerprints) -> Shared:
+    """Find the episodes of `trained` in `tested`.
+
+    1. Content that tells episodes apart: those with the pieces of a training episode are left out, whatever they are called.
+    2. Else labels: if more episodes than chance explains have both the label and the content of a training episode, all whose label is
+       known from there are left out: to choose by content would favour some outcomes.
+    3. If what is left still resembles the training log more than chance explains, nothing can be tested.
+    """
+    none = np.zeros(len(tested), dtype=bool)
+    seen = tested.mostly(np.isin(tested.piece, trained.piece))
+    chance = max(tested.repeated, trained.repeated, 1 / (len(trained) + 1))
+    surprising = _at_least(int(seen.sum()), len(tested), chance) < BY_CHANCE
+    if surprising and chance <= max(DISTINCT, 1 / (len(trained) + 1)):
+        return Shared(seen, float(seen.mean()))
+    known, excess = _same_names(tested, trained)
+    rest = ~known
+    left = int(rest.sum())
+    if left and surprising and _at_least(int(seen[rest].sum()), left, chance) < BY_CHANCE:
+        excess = float((seen.mean() - chance) / (1 - chance))
+        return Shared(none, excess, "their contents are those of training episodes, more often than chance explains")
+    if not known.any() and _too_alike(tested.content, trained.content):
+        return Shared(none, 1.0, "each kind of episode is there as often as in the training log, more exactly than chance explains")
+    return Shared(known, excess)
+
+
+def _same_names(tested: Fingerprints, trained: Fingerprints) -> tuple[np.ndarray, float]:
+    """(the tested episodes whose label is known from training, if too many of them have the same content too; the share that has).
+
+    Names may tell where an episode starts (a patient's ward), so only pairs of one name and one first state are compared: by chance
+    they have the same content as often as two training episodes with that first state.
+    """
+    none = np.zeros(len(tested), dtype=bool)
+    order = np.argsort(trained.label, kind="stable")
+    twin = order[np.minimum(np.searchsorted(trained.label[order], tested.label), len(trained) - 1)]
+    known = trained.label[twin] == tested.label
+    pair = known & (trained.head[twin] == tested.head)
+    if not pair.any():
+        return none, 0.0
+    same = trained.content[twin] == tested.content
+    others = _often(trained.head)[twin[pair]] - 1
+    alike = np.where(others > 0, (_often(trained.content)[twin[pair]] - 1) / np.maximum(others, 1), 0.0)
+    chance = max(float(alike.mean()), 1 / (len(trained) + 1))
+    if _at_least(int((same & pair).sum()), int(pair.sum()), chance) >= BY_CHANCE:
+        return none, 0.0
+    return known, float((same & pair).mean())
+
+
+def _too_alike(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether two samples of few kinds agree in their counts better than independent ones do.
+
+    By the lower tail of chi-square for large differences, and by the probability of (nearly) equal counts for small ones.
+    """
+    from scipy.special import chdtr
+
+    kinds, inverse = np.unique(np.concatenate([x, y]), return_inverse=True)
+    counts = np.stack([np.bincount(part, minlength=len(kinds)) for part in np.split(inverse, [len(x)])])
+    often = counts.sum(axis=0) >= 10
+    counts = np.concatenate([counts[:, often], counts[:, ~often].sum(axis=1, keepdims=True)], axis=1)
+    counts = counts[:, counts.sum(axis=0) > 0]
+    k = counts.shape[1]
+    if k < 2:
+        return False
+    share = counts.sum(axis=0) / counts.sum()
+    n = counts.sum(axis=1, keepdims=True)
+    distance = ((counts - n * share) ** 2 / (n * share)).sum()
+    spread = float(n[0, 0] * (1 + n[0, 0] / n[1, 0]))
+    equal = k**2 * math.exp(-0.5 * ((k - 1) * math.log(2 * math.pi * spread) + float(np.log(share).sum())))
+    return bool(chdtr(k - 1, distance) + equal < BY_CHANCE)
+
+
+def _at_least(k: int, n: int, chance: float) -> float:
+    """A bound on the probability of k or more of n independent events of this mean chance: exp( -n KL(k/n, chance) ) (Hoeffding 1963)."""
+    share = k / n if n else 0.0
+    if share <= chance:
+        return 1.0
+    kl = share * math.log(share / chance) + ((1 - share) * math.log((1 - share) / (1 - chance)) if share < 1 else 0.0)
+    return math.exp(-n * kl)
+
+
+def _often(x: np.ndarray) -> np.ndarray:
+    """How often each value occurs."""
+    _, inverse, n = np.unique(x, return_inverse=True, return_counts=True)
+    found: np.ndarray = n[inverse]
+    return found
+
+
+def _labels(log: Log) -> np.ndarray:
+    """The hash of episode and time of every row of the log, in the order of its row numbers."""
+    reading, parts = log.stored, []
+    assert log.workspace is not None  # what is stored lies there
+    time = ", cast(t as varchar)" if reading.has_time else ""
+    with Database(log.workspace, 1, log.memory_limit) as database:
+        for file in reading.store.files:
+            part = replace(reading, store=replace(reading.store, files=(file,)))
+            sql = f"select x.at, md5_number_lower(concat_ws('|', cast(e as varchar){time})) as label from {part.steps()} x"
+            found = database.arrays("reading episodes", sql)
+            parts.append(np.asarray(found["label"], dtype=np.uint64)[np.argsort(found["at"], kind="stable")])
+    return np.concatenate(parts)
+
+
+def _of_text(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64: every bit of the input bears on every bit of the output."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def _running(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(running sums of row_i FOLD^i modulo 2^64, with 0 before them; FOLD^-i)."""
+    powers = [np.full(len(row) + 1, x, dtype=np.uint64) for x in (FOLD, pow(FOLD, -1, 2**64))]
+    for power in powers:
+        power[0] = 1
+        np.multiply.accumulate(power, out=power)
+    return np.append(np.zeros(1, np.uint64), np.cumsum(row * powers[0][:-1], dtype=np.uint64)), powers[1]
+
+
+def _between(total: np.ndarray, power: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
+    """The hash of the rows from start to stop, whatever their place in the log."""
+    return _mixed((total[stop] - total[start]) * power[start] + (stop - start).astype(np.uint64))
+
+
+def as_bytes(found: Fingerprints) -> bytes:
+    """The fingerprints as a file."""
+    file = io.BytesIO()
+    np.savez(file, **{f.name: getattr(found, f.name) for f in fields(Fingerprints)})
+    return file.getvalue()
+
+
+def read_fingerprints(path: Path) -> Fingerprints:
+    """The fingerprints beside a policy."""
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as found:
+            columns: dict[str, Any] = {f.name: found[f.name] for f in fields(Fingerprints)}
+    except FileNotFoundError as error:
+        raise NotAvailableError(f"there is no {path.name} beside the policy") from error
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise PolicyError(f"{path} cannot be read as the fingerprints of a log: {error}") from error
+    return Fingerprints(**columns)
