@@ -35,9 +35,10 @@ FOLD = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
 
 @dataclass(frozen=True, repr=False)
 class Fingerprints:
-    """64-bit hashes of the n episodes of a log: label, content and first state of each; at most 40 bytes a row in all.
+    """64-bit hashes of the n episodes of a log: label, content and first state of each; at most 24 bytes a row in all.
 
-    piece, of   the pieces of PIECE rows in a row within an episode (a shorter episode is one piece), and the episode of each
+    piece, of   of episodes longer than PIECE rows: all pieces of PIECE rows in a row, and the episode of each; a shorter episode is one
+                piece, its content
     """
 
     label: np.ndarray
@@ -50,18 +51,29 @@ class Fingerprints:
         return len(self.label)
 
     @cached_property
+    def pieces(self) -> tuple[np.ndarray, np.ndarray]:
+        """(all pieces, the episode of each)."""
+        short = np.setdiff1d(np.arange(len(self)), self.of)
+        return np.append(self.content[short], self.piece), np.append(short, self.of)
+
+    @cached_property
     def repeated(self) -> float:
         """The share of episodes most of whose pieces occur in other episodes: as likely is it that a new episode has been seen."""
-        piece, inverse = np.unique(self.piece, return_inverse=True)
-        first, last = np.full(len(piece), len(self)), np.full(len(piece), -1)
-        np.minimum.at(first, inverse, self.of)
-        np.maximum.at(last, inverse, self.of)
-        return float(self.mostly((first < last)[inverse]).mean())
+        hashes, of = self.pieces
+        _, inverse = np.unique(hashes, return_inverse=True)
+        order = np.lexsort((of, inverse))
+        edge = np.flatnonzero(np.diff(inverse[order], prepend=-1))
+        several = of[order][edge] < of[order][np.append(edge[1:], len(of)) - 1]
+        return float(self._mostly(several[inverse]).mean())
 
-    def mostly(self, flags: np.ndarray) -> np.ndarray:
+    def seen_in(self, other: Fingerprints) -> np.ndarray:
+        """Which episodes have most of their pieces in the other log."""
+        return self._mostly(np.isin(self.pieces[0], other.pieces[0]))
+
+    def _mostly(self, flags: np.ndarray) -> np.ndarray:
         """Which episodes have the flag on at least half of their pieces."""
-        n = np.bincount(self.of, minlength=len(self))
-        return np.asarray(2 * np.bincount(self.of, weights=flags, minlength=len(self)) >= n)
+        _, of = self.pieces
+        return np.asarray(2 * np.bincount(of, weights=flags, minlength=len(self)) >= np.bincount(of, minlength=len(self)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,13 +98,9 @@ def of_rows(label: np.ndarray, state: np.ndarray, action: np.ndarray, reward: np
     stop = np.append(start[1:], len(row))
     episode = np.repeat(np.arange(len(start)), stop - start)
     total, power = _running(row)
-    places = np.arange(len(row))
-    whole = places + PIECE <= stop[episode]
-    whole[start] = True
-    begin = places[whole]
-    of = episode[begin]
-    pieces = _between(total, power, begin, np.minimum(begin + PIECE, stop[of]))
-    return Fingerprints(label, _between(total, power, start, stop), state[start], pieces, of)
+    begin = np.flatnonzero((np.arange(len(row)) + PIECE <= stop[episode]) & (stop - start > PIECE)[episode])
+    pieces = _between(total, power, begin, begin + PIECE)
+    return Fingerprints(label, _between(total, power, start, stop), state[start], pieces, episode[begin].astype(np.int32))
 
 
 def shared_episodes(tested: Fingerprints, trained: Fingerprints) -> Shared:
@@ -104,7 +112,7 @@ def shared_episodes(tested: Fingerprints, trained: Fingerprints) -> Shared:
     3. If what is left still resembles the training log more than chance explains, nothing can be tested.
     """
     none = np.zeros(len(tested), dtype=bool)
-    seen = tested.mostly(np.isin(tested.piece, trained.piece))
+    seen = tested.seen_in(trained)
     chance = max(tested.repeated, trained.repeated, 1 / (len(trained) + 1))
     surprising = _at_least(int(seen.sum()), len(tested), chance) < BY_CHANCE
     if surprising and chance <= max(DISTINCT, 1 / (len(trained) + 1)):
@@ -134,9 +142,10 @@ def _same_names(tested: Fingerprints, trained: Fingerprints) -> tuple[np.ndarray
     if not pair.any():
         return none, 0.0
     same = trained.content[twin] == tested.content
-    others = _often(trained.head)[twin[pair]] - 1
-    alike = np.where(others > 0, (_often(trained.content)[twin[pair]] - 1) / np.maximum(others, 1), 0.0)
-    chance = max(float(alike.mean()), 1 / (len(trained) + 1))
+    others, alike = _often(trained.head) - 1, _often(trained.content) - 1
+    overall = (alike.sum() + 1) / (others.sum() + 2)
+    here = float((alike[twin[pair]] / np.maximum(others[twin[pair]], 1)).mean())
+    chance = min(max(here, float(overall)), 1 - 1 / (len(trained) + 1))
     if _at_least(int((same & pair).sum()), int(pair.sum()), chance) >= BY_CHANCE:
         return none, 0.0
     return known, float((same & pair).mean())
@@ -223,7 +232,7 @@ def _between(total: np.ndarray, power: np.ndarray, start: np.ndarray, stop: np.n
 def as_bytes(found: Fingerprints) -> bytes:
     """The fingerprints as a file."""
     file = io.BytesIO()
-    np.savez(file, **{f.name: getattr(found, f.name) for f in fields(Fingerprints)})
+    np.savez_compressed(file, **{f.name: getattr(found, f.name) for f in fields(Fingerprints)})
     return file.getvalue()
 
 

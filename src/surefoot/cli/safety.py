@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    example = "Example: `surefoot safety-test new.csv --policy improved/policy.csv --gamma 0.95 --baseline rule.csv --delta 0.05`"
+    example = "Example: `surefoot safety-test new.csv --policy improved/policy.csv --gamma 0.95 --baseline rule.csv --reward-range 0,1`"
     app.command("safety-test", epilog=example)(safety_test)
 
 

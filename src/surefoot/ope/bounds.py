@@ -17,7 +17,7 @@ from surefoot.core.batch import number_array
 from surefoot.errors import ParameterError, ProblemError
 
 FINITE_SAMPLE = "finite-sample: at least 1 - delta for i.i.d. values in [lo, inf) and a cap chosen without them"
-NO_CAP = "finite-sample: at least 1 - delta for values in [lo, inf) of which none has a mean, given those before it, above the bound"
+NO_CAP = "finite-sample: at least 1 - delta for any number of independent values in [lo, inf), however skewed"
 ASYMPTOTIC = "asymptotic: near 1 - delta for many values; too optimistic where losses are rare and large"
 BOOTSTRAP = "bootstrap, approximate: near 1 - delta for many values; too optimistic for few or heavy-tailed ones"
 HIGHEST_DELTA = 0.5  # a failure probability above one half is a confidence by mistake
