@@ -124,3 +124,9 @@ TRUE = tuple(
     )
     for n in sizes
 )
+# The benchmarks at the sizes of the studies; ICU-Sepsis takes seconds a log, so it is asked for by name.
+STUDIES = tuple(
+    Family(f"{name}-{n}", f"{name} at the sizes of the studies", partial(hostile.benchmark, name=name, size=n))
+    for name, sizes in (("wet-chicken", (200, 500, 2000, 10000)), ("icu-sepsis", (300, 3000)))
+    for n in sizes
+)

@@ -21,7 +21,7 @@ Columns = dict[str, list[Any]]
 class World:
     """p [H, A, H], mean rewards r [H, A]; `draw` makes the rewards of (rng, h, a, h', share of the log that has passed).
 
-    shown [H]   the label's code; the last hidden state is terminal if `ends`
+    shown [H]   the label's code; the last `ends` hidden states are terminal
     acts        (h, share of the log) -> rows [n, A]: the behaviour; pi_b over shown states where it is a plain policy
     """
 
@@ -34,7 +34,7 @@ class World:
     shown: np.ndarray | None = None
     acts: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     behaviour: np.ndarray | None = None  # [H, A]: what the baseline is worth is that of this policy over hidden states
-    ends: bool = False
+    ends: int = 0
 
     @property
     def labels(self) -> np.ndarray:
@@ -46,7 +46,7 @@ class World:
         chain = np.einsum("ha,hat->ht", rows, self.p)
         r = (rows * self.r).sum(axis=1)
         if self.ends:
-            chain[-1], r[-1] = 0.0, 0.0
+            chain[-self.ends :], r[-self.ends :] = 0.0, 0.0
         return float(self.start @ np.linalg.solve(np.eye(len(r)) - self.gamma * chain, r))
 
     def gain(self, pi: np.ndarray) -> float:
@@ -69,7 +69,7 @@ class World:
             a = _pick(rng, rows)
             to = _pick(rng, self.p[at, a])
             r = self.draw(rng, at, a, to, passed)
-            ended = (to == len(self.p) - 1) if self.ends else np.zeros(len(who), dtype=bool)
+            ended = to >= len(self.p) - self.ends
             parts.append(np.array([who, np.full(len(who), t), self.labels[at], a, r, self.labels[to], ended], dtype=float))
             h[who] = to
             alive[who[ended]] = False
@@ -141,7 +141,7 @@ def bandit(pi_b: Any, means: Any, draw: Draw, *, visits: Any = None, gamma: floa
     pad = np.full((1, a), 1 / a)
     return World(
         p=p, r=np.vstack([means, np.zeros((1, a))]), draw=draw, start=np.append(visits, 0.0), gamma=gamma,
-        pi_b=np.vstack([pi_b, pad]), ends=True, **more,
+        pi_b=np.vstack([pi_b, pad]), ends=1, **more,
     )  # fmt: skip
 
 

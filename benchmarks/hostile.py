@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hidden_worlds import Case, World, bandit, coin, normal
-from surefoot.benchmarks import RandomMDPs, WetChicken, first_key
+from surefoot.benchmarks import ICUSepsis, RandomMDPs, WetChicken, first_key
 
 
 def case(world: World, rng: np.random.Generator, episodes: int, steps: int, **more: Any) -> Case:
@@ -36,13 +36,13 @@ def slow_chain(rng: np.random.Generator) -> Case:
 
 def few_decisions(rng: np.random.Generator) -> Case:
     """8 to 60 one-step episodes, two actions that do the same."""
-    world = bandit([[0.6, 0.4]], np.zeros((1, 2)), normal(np.zeros((1, 2))), ends=True)
+    world = bandit([[0.6, 0.4]], np.zeros((1, 2)), normal(np.zeros((1, 2))), ends=1)
     return case(world, rng, int(rng.integers(8, 61)), 1)
 
 
 def tiny_counts(rng: np.random.Generator) -> Case:
     """200 states with about five visits each, four actions that do the same."""
-    world = bandit(np.full((200, 4), 0.25), np.zeros((200, 4)), normal(np.zeros((200, 4))), ends=True)
+    world = bandit(np.full((200, 4), 0.25), np.zeros((200, 4)), normal(np.zeros((200, 4))), ends=1)
     return case(world, rng, 1000, 1)
 
 
@@ -72,7 +72,7 @@ def catastrophe(rng: np.random.Generator, declared: bool = True) -> Case:
     means = [[0.0, 1 - 1001 / 500]]
     draw = coin([[0.0, 1 / 500]], 1.0, -1000.0)
     pays = lambda rng, h, a, to, passed: np.where(a == 0, 0.0, draw(rng, h, a, to, passed))  # noqa: E731
-    world = bandit([[0.9, 0.1]], means, pays, ends=True)
+    world = bandit([[0.9, 0.1]], means, pays, ends=1)
     options = {"reward_range": "-1000,1"} if declared else {}
     return case(world, rng, int(rng.choice([300, 1000, 2000])), 1, options=options)
 
@@ -80,7 +80,7 @@ def catastrophe(rng: np.random.Generator, declared: bool = True) -> Case:
 def common_catastrophe(rng: np.random.Generator) -> Case:
     """Both actions pay +1, but -1000 once in 500; the rarer one once in 400. The range is only observed."""
     draw = coin([[1 / 500, 1 / 400]], 1.0, -1000.0)
-    world = bandit([[0.9, 0.1]], [[1 - 1001 / 500, 1 - 1001 / 400]], draw, ends=True)
+    world = bandit([[0.9, 0.1]], [[1 - 1001 / 500, 1 - 1001 / 400]], draw, ends=1)
     return case(world, rng, 2000, 1)
 
 
@@ -89,7 +89,7 @@ def rare_traps(rng: np.random.Generator, exact: bool = False) -> Case:
     n = 400
     trap = rng.random(n) < 0.1
     means = np.stack([np.zeros(n), np.where(trap, -8.0, 0.5)], axis=1)
-    world = bandit(np.full((n, 2), 0.5), means, normal(means, 0.3), ends=True)
+    world = bandit(np.full((n, 2), 0.5), means, normal(means, 0.3), ends=1)
     found = case(world, rng, 2 * n, 1)
     if not exact:
         return found
@@ -107,7 +107,7 @@ def wedge(rng: np.random.Generator) -> Case:
     """100 states with counts just above n_wedge, three actions that do nearly the same; Pi_b-SPIBB."""
     n = 100
     means = np.tile([0.0, -0.05, -0.05], (n, 1))
-    world = bandit(np.tile([0.5, 0.25, 0.25], (n, 1)), means, normal(means), ends=True)
+    world = bandit(np.tile([0.5, 0.25, 0.25], (n, 1)), means, normal(means), ends=1)
     return case(world, rng, 50 * n, 1, algorithm="pi-b-spibb", settings={"n_wedge": 10})
 
 
@@ -184,7 +184,7 @@ def aliased(rng: np.random.Generator) -> Case:
     r = np.array([[0.0, 1.0], [0.0, -1.2], [0.0, 0.0]])
     world = World(
         p=p, r=r, draw=normal(r, 0.2), start=np.array([1.0, 0, 0]), gamma=0.95, pi_b=np.array([[0.7, 0.3], [0.5, 0.5]]),
-        shown=np.array([0, 0, 1]), ends=True,
+        shown=np.array([0, 0, 1]), ends=1,
     )  # fmt: skip
     return case(world, rng, 400, 30)
 
@@ -192,7 +192,7 @@ def aliased(rng: np.random.Generator) -> Case:
 def confounded(rng: np.random.Generator) -> Case:
     """A hidden severity drives both the action and the outcome: the strong treatment looks harmful, and helps."""
     means = np.array([[1.0, 1.1], [-1.0, -0.5]])  # mild, severe; the strong treatment (1) helps both
-    world = bandit(np.array([[0.5, 0.5]] * 2), means, normal(means, 0.5), ends=True)
+    world = bandit(np.array([[0.5, 0.5]] * 2), means, normal(means, 0.5), ends=1)
     behaviour = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
     world = replace(
         world, shown=np.array([0, 0, 1]), pi_b=np.array([[0.55, 0.45], [0.5, 0.5]]), behaviour=behaviour,
@@ -204,14 +204,14 @@ def confounded(rng: np.random.Generator) -> Case:
 def heavy_losses(rng: np.random.Generator) -> Case:
     """Losses with a Pareto tail of index 1.7 whatever is done, baseline .9/.1, 1,000 decisions."""
     tail = lambda rng, h, a, to, passed: 1 - rng.pareto(1.7, len(h))  # noqa: E731
-    world = bandit([[0.9, 0.1]], np.full((1, 2), 1 - 1 / 0.7), tail, ends=True)
+    world = bandit([[0.9, 0.1]], np.full((1, 2), 1 - 1 / 0.7), tail, ends=1)
     return case(world, rng, 1000, 1)
 
 
 def skewed_costs(rng: np.random.Generator) -> Case:
     """Log-normal costs in twenty states, three actions that do the same."""
     cost = lambda rng, h, a, to, passed: -rng.lognormal(0.0, 1.5, len(h))  # noqa: E731
-    world = bandit(np.tile([0.8, 0.1, 0.1], (20, 1)), np.full((20, 3), -np.exp(1.125)), cost, ends=True)
+    world = bandit(np.tile([0.8, 0.1, 0.1], (20, 1)), np.full((20, 3), -np.exp(1.125)), cost, ends=1)
     return case(world, rng, 1500, 1)
 
 
@@ -238,7 +238,7 @@ def sparse_reward(rng: np.random.Generator) -> Case:
     r[n - 1] = 0.1
     world = World(
         p=p, r=r, draw=lambda rng, h, a, to, passed: ((h == n - 1) & (to == n)) * 1.0, start=np.eye(n + 1)[0], gamma=0.95,
-        pi_b=np.tile([0.7, 0.2, 0.1], (n + 1, 1)), ends=True,
+        pi_b=np.tile([0.7, 0.2, 0.1], (n + 1, 1)), ends=1,
     )  # fmt: skip
     return case(world, rng, 100, 20)
 
@@ -246,7 +246,7 @@ def sparse_reward(rng: np.random.Generator) -> Case:
 def rare_subgroup(rng: np.random.Generator) -> Case:
     """A change that is a little good, but very bad in one case of a hundred that the state does not show. The range is declared."""
     means = np.array([[0.0, 0.02], [0.0, -5.0]])
-    world = bandit(np.tile([0.7, 0.3], (2, 1)), means, normal(means, 0.05), visits=[0.99, 0.01], ends=True, shown=np.array([0, 0, 1]))
+    world = bandit(np.tile([0.7, 0.3], (2, 1)), means, normal(means, 0.05), visits=[0.99, 0.01], ends=1, shown=np.array([0, 0, 1]))
     world = replace(world, pi_b=np.array([[0.7, 0.3], [0.5, 0.5]]))
     return case(world, rng, 300, 1, options={"reward_range": "-6,1"})
 
@@ -264,8 +264,8 @@ def null_benchmark(rng: np.random.Generator, name: str, size: int) -> Case:
 
 
 def benchmark(rng: np.random.Generator, name: str, size: int, null: bool = False, **more: Any) -> Case:
-    """A log of a benchmark of the paper: `size` trajectories (Random MDPs) or steps (Wet Chicken)."""
-    made = RandomMDPs() if name == "random-mdps" else WetChicken()
+    """A log of a benchmark: `size` trajectories (Random MDPs), patients (ICU-Sepsis) or steps (Wet Chicken)."""
+    made = {"random-mdps": RandomMDPs, "wet-chicken": WetChicken, "icu-sepsis": ICUSepsis}[name]()
     worlds = made.worlds(np.array([int(first_key(7, name, np.array([int(rng.integers(2**31))]))[0])]))
     p, table = worlds.p[0], worlds.reward_table[0]
     p = np.broadcast_to(p.mean(axis=1, keepdims=True), p.shape) if null else p
@@ -275,9 +275,9 @@ def benchmark(rng: np.random.Generator, name: str, size: int, null: bool = False
     table = np.broadcast_to(table, worlds.p[0].shape)[np.ix_(order, np.arange(p.shape[1]), order)]
     world = World(
         p=p, r=(p * table).sum(axis=2), draw=lambda rng, h, a, to, passed: table[h, a, to], start=worlds.start[0][order],
-        gamma=worlds.gamma, pi_b=worlds.pi_b[0][order], ends=len(end) == 1,
+        gamma=worlds.gamma, pi_b=worlds.pi_b[0][order], ends=len(end),
     )  # fmt: skip
-    return case(world, rng, *((size, 50) if len(end) else (1, size)), **more)
+    return case(world, rng, *((size, 20 if name == "icu-sepsis" else 50) if len(end) else (1, size)), **more)
 
 
 def trap_elsewhere(rng: np.random.Generator) -> Case:
@@ -295,9 +295,7 @@ def dead_end(rng: np.random.Generator) -> Case:
     p[:3, 0, 3], p[:3, 1, 3] = 0.03, 0.10
     p[3] = np.eye(4)[3]
     r = np.array([[1.0, 1.1]] * 3 + [[0.0, 0.0]])
-    world = World(
-        p=p, r=r, draw=normal(r, 0.1), start=np.array([1, 1, 1, 0]) / 3, gamma=0.95, pi_b=np.tile([0.8, 0.2], (4, 1)), ends=True
-    )
+    world = World(p=p, r=r, draw=normal(r, 0.1), start=np.array([1, 1, 1, 0]) / 3, gamma=0.95, pi_b=np.tile([0.8, 0.2], (4, 1)), ends=1)
     found = case(world, rng, 300, 30)
     columns = {name: x for name, x in found.columns.items() if name != "terminal"}
     return replace(found, columns=columns)
@@ -309,7 +307,7 @@ def clusters(rng: np.random.Generator) -> Case:
     ward = lambda passed: np.minimum((passed * 20).astype(int), 19)  # noqa: E731
     world = bandit(
         [[1 - share.mean(), share.mean()]], np.zeros((1, 2)),
-        lambda rng, h, a, to, passed: level[ward(passed)] + 0.3 * rng.standard_normal(len(h)), ends=True,
+        lambda rng, h, a, to, passed: level[ward(passed)] + 0.3 * rng.standard_normal(len(h)), ends=1,
         acts=lambda h, passed: np.stack([1 - share[ward(passed)], share[ward(passed)]], axis=1),
     )  # fmt: skip
     return case(world, rng, 400, 1, given=False)

@@ -1,6 +1,6 @@
 """How often `surefoot improve` promises what is not true, and how often it finds what is: families of logs with known truth.
 
-    python benchmarks/promises.py [--logs 300] [--only NAME,NAME] [--kind false|true] [--workers 2] [--out FILE]
+    python benchmarks/promises.py [--logs 300] [--only NAME,NAME] [--kind false|true|studies] [--workers 2] [--out FILE]
 
 Each log is a CSV file that goes through the command line (`surefoot improve`, in this process); exit code 0 is SUPPORTED. A false
 promise is a supported policy that is truly worse than the baseline, or no better where no policy can be. Families marked "hidden"
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from families import FALSE, TRUE, seed_of
+from families import FALSE, STUDIES, TRUE, seed_of
 from hidden_worlds import Case
 
 SURE = 0.99
@@ -54,7 +54,7 @@ def improve(case: Case, folder: Path) -> tuple[bool, np.ndarray, tuple[str, ...]
 
 def one(name: str, i: int) -> dict[str, object]:
     """What happens on log i of a family."""
-    family = {f.name: f for f in (*FALSE, *TRUE)}[name]
+    family = {f.name: f for f in (*FALSE, *TRUE, *STUDIES)}[name]
     made = family.make(np.random.default_rng([seed_of(name), i]))
     with tempfile.TemporaryDirectory() as folder:
         supported, pi, states, actions, summary = improve(made, Path(folder))
@@ -74,14 +74,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--logs", type=int, default=300, help="of each family")
     parser.add_argument("--only", default="", help="names of families, joined by commas")
-    parser.add_argument("--kind", choices=("false", "true"), default=None)
+    parser.add_argument("--kind", choices=("false", "true", "studies"), default=None)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=None, help="a CSV file with a row for each family")
     given = parser.parse_args()
     names = {x for x in given.only.split(",") if x}
-    chosen = [
-        f for kind, fs in (("false", FALSE), ("true", TRUE)) if given.kind in (None, kind) for f in fs if not names or f.name in names
-    ]
+    kinds = {"false": FALSE, "true": TRUE, "studies": STUDIES}
+    asked = [f for kind, fs in kinds.items() if given.kind in (None if kind != "studies" else kind, kind) for f in fs]
+    chosen = [f for fs in kinds.values() for f in fs if f.name in names] if names else asked
     begin, table = time.perf_counter(), []
     with ProcessPoolExecutor(given.workers) as pool:
         for family in chosen:
