@@ -19,6 +19,7 @@ from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
 
 FEW = 8  # episodes below which a mean return has no useful error
+WHERE = {"given": "at the given start", "episodes": "per episode", "visits": "from an average visited state on"}
 APART = 3.0  # standard errors beyond which the model's baseline and the log's own returns contradict each other
 
 
@@ -107,7 +108,7 @@ def evaluation_lines(found: Mapping[str, Any]) -> list[str]:
     """The same for people."""
     lines = []
     for name, x in found["values"].items():
-        lines.append(f"{name:9} {x['value']:+.5g} at the start, 90 % interval [{x['low']:+.5g}, {x['high']:+.5g}]")
+        lines.append(f"{name:9} {x['value']:+.5g} {WHERE[found['start']]}, 90 % interval [{x['low']:+.5g}, {x['high']:+.5g}]")
     estimated = ", ESTIMATED from the log" if found["baseline_estimated"] else ""
     lines.append(f"          by the model of this log; {found['units']} {found['unit']}; baseline{estimated or ' given'}")
     lines += own_lines(found["own_return"], found["values"]["baseline"]["value"])

@@ -12,7 +12,7 @@ import surefoot
 from surefoot.advice.advise import Advice
 from surefoot.advice.assurance import assurance_lines, assurance_summary
 from surefoot.advice.defaults import DEFAULT, parameters_of
-from surefoot.advice.evaluation import own_lines, own_summary
+from surefoot.advice.evaluation import WHERE, own_lines, own_summary
 from surefoot.advice.gain import DELTA, FINITE_SAMPLE, Gain
 from surefoot.advice.model import EVENTS, Comparison
 from surefoot.logs import Disagreement, Log
@@ -225,7 +225,7 @@ def worth_lines(summary: Mapping[str, Any]) -> list[str]:
     lines = []
     out, inside = summary["worth"]["held_out"], summary["worth"]["in_sample_optimistic"]
     if out is not None and out["gain"] is not None and not np.isnan(out["gain"]):
-        where = {"given": "at the given start", "episodes": "per episode", "visits": "from an average visited state on"}[summary["start"]]
+        where = WHERE[summary["start"]]
         lines += [
             f"worth     {_signed(out['gain'])} {where}, on held-out data; at least {_signed(out['low'])}, at most {_signed(out['high'])} "
             "(5 % each)",

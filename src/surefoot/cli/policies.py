@@ -44,7 +44,7 @@ def evaluate(
     posed = pose(log, options)
     pi = given_policy(policy, posed.log, options)
     found: dict[str, Any] = {"log": log_summary(posed.log, log), "policy": str(policy), "gamma": options.gamma}
-    found |= evaluation(posed.log, posed.problem, pi) | {"notes": posed.notes}
+    found |= evaluation(posed.log, posed.problem, pi, posed.made_by) | {"notes": posed.notes}
     if as_json:
         typer.echo(json.dumps(plain(found), indent=2, allow_nan=False))
         return
