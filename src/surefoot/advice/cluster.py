@@ -35,7 +35,9 @@ def log_and_units_on_dask(
     finally:
         if client is not address:
             client.close()
-    log = make_log(add_up(tallies), None, None, terminal_states=ends, allowed=made.allowed, sparse=sparse)
+    log = make_log(
+        add_up(tallies), None, None, terminal_states=ends, allowed=made.allowed, sparse=sparse, missing_reward=made.missing_reward
+    )
     return log, units_of_tallies(tallies, log)
 
 

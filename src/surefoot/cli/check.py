@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from surefoot.cli.reading import ReadOptions, progress, reads_a_log
+from surefoot.cli.reading import ReadOptions, progress, read, reads_a_log
 from surefoot.cli.terminal import console
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ def check(
     or a warning. The exit code is 0 for every log that can be read.
     """
     from surefoot.diagnosis import check_log
-    from surefoot.logs import read_baseline, read_log
+    from surefoot.logs import read_baseline
 
     with progress() as shown:
-        found = read_log(log, progress=shown, **options.for_reading())
+        found = read(log, options, shown)
         given = None if baseline is None else read_baseline(baseline, found, unknown_states="ignore")
         findings = check_log(found, gamma=gamma, baseline=given)
     if as_json:

@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -51,7 +51,13 @@ class ReadOptions:
     terminal: MaybeColumn = None
     truncated: MaybeColumn = None
     terminal_states: Annotated[str, typer.Option(help="States that end an episode, joined by commas.", rich_help_panel=LOG)] = ""
-    episode_end: Annotated[str, typer.Option(help="What the last row of an episode is: cut or terminal.", rich_help_panel=LOG)] = "cut"
+    episode_end: Annotated[
+        str,
+        typer.Option(
+            help="Last row of an episode, without next state: terminal, or cut (it leads nowhere, and its reward is lost).",
+            rich_help_panel=LOG,
+        ),
+    ] = "cut"
     order: Annotated[str, typer.Option(help="time: sort; file: rows as they come; auto: find out.", rich_help_panel=LOG)] = "auto"
     terminal_to_end: Annotated[
         bool, typer.Option("--terminal-to-end", help="Terminal rows end, whatever their next state says.", rich_help_panel=LOG)
@@ -62,10 +68,18 @@ class ReadOptions:
     drop_bad_rows: Annotated[
         str, typer.Option(help="Reasons for which rows may be left out, joined by commas; or all.", rich_help_panel=LOG)
     ] = ""
+    missing_reward: Annotated[
+        float | None, typer.Option(help="The reward of rows whose reward is empty, such as 0.", show_default="bad", rich_help_panel=LOG)
+    ] = None
+    decimal: Annotated[str, typer.Option(help="Decimal sign of numbers in text: . or ,", rich_help_panel=LOG)] = "."
+    delimiter: Annotated[
+        str, typer.Option(help="Between the columns of text: a character or tab.", show_default="found", rich_help_panel=LOG)
+    ] = ""
+    encoding: Annotated[str, typer.Option(help="Of text: utf-8, latin-1, cp1252, utf-16, ...", rich_help_panel=LOG)] = "utf-8"
 
     def for_reading(self) -> dict[str, Any]:
         """The arguments of `read_log`."""
-        actions = [value_of(x.strip()) for x in self.actions.split(",") if x.strip()]
+        actions = [x.strip() for x in self.actions.split(",") if x.strip()]
         return {f.name: getattr(self, f.name) for f in fields(ReadOptions) if f.name != "actions"} | {
             "allowed": actions or None,
             "terminal_states": [x.strip() for x in self.terminal_states.split(",") if x.strip()],
@@ -124,7 +138,7 @@ def as_options(message: str) -> str:
 
     names = "|".join(f.name for f in fields(LogOptions))
     message = message.replace('masked_baseline="renormalise"', "--renormalise").replace("allowed=[...]", "--actions")
-    return re.sub(rf"\b({names})=('[^']*'|\"[^\"]*\"|\([^)]*\)|\.\.\.|True)", option, message)
+    return re.sub(rf"\b({names})=('[^']*'|\"[^\"]*\"|\([^)]*\)|\.\.\.|True|\d+)", option, message)
 
 
 def reads_a_log(command: Callable[..., None]) -> Callable[..., None]:
@@ -188,17 +202,30 @@ def progress() -> Iterator[Any]:
         yield shown
 
 
+def read(source: str, options: ReadOptions, shown: Any = None) -> Log:
+    """The log, whose notes speak of options."""
+    from surefoot.logs import read_log
+
+    return in_options(read_log(source, progress=shown, **options.for_reading()))
+
+
+def in_options(log: Log) -> Log:
+    """The log with notes that speak of options of the command line."""
+    return replace(log, notes=tuple(map(as_options, log.notes)))
+
+
 def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
     """Read a log, here or on a Dask cluster, and build its problem."""
     from surefoot.advice import baseline_elsewhere, log_and_units_on_dask
-    from surefoot.logs import disagreement, estimated_baseline, read_allowed, read_log
+    from surefoot.logs import disagreement, estimated_baseline, read_allowed
 
     units = None
     if dask is None:
         with progress() as shown:
-            log = read_log(source, progress=shown, **options.for_reading())
+            log = read(source, options, shown)
     else:
         log, units = log_and_units_on_dask(dask, source, **options.for_reading())
+        log = in_options(log)
     mask = None if options.allowed is None else read_allowed(options.allowed, log, **_allowed_names(options))
     elsewhere: tuple[Any, ...] = ()
     if options.baseline is None:

@@ -92,6 +92,7 @@ def safety_test(
     result = tests.safety_test(first, held_out, options.gamma, standard, same_codes=other is None, accept_observed=observed_range)
     found: dict[str, Any] = {"log": log_summary(posed.log, log), "policy": str(policy), "gamma": options.gamma, "training": training}
     found |= tests.safety_summary(result) | {"training_overlap": overlap}
+    found["notes"] = [*posed.log.notes, *found["notes"]]
     if as_json:
         typer.echo(json.dumps(plain(found), indent=2, allow_nan=False))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from surefoot.diagnosis import pairs
 from surefoot.diagnosis.copies import copies_in
 from surefoot.diagnosis.drift import drift, policy_drift
-from surefoot.diagnosis.finding import NOTE, Finding
+from surefoot.diagnosis.finding import NOTE, WARNING, Finding
 from surefoot.diagnosis.memory import memory
 from surefoot.diagnosis.sentences import about_actions, about_contradictions, about_copies, about_drift, about_memory
 from surefoot.diagnosis.times import gaps
@@ -20,7 +20,7 @@ def check_log(log: Log, *, gamma: float = 0.95, baseline: Baseline | None = None
     if isinstance(gamma, bool) or not isinstance(gamma, (int, float)) or not 0 <= gamma <= 1:
         raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
     policy = estimated_baseline(log) if baseline is None else baseline
-    found = [pairs.size(log), *(Finding("reading", NOTE, note) for note in log.notes)]
+    found = [pairs.size(log), *(Finding("reading", WARNING if note.startswith("WARNING") else NOTE, note) for note in log.notes)]
     found += [pairs.alternatives(log), pairs.coverage(log, policy), pairs.rare(log), pairs.dead_ends(log)]
     if not policy.estimated:
         found.append(pairs.agreement(log, policy))

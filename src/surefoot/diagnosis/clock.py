@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from surefoot.diagnosis.times import dated, time_sql
+from surefoot.diagnosis.times import time_sql
 from surefoot.logs import Log
 from surefoot.logs.database import Database
 from surefoot.logs.reading import Reading
@@ -53,7 +53,7 @@ def clock(log: Log) -> Clock:
     with Database(workspace, 1, log.memory_limit) as database:
         if reading.has_time and log.accounting.rows <= MOST_STAMPS and (log.n_episodes == 1 or _comparable(database, reading)):
             stamps = _column(database, reading, time_sql(reading))
-            calendar = _calendar(stamps) if dated(reading) else {}
+            calendar = _calendar(stamps) if reading.dated else {}
             return Clock(BY_TIME, len(stamps), _segments(stamps), calendar)
         if "source_row" in reading.store.types and log.accounting.rows <= MOST_STAMPS:  # they were sorted
             places = _column(database, reading, "row_number() over (order by file, row)")
@@ -68,7 +68,7 @@ def _comparable(database: Database, reading: Reading) -> bool:
         f"(select max(k) from (select count(*) as k from {episodes} group by {edge}))" for edge in ("low", "high")
     ]  # how many episodes start, and how many end, at one and the same time
     n, starts, ends = database.rows("comparing times", f"select (select count(*) from {episodes}), {', '.join(most)}")[0]
-    return bool(starts < n) if dated(reading) else bool(2 * max(starts, ends) <= n)
+    return bool(starts < n) if reading.dated else bool(2 * max(starts, ends) <= n)
 
 
 def _column(database: Database, reading: Reading, sql: str) -> np.ndarray:

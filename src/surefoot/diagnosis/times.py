@@ -7,7 +7,7 @@ import numpy as np
 from surefoot.diagnosis.finding import NOTE, OK, WARNING, Finding, plural
 from surefoot.logs import Log
 from surefoot.logs.database import Database
-from surefoot.logs.reading import TEMPORAL, WHOLE, Reading
+from surefoot.logs.reading import WHOLE, Reading
 
 ROUNDING = 1e-6  # gaps that differ by less than this share are equal
 MANY = 0.01  # share of unequal gaps that is a warning
@@ -56,23 +56,15 @@ def time_sql(reading: Reading) -> str:
 
 def _number_sql(reading: Reading) -> tuple[str, str]:
     """(the time as a number whose differences are exact where they can be, how many of it are one)."""
-    if dated(reading):
-        return "epoch_us(t::timestamp)::hugeint", "1e6"
+    if reading.dated:
+        moment = "t::timestamp" if reading.wall_clock or reading.time_kind == "DATE" else "t"
+        return f"epoch_us({moment})::hugeint", "1e6"
     return "t::hugeint" if _exact(reading) else "t::double", "1e0"
-
-
-def dated(reading: Reading) -> bool:
-    """Whether times are dates, so that gaps are in seconds."""
-    return reading.time_type == "timestamp" or _kind(reading) in TEMPORAL
 
 
 def _exact(reading: Reading) -> bool:
     """Whether differences of times are exact."""
-    return dated(reading) or reading.time_type == "bigint" or _kind(reading) in WHOLE
-
-
-def _kind(reading: Reading) -> str:
-    return reading.store.types[reading.store.physical.time[0]]
+    return reading.dated or reading.time_type == "bigint" or reading.time_kind in WHOLE
 
 
 def _slack(gap: float, largest: float) -> float:
@@ -81,7 +73,7 @@ def _slack(gap: float, largest: float) -> float:
 
 
 def _shown(gap: float, reading: Reading) -> str:
-    return f"{gap:g}{' s' if dated(reading) else ''}"
+    return f"{gap:g}{' s' if reading.dated else ''}"
 
 
 def _numbers(n: int, low: float, high: float, common: float, unequal: int) -> dict[str, float]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from surefoot.errors import LogError, SurefootError, UnknownNameError
 
@@ -35,11 +36,22 @@ OTHER = {
 
 @dataclass(frozen=True)
 class Accounting:
-    """rows = used + the sum of left_out, always: `left_out` holds (reason, number of rows), reasons as in REASONS and OTHER."""
+    """rows = used + the sum of left_out, always: `left_out` holds (reason, number of rows), reasons as in REASONS and OTHER.
+
+    filled      rows without a reward, which counts as the `missing_reward` that was given
+    put_right   steps back in a time without UTC offset, which sorting put in order
+    nameless    episodes whose name reads like a missing value
+    size_used, size_left_out   sums of |reward| of the rows used, and of the rows left out whose reward can be read
+    """
 
     rows: int
     used: int
     left_out: tuple[tuple[str, int], ...] = ()
+    filled: int = 0
+    put_right: int = 0
+    nameless: int = 0
+    size_used: float = field(default=0.0, compare=False)  # a sum of floats depends on the threads
+    size_left_out: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         unknown = [reason for reason, _ in self.left_out if reason not in REASONS | OTHER]
@@ -68,6 +80,7 @@ class Accounting:
             self.rows + other.rows,
             self.used + other.used,
             {r: self.left_out_as(r) + other.left_out_as(r) for r in REASONS | OTHER},
+            **{x: getattr(self, x) + getattr(other, x) for x in EXTRAS},
         )
 
     def __str__(self) -> str:
@@ -76,9 +89,17 @@ class Accounting:
         return "\n".join(lines)
 
 
-def accounting(rows: int, used: int, left_out: dict[str, int]) -> Accounting:
+EXTRAS = tuple(f.name for f in fields(Accounting) if f.name not in ("rows", "used", "left_out"))
+
+
+def accounting(rows: int, used: int, left_out: dict[str, int], **extras: Any) -> Accounting:
     """An Accounting with the reasons that occur, in their fixed order."""
-    return Accounting(rows, used, tuple((r, left_out[r]) for r in REASONS | OTHER if left_out.get(r)))
+    return Accounting(rows, used, tuple((r, left_out[r]) for r in REASONS | OTHER if left_out.get(r)), **extras)
+
+
+def in_words(left_out: dict[str, int]) -> str:
+    """How many rows were left out and why."""
+    return "; ".join(f"{left_out[r]:,} {words}" for r, words in (REASONS | OTHER).items() if left_out.get(r))
 
 
 def droppable(choice: bool | str | Iterable[str]) -> frozenset[str]:

@@ -45,4 +45,6 @@ def count_on_dask(
     finally:
         if client is not address:
             client.close()
-    return make_log(add_up(tallies), None, None, terminal_states=ends, allowed=made.allowed, sparse=sparse)
+    return make_log(
+        add_up(tallies), None, None, terminal_states=ends, allowed=made.allowed, sparse=sparse, missing_reward=made.missing_reward
+    )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 from surefoot.errors import LogError
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS
-from surefoot.logs.columns import Columns
+from surefoot.logs.clock import ADVICE, ZONED
 from surefoot.logs.database import Database, Workspace, name_sql, text_sql
-from surefoot.logs.labels import match
+from surefoot.logs.labels import match, places_of
+from surefoot.logs.notes import REMEDIES
 from surefoot.logs.passes import Slice
-from surefoot.logs.reading import Reading, bad_reward_sql
+from surefoot.logs.reading import MISSING, Reading, bad_reward_sql
 from surefoot.logs.store import Store
 from surefoot.logs.tally import plain_label
 
@@ -28,11 +30,16 @@ ROLES = {
 
 @dataclass(frozen=True)
 class Kept:
-    """The rows that stay when bad ones are dropped: a reading of them, how many were left out and why, and where episodes start."""
+    """The rows that stay when bad ones are dropped: a reading of them, how many were left out and why, and where episodes start.
+
+    size_left_out, nameless   as in `Accounting`
+    """
 
     reading: Reading
     left_out: dict[str, int]
     starts: tuple[tuple[Any, int], ...]
+    size_left_out: float
+    nameless: int
 
 
 def judge(database: Database, reading: Reading, workspace: Workspace, droppable: frozenset[str], part: Slice = None) -> Kept:
@@ -45,7 +52,21 @@ def judge(database: Database, reading: Reading, workspace: Workspace, droppable:
     if faults:
         raise LogError(_in_words(database, reading, {reason: found[reason] for reason in faults}, cannot_drop=lost))
     starts = database.rows("finding the first states", "select s, count(*) from judged where pos = 1 and reason is null group by s")
-    return Kept(_kept(database, reading, workspace), found, tuple((s, int(n)) for s, n in starts))
+    lost_size = database.rows(
+        "judging rows", f"select coalesce(sum(abs(r)), 0) from judged where reason is not null and not {bad_reward_sql()}"
+    )
+    return Kept(
+        _kept(database, reading, workspace), found, tuple((s, int(n)) for s, n in starts), float(lost_size[0][0]),
+        _nameless(database, reading),
+    )  # fmt: skip
+
+
+def _nameless(database: Database, reading: Reading) -> int:
+    """How many episodes have a name that reads like a missing value."""
+    if reading.label_types("episode") != ("VARCHAR",):
+        return 0
+    listed = ", ".join(map(text_sql, MISSING))
+    return int(database.rows("judging rows", f"select count(distinct e) from judged where reason is null and e in ({listed})")[0][0])
 
 
 def _judge_rows(database: Database, reading: Reading, part: Slice) -> None:
@@ -71,10 +92,10 @@ def _judge_rows(database: Database, reading: Reading, part: Slice) -> None:
     back = "when t < t_before then 'backwards' " if reading.has_time and not reading.by_time else ""
     database.run(
         "judging rows",
-        f"create or replace temp table judged as select e, s, file, row, pos, {follows['known']} as n_known, {follows['ends']} as ends, "
-        f"{follows['hole']} as hole, "
+        f"create or replace temp table judged as select e, s, r, file, row, pos, {follows['known']} as n_known, "
+        f"{follows['ends']} as ends, {follows['hole']} as hole, "
         f"case when local is not null then local {back}when late then 'after-end' {follows['reasons']} end as reason "
-        f"from {around} union all by name select e, s, file, row, pos, early as reason from placed where early is not null",
+        f"from {around} union all by name select e, s, r, file, row, pos, early as reason from placed where early is not null",
     )
 
 
@@ -112,13 +133,17 @@ def _forbidden(database: Database, reading: Reading, part: Slice) -> str:
     database.run(
         "looking at actions", f"create or replace temp table taken as select x, row_number() over (order by x) as place from ({query})"
     )
-    wrong = [
-        int(place)
-        for x, place in database.rows("looking at actions", "select x, place from taken order by place")
-        if match(plain_label(x), reading.allowed) is None
-    ]
+    found = database.rows("looking at actions", "select x, place from taken order by place")
+    right = allowed_places([plain_label(x) for x, _ in found], reading.allowed)
+    wrong = [int(place) for i, (_, place) in enumerate(found) if i not in right]
     listed = ", ".join(map(str, wrong)) or "0"
     return f"when a in (select x from taken where place in ({listed})) then 'action-not-allowed' "
+
+
+def allowed_places(taken: list[Any], allowed: tuple[Any, ...]) -> set[int]:
+    """The places of the actions taken that are allowed: labels that a user gives are looked for among those of the log."""
+    places = places_of(taken)
+    return {place for label in allowed if (place := match(label, places)) is not None}
 
 
 def _in_words(database: Database, reading: Reading, found: dict[str, int], cannot_drop: list[str]) -> str:
@@ -134,8 +159,25 @@ def _in_words(database: Database, reading: Reading, found: dict[str, int], canno
     option = f"leave them out with drop_bad_rows={','.join(found)!r}"
     if cannot_drop:
         option = "give next_state: without it, rows that have no place leave unknown which row follows which, and cannot be dropped"
-    hint = ", or sort by time with order='time'" if "backwards" in found else ""
-    return "the log has bad rows: " + ". ".join(parts) + f". Mend them, or {option}{hint}"
+    hints = "".join(f". {hint}" for hint in _hints(reading, found, " ".join(parts)))
+    return "the log has bad rows: " + ". ".join(parts) + f". Mend them, or {option}{hints}"
+
+
+def _hints(reading: Reading, found: dict[str, int], said: str) -> list[str]:
+    """What else than dropping may be right."""
+    hints = []
+    if "reward" in found and (" missing" in said or any(f" {word!r}" in said for word in MISSING)):
+        hints.append(f"{REMEDIES['reward']}; to drop the rows would lose the steps, not only their rewards")
+    if {"reward", "time"} & set(found) and re.search(r"'[+-]?\d+,\d+'", said):
+        hints.append("If the comma is a decimal one, say decimal=','")
+    if "time" in found and reading.dated:
+        offset = "Some times of this log have a UTC offset: then all need one" if reading.time_type == ZONED else "None has a UTC offset"
+        hints.append(f"A time is a number, or a date such as 2024-03-31 18:30:00 or 2024-03-31 18:30:00+05:30. {offset}")
+    if reading.wall_clock and {"backwards", "duplicate"} & set(found):
+        hints.append(ADVICE)
+    if "backwards" in found:
+        hints.append("Only if the rows do not lie in the order in which they happened, sort by time with order='time'")
+    return hints
 
 
 def _offender(database: Database, reading: Reading, reason: str, file: str, row: int) -> str:
@@ -172,11 +214,10 @@ def _kept(database: Database, reading: Reading, workspace: Workspace) -> Reading
         "writing out the rows that stay",
         f"copy (select {columns} from {rows} where reason is null order by e, {SEGMENT}, pos) to {text_sql(target)} (format parquet)",
     )
-    physical = replace(store.physical, episode=(*store.physical.episode, SEGMENT), time=(), next_state=follow, terminal=(ENDS,))
+    physical = replace(store.physical, episode=(*store.physical.episode, SEGMENT), next_state=follow, terminal=(ENDS,))
     types = store.types | {SEGMENT: "BIGINT", ENDS: "BOOLEAN", "source_file": "VARCHAR", "source_row": "BIGINT"}
     types |= {} if reading.given else {f: store.types[s] for s, f in zip(state, follow, strict=True)}
-    kept = replace(store, files=(target,), physical=physical, columns=_named(store.columns, physical), types=types)
-    return replace(reading, store=kept, episode_end="cut", by_time=False)
+    return replace(reading, store=replace(store, files=(target,), physical=physical, types=types), episode_end="cut", by_time=False)
 
 
 def _neighbours(store: Store, used: list[str]) -> str:
@@ -192,9 +233,3 @@ def _neighbours(store: Store, used: list[str]) -> str:
         f"join (select {columns}, {place} as source_file, {number} as source_row from {store.sql}) r "
         "on r.source_file = j.file and r.source_row = j.row)"
     )
-
-
-def _named(columns: Columns, physical: Columns) -> Columns:
-    """The user's names where he gave them, ours for what was added."""
-    roles = columns.roles()
-    return Columns(**{role: roles[role] if len(roles[role]) == len(names) else names for role, names in physical.roles().items()})

@@ -13,10 +13,11 @@ import numpy as np
 from surefoot.core import Batch, Counts, Returns
 from surefoot.core.batch import MOST_PAIRS, number_array
 from surefoot.errors import BaselineError, LogError, NotAvailableError, ProblemError
-from surefoot.logs.accounting import CUT, Accounting
+from surefoot.logs.accounting import Accounting
 from surefoot.logs.baseline import Baseline
 from surefoot.logs.database import Database, Workspace
-from surefoot.logs.labels import as_text, match, places_of, unknown
+from surefoot.logs.labels import as_text, in_kind_of, match, places_of, unknown
+from surefoot.logs.notes import notes_on
 from surefoot.logs.reading import Reading
 from surefoot.logs.store import written_out
 from surefoot.logs.tally import Tally, all_labels, merged
@@ -278,13 +279,18 @@ class Log:
 def make_log(
     tally: Tally, reading: Reading | None, workspace: Workspace | None, *, terminal_states: tuple[Any, ...] = (),
     allowed: tuple[Any, ...] | None = None, columns: str = "", sparse: bool | None = None, threads: int | None = None,
-    memory_limit: str | None = None,
+    memory_limit: str | None = None, missing_reward: float | None = None,
 ) -> Log:  # fmt: skip
     """The Log of a tally, checked."""
     if not tally.states:
-        raise LogError("no row has a successor: every episode is one step long and cut; give next_state, or flag terminal steps")
-    allowed = reading.allowed if reading is not None else allowed
-    extra = [x for x in allowed or () if match(x, tally.actions) is None]
+        raise LogError(
+            "no row has a successor: every episode is one step long and cut; give next_state, flag terminal steps, or say "
+            "episode_end='terminal' if every episode ends with its last row"
+        )
+    if reading is not None:
+        allowed, missing_reward = reading.allowed, reading.missing_reward
+    places = places_of(tally.actions) if allowed else {}
+    extra = [in_kind_of(x, tally.actions) for x in allowed or () if match(x, places) is None]
     tally = tally.over(tally.states, merged(tally.actions, tuple(extra))) if extra else tally
     states = all_labels(tally)
     if len(states) * len(tally.actions) > MOST_PAIRS:
@@ -299,7 +305,7 @@ def make_log(
         str(reading.store.columns) if reading is not None else columns, tuple(notes), reading, workspace, threads, memory_limit,
     )  # fmt: skip
     _check_acting(made)
-    return replace(made, notes=(*_notes(made), *notes))
+    return replace(made, notes=(*notes_on(made, missing_reward), *notes))
 
 
 def _terminal(tally: Tally, states: tuple[Any, ...], named: tuple[Any, ...]) -> tuple[np.ndarray, list[str]]:
@@ -327,20 +333,3 @@ def _check_acting(log: Log) -> None:
             "terminal state has no actions. If a terminal step returns to an ordinary state, pass terminal_to_end=True: it then leads "
             "to an extra state (end)"
         )
-
-
-def _notes(log: Log) -> list[str]:
-    """What a user should know about the log itself."""
-    notes = []
-    left_out = log.accounting.left_out_as(CUT)
-    if left_out:
-        notes.append(f"the last rows of {left_out} cut episodes are left out: without next_state they lead nowhere")
-    cut = (log.n_episodes or 0) - log.n_ended
-    if cut > 0:
-        notes.append(f"{cut} of {log.n_episodes} episodes are cut, not ended: Monte-Carlo returns that run into a cut are short")
-    dropped = log.accounting.n_left_out - left_out
-    if dropped:
-        notes.append(f"{dropped} bad rows were left out: " + ", ".join(f"{n} {r}" for r, n in log.accounting.left_out if r != CUT))
-    if log.starts is None:
-        notes.append("the order of the rows was not checked, and the first states are unknown")
-    return notes

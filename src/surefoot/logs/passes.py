@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from surefoot.core.batch import LARGEST
+from surefoot.logs.clock import put_back
 from surefoot.logs.coding import keys_as_found, with_action_keys
-from surefoot.logs.database import Database
-from surefoot.logs.reading import Reading, bad_flags_sql
+from surefoot.logs.database import Database, text_sql
+from surefoot.logs.reading import MISSING, Reading, bad_flags_sql
 from surefoot.logs.side_by_side import readings_side_by_side
 from surefoot.logs.sums import DIVISORS, RewardSums, in_steps
 
@@ -26,7 +27,9 @@ class Found:
     odd                 rows with a bad flag
     rewards             (lowest, highest) of all rows; NaN where one is missing, or is no multiple of the step that was expected
     rewards_used        the same of the rows that lead somewhere
+    sizes               sums of |reward| of the rows that lead somewhere, and of the others
     blocks, episodes    blocks of rows in which each follows from the one before, and episodes: as many where all are in order
+    nameless            blocks whose episode has a name that reads like a missing value
     """
 
     used: int
@@ -35,8 +38,10 @@ class Found:
     odd: int
     rewards: tuple[float, float]
     rewards_used: tuple[float, float]
+    sizes: tuple[float, float]
     blocks: int
     episodes: int
+    nameless: int
 
     @property
     def rows(self) -> int:
@@ -136,6 +141,29 @@ def order_shape(database: Database, reading: Reading, part: Slice = None) -> Sha
     return Shape(int(blocks), int(episodes), int(backwards), int(steps))
 
 
+@dataclass(frozen=True)
+class StepsBack:
+    """Of the steps of all episodes, in the order of the files: how many go back in time, and how many of these as clocks are put back."""
+
+    back: int
+    at_night: int
+
+    @property
+    def clock_change(self) -> bool:
+        """Whether most of them could be clocks put back: the rows are then in order, and sorting them would mix them up."""
+        return 0 < self.back <= 2 * self.at_night
+
+
+def steps_back(database: Database, reading: Reading, part: Slice = None) -> StepsBack:
+    """The steps back of a log whose times have no UTC offset."""
+    rows = f"(select t, lag(t) over (partition by e order by file, row) as t_before from {reading.steps(part)})"
+    back, at_night = database.rows(
+        "looking at the clock",
+        f"select count(*), count(*) filter (where {put_back('t', 't_before')}) from {rows} where t < t_before",
+    )[0]
+    return StepsBack(int(back), int(at_night))
+
+
 def group_triples(database: Database, reading: Reading, sums: RewardSums, part: Slice = None, *, in_order: bool = False) -> Found:
     """The table `triples`: (s, a, n, ends) with k rows, the sum r and the scatter m2 of their rewards; n is NULL where they lead nowhere.
 
@@ -154,7 +182,7 @@ def group_triples(database: Database, reading: Reading, sums: RewardSums, part: 
     facts = _facts(reading, sums, in_order)
     queries = [  # the others tell themselves apart by k <= 0
         f"select s, a, n, {ends}, k, r, m2 from {sums.finished(grouped)}",
-        f"select null, null, null, null, 0, unnest([{', '.join(facts)}]), unnest({list(range(len(facts)))}) from x",
+        f"select null, null, null, null, 0, unnest([{', '.join(facts.values())}]), unnest({list(range(len(facts)))}) from x",
         *([_starts(reading)] if in_order else []),
     ]
     once = "" if database.reads_once else "not materialized"
@@ -166,24 +194,40 @@ def group_triples(database: Database, reading: Reading, sums: RewardSums, part: 
     finally:
         database.run("counting", "set preserve_insertion_order = true")
     database.run("counting", "create or replace temp table starts as select s, r::bigint as k from triples where k < 0 and r > 0")
-    found = [float("nan") if x is None else x for (x,) in database.rows("counting", "select r from triples where k = 0 order by m2")]
+    numbers = [float("nan") if x is None else x for (x,) in database.rows("counting", "select r from triples where k = 0 order by m2")]
+    found = dict(zip(facts, numbers, strict=True))
     blocks, episodes = database.rows("counting", "select coalesce(-sum(k), 0), coalesce(sum(m2), 0) from triples where k < 0")[0]
     database.run("counting", "delete from triples where k <= 0")
     if not reading.action_key:
         keys_as_found(database)
     rows, unlabelled = database.rows("adding up", "select coalesce(sum(k), 0), 2 * count(*) - count(s) - count(a) from triples")[0]
     nowhere = database.rows("adding up", f"select coalesce(sum(k), 0) from triples where not {USED}")[0][0]
-    odd, low, high, *_ = found
-    used, rewards_used = int(rows - nowhere), (found[-2], found[-1])
-    return Found(used, int(nowhere), int(unlabelled), int(odd), (low, high), rewards_used, int(blocks), int(episodes))
+    return _found(found, int(rows - nowhere), int(nowhere), int(unlabelled), int(blocks), int(episodes))
 
 
-def _facts(reading: Reading, sums: RewardSums, in_order: bool) -> list[str]:
-    """SQL: the number of bad flags, the range of all rewards, and of those of the rows that lead somewhere where others do not."""
+def _found(facts: dict[str, float], used: int, nowhere: int, unlabelled: int, blocks: int, episodes: int) -> Found:
+    """What was found, from the values of `_facts`; where all rows lead somewhere, what holds for all holds for those."""
+    low, high, size = facts["low"], facts["high"], facts["size"]
+    rewards_used, size_used = (facts.get("low_used", low), facts.get("high_used", high)), facts.get("size_used", size)
+    sizes = (size_used, size - size_used)
+    return Found(used, nowhere, unlabelled, int(facts["odd"]), (low, high), rewards_used, sizes, blocks, episodes, int(facts["nameless"]))
+
+
+def _facts(reading: Reading, sums: RewardSums, in_order: bool) -> dict[str, str]:
+    """SQL: the number of bad flags, the range and the size of all rewards, and of those of the rows that lead somewhere where others do
+    not, and the number of episodes with an odd name.
+    """
     flagged = reading.store.physical.terminal or reading.store.physical.truncated
     odd = f"count(*) filter (where {'odd' if in_order else bad_flags_sql()})::double" if flagged else "0::double"
     low, high = sums.extremes()
-    return [odd, low, high, *(() if reading.given else sums.extremes(f" filter (where {USED})"))]
+    facts = {"odd": odd, "low": low, "high": high, "size": sums.size(), "nameless": "0::double"}
+    if in_order and reading.label_types("episode") == ("VARCHAR",):
+        named = ", ".join(f"hash({text_sql(x)})" for x in MISSING)
+        facts["nameless"] = f"count(*) filter (where case when first then h_e in ({named}) end)::double"
+    if not reading.given:
+        used = f" filter (where {USED})"
+        facts |= dict(zip(("low_used", "high_used"), sums.extremes(used), strict=True)) | {"size_used": sums.size(used)}
+    return facts
 
 
 def _starts(reading: Reading) -> str:

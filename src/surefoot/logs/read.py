@@ -6,16 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from surefoot.core.batch import LARGEST
 from surefoot.errors import LogError, SurefootError
 from surefoot.logs.accounting import CUT, accounting, droppable
 from surefoot.logs.columns import SYNONYMS
 from surefoot.logs.database import Database, Progress, Workspace
-from surefoot.logs.judging import judge
-from surefoot.logs.labels import match
+from surefoot.logs.judging import allowed_places, judge
 from surefoot.logs.log import Log, make_log
-from surefoot.logs.passes import Found, Slice, Survey, count_rows, group_triples, order_shape, survey
+from surefoot.logs.notes import nothing_left
+from surefoot.logs.passes import Found, Slice, Survey, count_rows, group_triples, order_shape, steps_back, survey
 from surefoot.logs.reading import Reading, with_time_type
-from surefoot.logs.sources import Source, find_source, labels_of
+from surefoot.logs.sources import Source, as_utf8, checked_encoding, find_source, labels_of, single
 from surefoot.logs.store import Store, open_store, sorted_store, text_as_it_is
 from surefoot.logs.tally import Starts, Tally, plain_label, tally_triples
 from surefoot.problems import check_name
@@ -37,10 +38,24 @@ class Options:
     check_order: bool = True
     threads: int | None = None
     memory_limit: str | None = None
+    missing_reward: float | None = None
+    decimal: str = "."
+    delimiter: str = ""
+    encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
         check_name("episode_end", self.episode_end, ("cut", "terminal"))
         check_name("order", self.order, ("auto", "time", "file"))
+        check_name("decimal", self.decimal, (".", ","))
+        checked_encoding(self.encoding)
+        single(self.delimiter)
+        fill = self.missing_reward
+        if fill is not None and (isinstance(fill, bool) or not isinstance(fill, (int, float)) or not abs(fill) <= LARGEST):
+            raise LogError(f"missing_reward must be a number, the reward of rows that have none, got {fill!r}")
+
+    def source(self, given: Any, workspace: Workspace) -> Source:
+        """A source, with how its text is to be read."""
+        return as_utf8(replace(find_source(given), delimiter=single(self.delimiter)), self.encoding, workspace.path)
 
 
 def read_log(
@@ -65,6 +80,10 @@ def read_log(
     threads: int | None = None,
     memory_limit: str | None = None,
     progress: Progress | None = None,
+    missing_reward: float | None = None,
+    decimal: str = ".",
+    delimiter: str = "",
+    encoding: str = "utf-8",
 ) -> Log:
     """Read and count a log with one row a step.
 
@@ -75,8 +94,9 @@ def read_log(
                           the log is one episode)
     terminal_states       labels of states that end an episode; states that flagged rows lead to are added
     allowed               labels of the actions there are: others are bad rows; unused ones join the table of actions
-    episode_end           without next_state, the last row of an episode that is not flagged terminal is "cut" (it leads nowhere
-                          and is left out) or "terminal" (it ends the episode); with next_state this concerns rows that lack it
+    episode_end           without next_state, the last row of an episode that is not flagged terminal is "cut" (it leads nowhere, is
+                          left out, and its reward is lost) or "terminal" (it ends the episode); with next_state this concerns rows
+                          that lack it
     order                 "time" sorts by the time column; "file" takes the rows as they come, and time must go on; "auto" sorts
                           too, but takes a few steps back in time in a log otherwise in order for a fault
     terminal_to_end       rows flagged terminal lead to "(end)", whatever their next_state says
@@ -85,7 +105,12 @@ def read_log(
                           the start distribution; only where next_state is given
     sparse                hold the counts in CSR (default: where S * A * S > 5,000,000)
     threads, memory_limit, progress  of DuckDB; progress is called with (what, share done)
+    missing_reward        the reward of rows whose reward is empty (NULL, NaN, NA), such as 0; without it they are bad rows
+    decimal, delimiter    of numbers in text, "." or ","; of the columns of text files (default: the one the header has most of)
+    encoding              of text files: "utf-8", "latin-1", "cp1252", "utf-16" and others that Python knows
 
+    Times are numbers, or dates with or without a UTC offset, which is heeded: in one log all have one, or none. Dates without one
+    that run back as on a night when clocks are put back are an error, not sorted, unless order="time" asks for it.
     In text files every field is text ("01" and "1" are two labels) and an empty one, quoted or not, is missing; Parquet and
     tables keep their types, NaN is missing and "" is a label. An empty flag is not set.
     """
@@ -93,10 +118,10 @@ def read_log(
         episode=episode, time=time, state=state, action=action, reward=reward, next_state=next_state, terminal=terminal,
         truncated=truncated, terminal_states=terminal_states, allowed=allowed, episode_end=episode_end, order=order,
         terminal_to_end=terminal_to_end, drop_bad_rows=drop_bad_rows, check_order=check_order, threads=threads,
-        memory_limit=memory_limit,
+        memory_limit=memory_limit, missing_reward=missing_reward, decimal=decimal, delimiter=delimiter, encoding=encoding,
     )  # fmt: skip
     workspace = Workspace()
-    reading, tally = _counted(find_source(source), options, workspace, progress)
+    reading, tally = _counted(options.source(source, workspace), options, workspace, progress)
     return make_log(tally, reading, workspace, terminal_states=ends, sparse=sparse, threads=threads, memory_limit=memory_limit)
 
 
@@ -118,7 +143,7 @@ def count_part(source: Any, options: Options, part: Slice = None) -> Tally:
     """
     workspace = Workspace()
     try:
-        return _counted(find_source(source), options, workspace, None, part)[1]
+        return _counted(options.source(source, workspace), options, workspace, None, part)[1]
     finally:
         workspace.close()
 
@@ -142,7 +167,10 @@ def _counted(
 
 
 def _reading(store: Store, options: Options) -> Reading:
-    return Reading(store, options.episode_end, options.allowed, options.terminal_to_end, by_time=options.order != "file")
+    return Reading(
+        store, options.episode_end, options.allowed, options.terminal_to_end, by_time=options.order != "file",
+        missing_reward=options.missing_reward, decimal=options.decimal,
+    )  # fmt: skip
 
 
 def _straight_from_text(database: Database, source: Source, options: Options, workspace: Workspace) -> tuple[Reading, Tally] | None:
@@ -162,21 +190,26 @@ def _straight_from_text(database: Database, source: Source, options: Options, wo
 def _tally(database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice) -> tuple[Reading, Tally]:
     """Count, and where the rows are not in order sort them first; at the first sign of trouble judge every row instead."""
     seen, found = count_rows(database, reading, part, in_order=options.check_order)
-    if found is None and not seen.bad:
+    if found is None:
         reading, found = _counted_in_order(database, reading, workspace, options, seen, part)
     if found is None or _trouble(database, reading, found):
         return _judged(database, reading, workspace, options, part, seen.rows)
-    return reading, _tallied(database, reading, workspace, seen.rows, found, {}, options.check_order)
+    return reading, _tallied(database, reading, workspace, seen.rows, found, {}, options.check_order, part)
 
 
 def _counted_in_order(
     database: Database, reading: Reading, workspace: Workspace, options: Options, seen: Survey, part: Slice
 ) -> tuple[Reading, Found | None]:
     """(a reading whose rows lie in the order of episode and time, what was found in them; None where sorting does not mend them)."""
+    reading = with_time_type(reading, database)
     shape = order_shape(database, reading, part)
-    if reading.has_time and options.order == "auto" and shape.clock_fault:
-        return replace(reading, by_time=False), None
-    if shape.blocks == shape.episodes and not (reading.has_time and reading.by_time and shape.back > 0):
+    apart = shape.blocks != shape.episodes
+    if reading.has_time and reading.by_time and (shape.back or apart):
+        clock = steps_back(database, reading, part) if reading.wall_clock else None
+        if options.order == "auto" and (shape.clock_fault or (clock is not None and clock.clock_change)):
+            return replace(reading, by_time=False), None
+        reading = replace(reading, put_right=clock.back if clock is not None else 0)
+    if seen.bad or not (apart or (reading.has_time and reading.by_time and shape.back > 0)):
         return reading, None
     reading = replace(reading, store=sorted_store(reading.store, database, workspace, reading.sort_keys))
     found = group_triples(database, reading, seen.sums, part, in_order=True)
@@ -190,7 +223,7 @@ def _trouble(database: Database, reading: Reading, found: Found) -> bool:
     if reading.allowed is None:
         return False
     taken = database.rows("looking at actions", "select x from keys where key in (select a from triples)")
-    return any(match(plain_label(x), reading.allowed) is None for (x,) in taken)
+    return len(allowed_places([plain_label(x) for (x,) in taken], reading.allowed)) < len(taken)
 
 
 def _judged(
@@ -201,18 +234,26 @@ def _judged(
     if not kept.left_out:
         raise SurefootError("the passes over this log disagree about its rows; this is a fault of surefoot, please report it")
     if sum(kept.left_out.values()) == rows and part is None:
-        raise LogError(f"no row of the log is left: {kept.left_out}")
+        raise LogError(nothing_left(kept.left_out))
     found = group_triples(database, kept.reading, survey(database, kept.reading).sums)
+    found = replace(found, sizes=(found.sizes[0], kept.size_left_out), nameless=kept.nameless)
     return kept.reading, _tallied(database, kept.reading, workspace, rows, found, kept.left_out, kept.starts)
 
 
 def _tallied(
-    database: Database, reading: Reading, workspace: Workspace, rows: int, found: Found, left_out: dict[str, int], starts: Starts
-) -> Tally:
+    database: Database, reading: Reading, workspace: Workspace, rows: int, found: Found, left_out: dict[str, int], starts: Starts,
+    part: Slice = None,
+) -> Tally:  # fmt: skip
     """The tally of the table `triples`."""
     broken = {"broken-row": reading.store.broken} if reading.store.broken else {}
     reasons = left_out | ({CUT: found.nowhere} if found.nowhere else {}) | broken
-    account = accounting(rows + reading.store.broken, found.used, reasons)
+    filled = 0
+    if reading.missing_reward is not None:
+        filled = database.rows("counting missing rewards", f"select count(*) filter (where filled) from {reading.steps(part)}")[0][0]
+    account = accounting(
+        rows + reading.store.broken, found.used, reasons, filled=int(filled), put_right=reading.put_right, nameless=found.nameless,
+        size_used=found.sizes[0], size_left_out=found.sizes[1],
+    )  # fmt: skip
     return tally_triples(database, workspace.path, starts, account, found.rewards_used)
 
 

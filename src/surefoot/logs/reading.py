@@ -7,15 +7,17 @@ from typing import Any
 
 from surefoot.core.batch import LARGEST
 from surefoot.errors import LogError
+from surefoot.logs.clock import LOCAL, WALL_CLOCK, ZONED, moment
 from surefoot.logs.database import Database, name_sql, text_sql
 from surefoot.logs.store import Store
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
 FLOATING = ("FLOAT", "DOUBLE")
-TEMPORAL = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE")
+TEMPORAL = ("DATE", *WALL_CLOCK, "TIMESTAMP WITH TIME ZONE")
 PLAIN = (*WHOLE, *FLOATING, "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS")
 AS_TEXT = ("UUID", "TIME", "INTERVAL", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "BIT")
 YES, NO = ("true", "t", "yes", "y", "1", "1.0"), ("false", "f", "no", "n", "0", "0.0")
+MISSING = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "null", "NULL", "None")  # how other programs write a missing value
 EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 
 
@@ -26,7 +28,8 @@ class Reading:
     e, t        episode and time (absent columns: one episode; the order of the rows)
     s, a, n     labels of state, action and next state; NULL where missing; n only where `given`
                 with `action_key` = m > 0, a is a key in place of a label: its hash modulo m (see `coding`)
-    r           the reward as DOUBLE; NULL where it is no number
+    r           the reward as DOUBLE, `missing_reward` where it is missing; NULL where it is no number
+    filled      whether the reward was missing; only with a `missing_reward`
     ends, cut   the flags terminal and truncated; NULL where unreadable, false where empty
     """
 
@@ -37,6 +40,9 @@ class Reading:
     by_time: bool = True
     time_type: str = ""
     action_key: int = 0
+    missing_reward: float | None = None
+    decimal: str = "."
+    put_right: int = 0
 
     @property
     def given(self) -> bool:
@@ -47,6 +53,21 @@ class Reading:
     def has_time(self) -> bool:
         """Whether the log has a time column."""
         return bool(self.store.physical.time)
+
+    @property
+    def time_kind(self) -> str:
+        """The DuckDB type of the time column; "" where there is none."""
+        return self.store.types[self.store.physical.time[0]] if self.has_time else ""
+
+    @property
+    def dated(self) -> bool:
+        """Whether times are moments, not numbers."""
+        return self.time_type in (LOCAL, ZONED) or self.time_kind in TEMPORAL
+
+    @property
+    def wall_clock(self) -> bool:
+        """Whether times are moments without a UTC offset, which come twice where clocks are put back."""
+        return self.time_type == LOCAL or self.time_kind in WALL_CLOCK
 
     @property
     def may_end(self) -> bool:
@@ -73,6 +94,7 @@ class Reading:
             "s": self.label("state"),
             "a": f"(hash({self.label('action')}) % {self.action_key})::uinteger" if self.action_key else self.label("action"),
             "r": self._reward(),
+            **({} if self.missing_reward is None else {"filled": self._unpaid()}),
             **({"n": self._next()} if self.given else {}),
             "ends": self._ends(),
             "cut": self._flag("truncated"),
@@ -117,14 +139,32 @@ class Reading:
         kind = self.store.types[name]
         if not (kind in (*WHOLE, *FLOATING, "VARCHAR", "BOOLEAN") or kind.startswith("DECIMAL")):
             raise LogError(f"the reward column {self.store.columns.reward[0]!r} must hold numbers, its type is {kind}")
-        return name_sql(name) if kind == "DOUBLE" else f"try_cast({name_sql(name)} as double)"
+        x = name_sql(name)
+        sql = x if kind == "DOUBLE" else number_sql(x, self.decimal) if kind == "VARCHAR" else f"try_cast({x} as double)"
+        return (
+            sql
+            if self.missing_reward is None
+            else f"case when {self._unpaid()} then {float(self.missing_reward)!r}::double else {sql} end"
+        )
+
+    def _unpaid(self) -> str:
+        """SQL: whether a row has no reward."""
+        name = self.store.physical.reward[0]
+        x, kind = name_sql(name), self.store.types[name]
+        words = (
+            f"trim({x}) in ({', '.join(map(text_sql, MISSING))})" if kind == "VARCHAR" else f"isnan({x})" if kind in FLOATING else "false"
+        )
+        return f"({x} is null or {words})"
 
     def _time(self) -> str:
         name = self.store.physical.time[0]
         kind = self.store.types[name]
         if kind == "VARCHAR":
-            sql = f"try_cast({name_sql(name)} as {self.time_type or 'double'})"
-            return sql if self.time_type == "bigint" else f"case when isfinite({sql}) then {sql} end"
+            x = name_sql(name)
+            if self.time_type == "bigint":
+                return f"try_cast({x} as bigint)"
+            sql = moment(x, self.time_type) if self.dated else number_sql(x, self.decimal)
+            return f"case when isfinite({sql}) then {sql} end"
         if kind in FLOATING:
             return f"case when isfinite({name_sql(name)}) then {name_sql(name)} end"
         if kind in (*WHOLE, *TEMPORAL) or kind.startswith("DECIMAL"):
@@ -166,23 +206,35 @@ def _family(kind: str) -> str:
 
 
 def with_time_type(reading: Reading, database: Database, first: int | None = None) -> Reading:
-    """The reading with the type of a time that is text: whole numbers, numbers, or dates; whichever reads every (or the first) row."""
+    """The reading with the type of a time that is text: whole numbers, numbers, or dates; whichever reads most (of the first) rows.
+
+    Where some dates have a UTC offset, all need one: those without it are unreadable.
+    """
     names = reading.store.physical.time
-    if not names or reading.store.types[names[0]] != "VARCHAR":
+    if not names or reading.store.types[names[0]] != "VARCHAR" or reading.time_type:
         return reading
     x = name_sql(names[0])
     rows = reading.store.sql if first is None else f"(from {reading.store.sql} limit {first})"
-    n, numbers, dates, largest = database.rows(
+    number = number_sql(x, reading.decimal)
+    n, numbers, local, zoned, largest = database.rows(
         "looking at the time column",
-        f"select count({x}), count(try_cast({x} as double)), count(try_cast({x} as timestamp)), max(abs(try_cast({x} as double))) "
-        f"from {rows}",
+        f"select count({x}), count({number}), count({moment(x, LOCAL)}), count({moment(x, ZONED)}), max(abs({number})) from {rows}",
     )[0]
-    if dates == n > numbers or dates > numbers:
-        return replace(reading, time_type="timestamp")
+    if local + zoned > numbers:
+        return replace(reading, time_type=ZONED if zoned else LOCAL)
     if numbers == n and largest is not None and largest >= EXACT:
         whole = database.rows("looking at the time column", f"select count(*) from {rows} where {x} similar to '[+-]?[0-9]{{1,18}}'")
         return replace(reading, time_type="bigint" if whole[0][0] == n else "double")
     return replace(reading, time_type="double")
+
+
+def number_sql(x: str, decimal: str) -> str:
+    """A text as DOUBLE; with a decimal comma a point is no part of a number."""
+    return (
+        f"try_cast({x} as double)"
+        if decimal == "."
+        else f"case when not contains({x}, '.') then try_cast(replace({x}, ',', '.') as double) end"
+    )
 
 
 def bad_reward_sql() -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import gzip
 import os
+import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +16,35 @@ from surefoot.errors import LogError
 from surefoot.logs.columns import nearest
 
 TEXT, PARQUET = ("csv", "tsv", "txt"), ("parquet", "pq")
+NAME_IT = "name its encoding, such as encoding='latin-1', 'cp1252' or 'utf-16', or convert the file to UTF-8"
 ENDINGS = ", ".join(f".{ending}" for ending in (*TEXT, *PARQUET)) + ", each also with .gz"
 
 
 @dataclass(frozen=True)
 class Source:
-    """`kind` is "csv", "parquet" or "table"; files are sorted by name."""
+    """`kind` is "csv", "parquet" or "table"; files are sorted by name.
+
+    delimiter   of text; "" where the header tells it
+    titles      how the user knows the files
+    """
 
     kind: str
     files: tuple[str, ...] = ()
     table: Any = None
+    delimiter: str = ""
+    shown: tuple[str, ...] = ()
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """How the user knows the files, where these are copies."""
+        return self.shown or self.files
 
     @property
     def name(self) -> str:
         """The source in words."""
         if self.kind == "table":
             return "the table"
-        return self.files[0] if len(self.files) == 1 else f"{self.files[0]} (and {len(self.files) - 1} more)"
+        return self.titles[0] if len(self.files) == 1 else f"{self.titles[0]} (and {len(self.files) - 1} more)"
 
 
 def find_source(source: Any) -> Source:
@@ -56,6 +70,42 @@ def find_source(source: Any) -> Source:
         one = {kind: file for file, kind in kinds.items()}
         raise LogError(f"one log is of one kind, but {one['csv']} is text and {one['parquet']} is Parquet: read them one after the other")
     return Source(kinds[files[0]], tuple(files))
+
+
+def as_utf8(source: Source, encoding: str, folder: Path) -> Source:
+    """The source with its text as UTF-8, of which copies are made in the folder where it is not."""
+    if source.kind != "csv" or checked_encoding(encoding) == "utf-8":
+        return source
+    copies = []
+    for number, file in enumerate(source.files):
+        target = folder / f"decoded-{number:06d}.csv"
+        opened = gzip.open if file.lower().endswith(".gz") else open
+        try:
+            with opened(file, "rt", encoding=encoding, newline="") as text, open(target, "w", encoding="utf-8", newline="") as out:
+                shutil.copyfileobj(text, out, 1 << 20)
+        except UnicodeError as error:
+            raise LogError(f"{file} is not {encoding} text ({error}): {NAME_IT}") from error
+        except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+            raise LogError(f"{file} cannot be read: {error}") from error
+        copies.append(str(target))
+    return replace(source, files=tuple(copies), shown=source.files)
+
+
+def checked_encoding(encoding: str) -> str:
+    """The name that Python has for an encoding."""
+    try:
+        "".encode(encoding)
+        return codecs.lookup(encoding).name
+    except (LookupError, TypeError, ValueError) as error:
+        raise LogError(f"no encoding is called {encoding!r}; there are utf-8, utf-16, latin-1, cp1252 and others") from error
+
+
+def single(delimiter: str) -> str:
+    """A delimiter as one character; "tab" is one too."""
+    found = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter) if isinstance(delimiter, str) else "??"
+    if len(found) > 1 or found in ('"', "\n", "\r"):
+        raise LogError(f"delimiter must be one character, such as ';' or 'tab', got {delimiter!r}")
+    return found
 
 
 def _files(text: str) -> list[str]:

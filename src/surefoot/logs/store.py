@@ -14,7 +14,7 @@ from surefoot.errors import LogError
 from surefoot.logs.accounting import REASONS
 from surefoot.logs.columns import NONE, Columns, find_columns
 from surefoot.logs.database import Database, Workspace, first_line, name_sql, parquet_sql, path_sql, text_sql
-from surefoot.logs.sources import Source
+from surefoot.logs.sources import NAME_IT, Source
 
 Options = dict[str, str | Iterable[str] | None]
 
@@ -120,12 +120,12 @@ def _from_text(source: Source, options: Options, database: Database, workspace: 
         target = str(workspace.path / f"text-{number:06d}.parquet")
         read = read_text([file], delimiter, len(names), drop_broken=drop_broken)
         try:
-            _write(database, f"reading {file}", f"select {_chosen(columns, physical, names)} from {read}", target)
+            _write(database, f"reading {source.titles[number]}", f"select {_chosen(columns, physical, names)} from {read}", target)
         except LogError as error:
-            raise LogError(text_trouble(file, str(error))) from error
+            raise LogError(text_trouble(source.titles[number], str(error))) from error
         files.append(target)
     types = dict.fromkeys((to for _, to in _pairs(columns, physical)), "VARCHAR")
-    names_of = dict(zip(files, source.files, strict=True))
+    names_of = dict(zip(files, source.titles, strict=True))
     return Store(tuple(files), names_of, columns, physical, types, 0, _broken(database) if drop_broken else 0)
 
 
@@ -148,18 +148,18 @@ def written_out(store: Store, database: Database, workspace: Workspace) -> Store
 
 def _text_columns(source: Source, options: Options) -> tuple[Columns, Columns, str, list[str]]:
     """(the columns, our names for them, the delimiter, all names of the header), the same in all files."""
-    headers = [header_of(file) for file in source.files]
+    headers = [header_of(file, source.delimiter, title) for file, title in zip(source.files, source.titles, strict=True)]
     delimiter, names = headers[0]
-    for file, header in zip(source.files, headers, strict=True):
+    for title, header in zip(source.titles, headers, strict=True):
         if header != headers[0]:
             raise LogError(
-                f"all files of a log have the same header, but those of {source.files[0]} and {file} differ: "
+                f"all files of a log have the same header, but those of {source.titles[0]} and {title} differ: "
                 f"{_difference(names, header[1])}"
             )
-    columns = find_columns(names, source.files[0], **options)
+    columns = find_columns(names, source.titles[0], **options)
     twice = [name for found in columns.roles().values() for name in found if names.count(name) > 1]
     if twice:
-        raise LogError(f"{source.files[0]} has {names.count(twice[0])} columns named {twice[0]!r}: rename them")
+        raise LogError(f"{source.titles[0]} has {names.count(twice[0])} columns named {twice[0]!r}: rename them")
     return columns, _physical(columns), delimiter, names
 
 
@@ -198,30 +198,31 @@ def text_trouble(file: str, message: str) -> str:
     if found:
         return f"{where} has {found[2]} fields where the header has {found[1]}: mend the file, or {option}"
     if "unicode" in message.lower() or "utf" in message.lower():
-        return f"{where} is not UTF-8 text: convert the file, or {option}"
+        return f"{where} is not UTF-8 text: {NAME_IT}, or {option}"
     if "unterminated quote" in message:
         return f"{where} has a quote that is not closed: mend the file, or {option}"
     return f"{where} cannot be read as text with columns ({REASONS['broken-row']}): {message[-300:]}"
 
 
-def header_of(file: str) -> tuple[str, list[str]]:
-    """(delimiter, column names) of a text file: the delimiter among , ; tab | that its first line has most of."""
+def header_of(file: str, delimiter: str = "", title: str = "") -> tuple[str, list[str]]:
+    """(delimiter, column names) of a text file: the delimiter given, or that among , ; tab | which its first line has most of."""
+    title = title or file
     try:
         with gzip.open(file, "rb") if file.lower().endswith(".gz") else open(file, "rb") as raw:
             line = re.split("\r|\n", raw.readline(10_000_000).decode("utf-8-sig"), maxsplit=1)[0]
     except UnicodeDecodeError as error:
-        raise LogError(f"{file} is not UTF-8 text ({error.reason} at byte {error.start}): convert it") from error
+        raise LogError(f"{title} is not UTF-8 text ({error.reason} at byte {error.start}): {NAME_IT}") from error
     except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
-        raise LogError(f"{file} cannot be read: {error}") from error
+        raise LogError(f"{title} cannot be read: {error}") from error
     bare = re.sub(r'"[^"]*"', "", line)
-    delimiter = max(",;\t|", key=bare.count)
+    delimiter = delimiter or max(",;\t|", key=bare.count)
     try:
         names = next(csv.reader([line], delimiter=delimiter, strict=True), [])
     except csv.Error as error:
-        raise LogError(f"the first line of {file} is no header: {error}") from error
+        raise LogError(f"the first line of {title} is no header: {error}") from error
     names = [name.strip() for name in names]
     if not any(names):
-        raise LogError(f"the first line of {file} is empty: it must name the columns")
+        raise LogError(f"the first line of {title} is empty: it must name the columns")
     return delimiter, names
 
 

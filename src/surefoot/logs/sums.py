@@ -59,6 +59,13 @@ class RewardSums:
             return f"min(h){condition} / {self.divisor}::double", f"max(h){condition} / {self.divisor}::double"
         return f"min(r){condition}", f"max(r){condition}"
 
+    def size(self, condition: str = "") -> str:
+        """The sum of |r| of prepared rows, in whole numbers where it can be: DuckDB adds one up in 3 ns, a DOUBLE in 50."""
+        if self.way == "sorted":
+            return f"coalesce(sum(abs(r)){condition}, 0)"
+        x, unit = ("h", f"{1 / self.divisor!r}::double") if self.way == "steps" else ("y", _power(-self._shift))
+        return f"coalesce(sum(try_cast(abs({x}) as bigint)){condition}, 0)::double * {unit}"
+
     def prepared(self, rows: str) -> str:
         """Rows with the whole numbers of their rewards."""
         if self.way == "steps":
