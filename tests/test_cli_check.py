@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -28,7 +29,20 @@ def test_the_rows_are_accounted_for_and_every_finding_is_printed(log: Path) -> N
     done = CliRunner().invoke(app, ["check", str(log)])
     assert done.exit_code == 0, done.output
     assert "60 rows read, 54 used, 6 left out" in done.stdout
-    for name in ("size", "coverage", "rare pairs", "dead ends", "alternatives", "independent returns", "Markov", "drift", "time"):
+    for name in (
+        "size",
+        "coverage",
+        "rare pairs",
+        "dead ends",
+        "alternatives",
+        "independent returns",
+        "Markov",
+        "drift",
+        "policy drift",
+        "copies",
+        "contradictions",
+        "time",
+    ):
         assert f" {name}: " in done.stdout
 
 
@@ -98,3 +112,32 @@ def test_a_log_whose_clock_went_back_can_be_sorted(
     assert stopped.value.code == 2
     assert "--order time" in capsys.readouterr().err
     assert CliRunner().invoke(app, ["check", str(path), "--order", "time"]).exit_code == 0
+
+
+def test_what_makes_promises_untrue_is_said_with_its_key(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    day, noise, a = np.repeat(np.arange(200), 5), rng.normal(size=1_000), rng.integers(0, 2, 1_000)
+    dates = np.datetime64("2023-01-01") + day
+    rows = [
+        f"v{rng.integers(10**12)},{d},x,{b},{float(t % 40 < 20) + z},1"
+        for d, t, b, z in zip(dates, day, a, map(float, noise), strict=True)
+    ]
+    rng.shuffle(rows)
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["episode,time,state,action,reward,terminal", *rows]) + "\n", encoding="utf-8")
+    shown = CliRunner().invoke(app, ["check", str(path)]).stdout
+    assert "the world changed: given state and action, the rewards rise and fall 5 times over the log" in shown
+    assert "in order of their times" in shown
+    assert "unless told to with --despite drift" in shown
+    found = json.loads(CliRunner().invoke(app, ["check", str(path), "--json"]).stdout)
+    assert found["vetoes"] == ["drift"]
+    assert [x["key"] for x in found["findings"] if x["vetoes"]] == ["drift"]
+
+
+def test_a_log_without_fault_is_not_said_to_be_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows = [f"e{i // 4},{i % 4},{'ab'[rng.integers(2)]},{rng.integers(2)},{float(rng.normal())!r}" for i in range(800)]
+    (tmp_path / "log.csv").write_text("\n".join(["episode,time,state,action,reward", *rows]) + "\n", encoding="utf-8")
+    shown = CliRunner().invoke(app, ["check", str(tmp_path / "log.csv")]).stdout
+    assert "--despite" not in shown
+    assert "no episode repeats another" in shown

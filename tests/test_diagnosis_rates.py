@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from faulty_logs import Log, chain, decisions, season
 from rivers import river_log
-from surefoot.benchmarks import Sampler, WetChicken
-from surefoot.diagnosis import check_log
+from surefoot.benchmarks import RandomMDPs, Sampler, WetChicken
+from surefoot.diagnosis import check_log, vetoes
 from surefoot.logs import read_log
 
 TESTS = ("Markov", "drift", "policy drift")
@@ -55,3 +58,50 @@ def test_a_faster_stream_in_the_second_half_is_found_in_most_logs(capsys: pytest
     with capsys.disabled():
         print(f"\npower, 40 logs of 5,000 steps, stream faster by 0.5 in the second half: drift {rates[1]:.1%}")
     assert rates[1] >= 0.9
+
+
+def random_world(seed: int, episodes: int) -> Log:
+    worlds = RandomMDPs()
+    return next(Sampler(worlds.worlds(np.array([seed]))).logs(np.array([seed]), worlds.episodes(episodes)))
+
+
+FAULTLESS = {
+    "50 walks in a random world": lambda seed: random_world(seed, 50),
+    "500 walks in a random world": lambda seed: random_world(seed, 500),
+    "600 decisions": lambda seed: decisions(seed, 600),
+    "600 decisions with rare successes": lambda seed: decisions(1_000 + seed, 600, kind="rare"),
+    "10,000 decisions with coins": lambda seed: decisions(2_000 + seed, 10_000, kind="coin"),
+    "20 chains of 100 steps": lambda seed: chain(seed, 20, 100),
+    "400 chains of 5 steps": lambda seed: chain(seed, 400, 5),
+}
+LATE = np.repeat([0.0, 1.0], 300)
+FAULTY = {
+    "rewards and actions change half way": lambda seed: decisions(seed, 600, rewards=LATE, actions=0.4 * LATE),
+    "4 seasons": lambda seed: decisions(seed, 600, rewards=season(600, 4, seed), actions=0.4 * season(600, 4, seed)),
+    "12 seasons": lambda seed: decisions(seed, 600, rewards=season(600, 12, seed), actions=0.4 * season(600, 12, seed)),
+    "a hidden level of 0.3 standard deviations in 20 episodes": lambda seed: chain(seed, 20, 100, level=0.3),
+    "a hidden level of 0.15 standard deviations in 100 episodes": lambda seed: chain(seed, 100, 100, level=0.15),
+    "the previous action adds half a standard deviation": lambda seed: chain(seed, 400, 5, after=0.5),
+}
+
+
+def vetoed(make: Callable[[int], Log], logs: int) -> float:
+    return float(np.mean([bool(vetoes(read_log(make(seed), threads=1))) for seed in range(logs)]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTLESS)
+def test_a_log_without_fault_is_hardly_ever_vetoed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    share = vetoed(FAULTLESS[name], 100)
+    with capsys.disabled():
+        print(f"\nvetoed, 100 logs without fault, {name}: {share:.1%}")
+    assert 100 * share <= stats.binom.ppf(0.99, 100, 0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_fault_is_vetoed_in_nearly_all_logs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    share = vetoed(FAULTY[name], 40)
+    with capsys.disabled():
+        print(f"\nvetoed, 40 logs in which {name}: {share:.1%}")
+    assert share >= 0.9

@@ -35,8 +35,9 @@ def check(
 ) -> None:
     """Check a log before learning from it.
 
-    Size, coverage, rare pairs, dead ends, drift, independent returns, time gaps, and whether it is Markov. Every finding is ok, a note
-    or a warning. The exit code is 0 for every log that can be read.
+    Size, coverage, rare pairs, dead ends, independent returns, time gaps; whether it is Markov, whether world and baseline stay the same,
+    whether episodes are copies or rows contradict each other. Every finding is ok, a note or a warning. The exit code is 0 for every
+    log that can be read.
     """
     from surefoot.diagnosis import check_log
     from surefoot.logs import read_baseline
@@ -58,7 +59,11 @@ def _for_machines(name: str, log: Log, findings: tuple[Finding, ...]) -> dict[st
         "columns": log.columns,
         "rows": {"read": account.rows, "used": account.used, "left_out": dict(account.left_out)},
         "warnings": sum(finding.level == "warning" for finding in findings),
-        "findings": [{"name": x.name, "level": x.level, "sentence": x.sentence, "numbers": dict(x.numbers)} for x in findings],
+        "vetoes": [finding.key for finding in findings if finding.vetoes],
+        "findings": [
+            {"name": x.name, "level": x.level, "sentence": x.sentence, "numbers": dict(x.numbers), "key": x.key, "vetoes": x.vetoes}
+            for x in findings
+        ],
     }
 
 
@@ -72,3 +77,7 @@ def _print(log: Log, findings: tuple[Finding, ...]) -> None:
     counted = sum(finding.level == "warning" for finding in findings)
     last = "no warnings" if counted == 0 else "1 warning" if counted == 1 else f"{counted} warnings"
     console.print(f"{len(findings)} findings, {last}", highlight=False)
+    keys = [finding.key for finding in findings if finding.vetoes]
+    if keys:
+        words = f"improve supports no policy learned from this log, unless told to with --despite {','.join(keys)}"
+        console.print(words, highlight=False, soft_wrap=True)

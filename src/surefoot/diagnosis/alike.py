@@ -15,7 +15,7 @@ LENGTHS = (8, 64)
 class Alike:
     """Sums over groups of steps, z being what is left of an outcome given (s, a), in standard deviations of its pair.
 
-    product     sum_t z_t x_t, where x_t is the sum of z over the steps of the group before t; beyond what it is where nothing is alike
+    product     sum_t z_t x_t, where x_t is the sum of z over the steps of the group before t
     variance    sum_t x_t^2 (z_t^2 + 2) / 3
     couples     how many products of two steps there are; rows: in groups of two or more
     """
@@ -49,40 +49,33 @@ class Alike:
         return extra / (1 + extra)
 
 
-def alike(z: np.ndarray, stratum: np.ndarray, n: np.ndarray, episode: np.ndarray) -> tuple[Alike, ...]:
-    """One for each of GROUPS: of rows in order, with z and the stratum (whose n [strata] rows have z of mean 0 and variance 1).
+def alike(z: np.ndarray, use: np.ndarray, episode: np.ndarray) -> tuple[Alike, ...]:
+    """One for each of GROUPS: of rows in order, z having mean 0 and variance 1 in every pair; rows outside `use` take no part.
 
-    Rows with stratum -1 take no part. Within a stratum z adds up to 0, so that two of its rows have mean product -1 / (n - 1): that
-    is added back.
+    Since z adds up to 0 in a pair, two of its rows have a mean product below 0: small pairs make the tests cautious.
     """
-    use = stratum >= 0
-    first = np.flatnonzero(np.append(True, np.diff(episode) != 0))
-    within = np.arange(len(z)) - first[np.cumsum(np.append(0, np.diff(episode) != 0))]
-    lag = _neighbours(z, stratum, n, episode)
-    cuts = [within % length == 0 for length in LENGTHS] + [within == 0]
+    new = np.append(True, np.diff(episode) != 0)
+    within = np.arange(len(z)) - np.flatnonzero(new)[np.cumsum(new) - 1]
     longest = int(within.max(initial=0)) + 1
-    some = [longest > 1, longest > LENGTHS[0], longest > 1]
-    groups = [_grouped(z[use], stratum[use], n, np.cumsum(cut)[use]) if there else Alike() for cut, there in zip(cuts, some, strict=True)]
-    return (lag, *groups)
+    cuts = ((LENGTHS[0], longest > 1), (LENGTHS[1], longest > LENGTHS[0]), (longest, longest > 1))
+    groups = [_grouped(z[use], np.cumsum(within % length == 0)[use]) if there else Alike() for length, there in cuts]
+    return (_neighbours(z, use, episode), *groups)
 
 
-def _neighbours(z: np.ndarray, stratum: np.ndarray, n: np.ndarray, episode: np.ndarray) -> Alike:
-    at = np.flatnonzero((episode[1:] == episode[:-1]) & (stratum[1:] >= 0) & (stratum[:-1] >= 0))
-    x, y, same = z[at], z[at + 1], stratum[at] == stratum[at + 1]
-    expected = -(same / (n[stratum[at]] - 1)).sum() if len(at) else 0.0
-    return Alike(float((x * y).sum() - expected), float((x**2 * (y**2 + 2)).sum() / 3), len(at), 2 * len(at))
+def _neighbours(z: np.ndarray, use: np.ndarray, episode: np.ndarray) -> Alike:
+    at = np.flatnonzero((episode[1:] == episode[:-1]) & use[1:] & use[:-1])
+    x, y = z[at], z[at + 1]
+    return Alike(float((x * y).sum()), float((x**2 * (y**2 + 2)).sum() / 3), len(at), 2 * len(at))
 
 
-def _grouped(z: np.ndarray, stratum: np.ndarray, n: np.ndarray, group: np.ndarray) -> Alike:
+def _grouped(z: np.ndarray, group: np.ndarray) -> Alike:
     if not len(z):
         return Alike()
     first = np.flatnonzero(np.append(True, np.diff(group) != 0))
     size = np.diff(np.append(first, len(z)))
     before = np.append(0.0, np.cumsum(z)[:-1])
     before -= np.repeat(before[first], size)
-    key, m = np.unique(group * len(n) + stratum, return_counts=True)
-    expected = -(m * (m - 1) / 2 / (n[key % len(n)] - 1)).sum()
     return Alike(
-        float((z * before).sum() - expected), float((before**2 * (z**2 + 2)).sum() / 3), float((size * (size - 1) / 2).sum()),
+        float((z * before).sum()), float((before**2 * (z**2 + 2)).sum() / 3), float((size * (size - 1) / 2).sum()),
         float(size[size > 1].sum()),
     )  # fmt: skip

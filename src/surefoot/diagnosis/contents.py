@@ -13,10 +13,11 @@ ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
 @dataclass(frozen=True, repr=False)
 class Contents:
-    """Of every row: `row` a hash of (s, a, reward, s'), its state, and its episode 0, 1, ..."""
+    """Of every row: `row` a hash of (s, a, reward, s'), its state and action, and its episode 0, 1, ..."""
 
     row: np.ndarray
     state: np.ndarray
+    action: np.ndarray
     episode: np.ndarray
 
 
@@ -26,14 +27,15 @@ def contents(block: Batch) -> Contents:
     found = np.zeros(len(block), dtype=np.uint64)
     for x in (block.state.astype(np.uint64), block.action.astype(np.uint64), block.next_state.astype(np.uint64), reward):
         found = mixed(found + x + ODD)
-    return Contents(found, block.state, block.episode)
+    return Contents(found, block.state, block.action, block.episode)
 
 
 def joined(parts: tuple[Contents, ...]) -> Contents:
     """Blocks one after the other."""
     before = np.cumsum([0, *(int(part.episode[-1]) + 1 for part in parts)])
     episode = np.concatenate([part.episode + n for part, n in zip(parts, before, strict=False)])
-    return Contents(np.concatenate([part.row for part in parts]), np.concatenate([part.state for part in parts]), episode)
+    row, state, action = (np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "state", "action"))
+    return Contents(row, state, action, episode)
 
 
 def mixed(x: np.ndarray) -> np.ndarray:

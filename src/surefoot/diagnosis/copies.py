@@ -48,8 +48,8 @@ def copies_in(parts: tuple[Contents, ...]) -> Copies:
     """The copies in blocks of rows.
 
     Four signs, each sharp where others are blunt. Episodes: (1) all contents are there a multiple of g times; (2) some number of
-    times is far more common than chance lets it be, whatever the law of episodes; (3) more episodes repeat others than the Markov
-    model of the log makes likely. Rows: (4) stretches of 32 rows do. With (1), one in g of equal episodes counts; else one.
+    times is far more common than chance lets it be, whatever the law of episodes; (3) more episodes repeat others than a model of
+    the log makes likely. Rows: (4) more stretches of 32 rows do. With (1), one in g of equal episodes is none; else the first.
     """
     rows = joined(parts)
     first = np.flatnonzero(np.append(True, np.diff(rows.episode) != 0))
@@ -59,20 +59,36 @@ def copies_in(parts: tuple[Contents, ...]) -> Copies:
     by_fold = (1 / fold + 0.05) ** len(times) if fold > 1 else 1.0
     others = min(_by_number_of_times(times), _by_model(group, np.add.reduceat(chance, first)))
     stretch, by_stretch = _stretches(rows, chance)
-    found = 3 * min(by_fold, others)
+    by_episode = 3 * min(by_fold, others)
+    repeated = stretch & (by_stretch < BY_CHANCE)
     kept = times[group] // fold if by_fold < BY_CHANCE / 3 else 1
-    is_copy = (nth >= kept) if found < BY_CHANCE else np.zeros(len(group), dtype=bool)
-    repeated = stretch if by_stretch < BY_CHANCE else np.zeros(len(stretch), dtype=bool)
-    return Copies(group, is_copy, repeated, min(1.0, found, by_stretch))
+    is_copy = (nth >= kept) & ((by_episode < BY_CHANCE) | np.logical_and.reduceat(repeated, first))
+    return Copies(group, is_copy, repeated, min(1.0, by_episode, by_stretch))
 
 
 def _log_chances(rows: Contents, first: np.ndarray) -> np.ndarray:
-    """ln of n(s, a, r, s') / n(s) of every row; in first rows of episodes, with the share of episodes that start there."""
-    _, place, k = np.unique(rows.row, return_inverse=True, return_counts=True)
-    visits, starts = np.bincount(rows.state), np.bincount(rows.state[first])
-    found: np.ndarray = np.log(k[place] / visits[rows.state])
-    found[first] += np.log(starts[rows.state[first]] / len(first))
+    """ln of the chance of every row, estimated from the log: p(r, s' | s, a) pi(a | s, what was done before), and that of the start.
+
+    What was done before is the previous pair: people who take turns repeat themselves without copying.
+    """
+    pair = _codes(rows.state, rows.action)
+    before = np.append(0, pair[:-1] + 1)
+    before[first] = 0
+    there = _codes(before, rows.state)
+    found: np.ndarray = np.log(_times(rows.row) / _times(pair) * _times(_codes(there, rows.action)) / _times(there))
+    found[first] += np.log(_times(rows.state[first]) / len(first))
     return found
+
+
+def _codes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """0, 1, ... for each combination of two numbers >= 0."""
+    return np.unique(x * (int(y.max(initial=0)) + 1) + y, return_inverse=True)[1].reshape(-1)
+
+
+def _times(x: np.ndarray) -> np.ndarray:
+    """How often each entry's value is there."""
+    _, place, k = np.unique(x, return_inverse=True, return_counts=True)
+    return np.asarray(k[place.reshape(-1)])
 
 
 def _episode_numbers(rows: Contents, first: np.ndarray) -> np.ndarray:

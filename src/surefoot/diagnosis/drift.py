@@ -6,6 +6,7 @@ import numpy as np
 
 from surefoot.diagnosis.clock import SEGMENTS
 from surefoot.diagnosis.gtest import Tables, tables
+from surefoot.diagnosis.mantel import by_context
 from surefoot.diagnosis.seasons import Waves, waves
 from surefoot.diagnosis.verdict import Evidence, Verdict, verdict
 from surefoot.diagnosis.walk import ACTION, NEXT, REWARD, TIME, Tested, Walk
@@ -31,6 +32,10 @@ def drift(log: Log, tested: Tested, seen: Walk) -> Verdict:
         _evidence("the next states", waves(successors, y, len(tested.pairs))),
         _evidence("the rewards", waves(rewards, rewards.outcome.astype(float), len(tested.pairs))),
     ]
+    for name in seen.calendar:
+        table = seen.tables[REWARD, name]
+        told = by_context(table, table.outcome.astype(float), len(tested.pairs))
+        evidence.append(Evidence(f"the mean rewards differ between {name}", *told))
     return verdict(log, tested.state, found, evidence)
 
 
@@ -41,8 +46,8 @@ def policy_drift(log: Log, seen: Walk) -> Verdict:
     some = [int(a) for a in np.argsort(-taken, kind="stable")[:MOST_ACTIONS] if taken[a]]
     evidence = []
     for a in some[1:] if len(some) == 2 else some:
-        found_waves = waves(table, (table.outcome == a).astype(float), log.n_states)
-        evidence.append(_evidence(f"the shares of action {as_text(log.actions[a])[:60]!r}", found_waves))
+        words = f"the shares of action {as_text(log.actions[a])[:60]!r}"
+        evidence.append(_evidence(words, waves(table, (table.outcome == a).astype(float), log.n_states)))
     return verdict(log, np.arange(log.n_states), found, evidence)
 
 

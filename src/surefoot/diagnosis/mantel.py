@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse, stats
 
-from surefoot.diagnosis.gtest import Tables
+from surefoot.diagnosis.gtest import SMALLEST, Tables
 
 MOST_CONTEXTS = 50  # the most frequent contexts are told apart, the others are one
 SINGULAR = 1e-6  # directions with a smaller share of the scatter than this are none
@@ -52,13 +52,29 @@ def mantel(given: Tables, y: np.ndarray, f: np.ndarray, n_strata: int) -> Mantel
 
 
 def by_context(given: Tables, y: np.ndarray, n_strata: int) -> tuple[float, float, int]:
-    """(p-value, explained share, rows): whether mean scores differ between contexts."""
-    known, context, k = np.unique(given.context, return_inverse=True, return_counts=True)
-    k = np.bincount(context, weights=given.k, minlength=len(known))
+    """(p-value, explained share, rows): whether mean scores differ between contexts.
+
+    A context is told apart where 5 of the scores that matter are expected in it: there are (sum z^2)^2 / sum z^4 of them, with z a score
+    in standard deviations of its stratum, as many as successes where successes are rare.
+    """
+    z2 = _squares(given, y, n_strata)
+    mattering = float((given.k @ z2) ** 2 / max(given.k @ z2**2, 1e-300))
+    known, context = np.unique(given.context, return_inverse=True)
+    k = np.bincount(context.reshape(-1), weights=given.k, minlength=len(known))
     place = np.empty(len(known), dtype=np.int64)
     place[np.argsort(-k, kind="stable")] = np.arange(len(known))
-    place = np.minimum(place, MOST_CONTEXTS - 1)
-    width = min(len(known), MOST_CONTEXTS)
-    told = Tables(given.stratum, place[context], given.outcome, given.k)
-    found = mantel(told, y, np.eye(width)[:, 1:], n_strata)
-    return (*found.tested(), found.rows) if width > 1 else (1.0, 0.0, 0)
+    enough = int((k * mattering >= SMALLEST * k.sum()).sum()) if mattering else 0
+    width = min(enough + 1, len(known), MOST_CONTEXTS)
+    if width < 2:
+        return 1.0, 0.0, 0
+    told = Tables(given.stratum, np.minimum(place, width - 1)[context.reshape(-1)], given.outcome, given.k)
+    found = mantel(told, y, np.eye(width)[:, :-1], n_strata)
+    return (*found.tested(), found.rows)
+
+
+def _squares(given: Tables, y: np.ndarray, n_strata: int) -> np.ndarray:
+    """z^2 of every entry: 0 where a stratum's scores do not vary."""
+    n, total = (np.bincount(given.stratum, weights=given.k * x, minlength=n_strata) for x in (np.ones(len(given)), y))
+    apart = (y - (total / np.maximum(n, 1))[given.stratum]) ** 2
+    variance = np.bincount(given.stratum, weights=given.k * apart, minlength=n_strata) / np.maximum(n, 1)
+    return np.where(variance[given.stratum] > 1e-12, apart / np.maximum(variance[given.stratum], 1e-12), 0.0)

@@ -12,6 +12,7 @@ from surefoot.diagnosis.gtest import Tables, Tests, g_tests
 from surefoot.logs import Log
 
 NAMED = 5  # worst states to name
+FEWEST = 20  # rows below which nothing was tested
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,9 @@ def verdict(log: Log, state: np.ndarray, found: Mapping[str, Tables], evidence: 
     source = min(smallest, key=lambda name: smallest[name])
     usable = np.any([test.degrees > 0 for test in by_stratum.values()], axis=0)
     rows = int(next(iter(by_stratum.values())).n[usable].sum()) if usable.any() else 0
-    return Verdict(
-        min(1.0, smallest[source]), source, explained[source], _worst(log, by_state, times), int(usable.sum()),
-        max([rows, *(x.rows for x in others)]),
-    )  # fmt: skip
+    rows = max([rows, *(x.rows for x in others if x.rows >= FEWEST)])
+    p_value = min(1.0, smallest[source]) if rows else 1.0
+    return Verdict(p_value, source, explained[source], _worst(log, by_state, times), int(usable.sum()), rows)
 
 
 def _worst(log: Log, by_state: Mapping[str, Tests], times: int) -> tuple[tuple[Any, float], ...]:

@@ -49,7 +49,6 @@ class Tested:
     """The pairs with enough visits to be looked at, by code s * A + a, and the law of rewards and successors (by their code)."""
 
     pairs: np.ndarray
-    n: np.ndarray
     reward: Scores
     successor: Scores
     n_actions: int
@@ -94,7 +93,7 @@ def tested_pairs(log: Log) -> Tested:
     order = np.argsort(-n, kind="stable")[:MOST_PAIRS]
     pairs = np.sort(order[n[order] >= ENOUGH])
     reward, successor = _scores(log)
-    return Tested(pairs, n[pairs], reward, successor, log.n_actions)
+    return Tested(pairs, reward, successor, log.n_actions)
 
 
 def _scores(log: Log) -> tuple[Scores, Scores]:
@@ -149,7 +148,7 @@ def _walk_block(block: Batch, tested: Tested, gamma: float | None, time: Clock, 
     }
     found |= {(ACTION, name): tables(block.state, context, block.action) for name, context in when.items()}
     scored = {NEXT: tested.successor.standard(pair, block.next_state), REWARD: tested.reward.standard(pair, block.reward)}
-    resembling = {what: alike(z, stratum, tested.n, block.episode) for what, z in scored.items()} if look_back else {}
+    resembling = {what: alike(z, stratum >= 0, block.episode) for what, z in scored.items()} if look_back else {}
     thinned = None if gamma is None else monte_carlo(block, gamma, visits="thinned" if gamma < 1 else "first").n
     wrong = block.contradictions()
     return Walk(
