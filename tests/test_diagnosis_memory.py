@@ -19,6 +19,7 @@ def test_a_hidden_level_of_each_episode_is_found() -> None:
     found = markov(chain(1, 30, 60, level=0.4))
     assert found.vetoes
     assert "resemble each other" in found.sentence
+    assert "of the spread of their means" in found.sentence
 
 
 def test_a_reward_that_the_previous_reward_predicts_is_found() -> None:

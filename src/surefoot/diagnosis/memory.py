@@ -32,7 +32,7 @@ def memory(log: Log, tested: Tested, seen: Walk) -> Verdict:
                 evidence.append(Evidence(f"{what} on average depends on {name}", *by_context(told, y, len(tested.pairs))))
         for group, x in zip(GROUPS, seen.alike[what], strict=True):
             words = f"{what}s {group} resemble each other (correlation {x.correlation:.2g})"
-            evidence.append(Evidence(words, x.p_value, x.explained, int(min(x.rows, seen.rows_after))))
+            evidence.append(Evidence(words, x.p_value, x.explained, int(min(x.rows, seen.rows_after)), "of the spread of their means"))
     return verdict(log, tested.state, found, evidence)
 
 

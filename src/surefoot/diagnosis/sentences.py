@@ -33,6 +33,8 @@ def about_memory(verdict: Verdict, looked_at: int, log: Log) -> Finding:
     """Is it Markov?"""
     where = f" (the first {looked_at:,} rows)" if looked_at < log.accounting.used else ""
     numbers = _numbers(verdict) | {"rows_looked_at": looked_at, "most_rows": MOST_ROWS}
+    if log.n_episodes == log.accounting.used:
+        return Finding("Markov", OK, "every episode is one step long: there is no past that could matter", numbers, MARKOV)
     if not verdict.rows:
         return Finding("Markov", NOTE, f"too few visits of any pair to tell whether the log is Markov{where}", numbers, MARKOV)
     tested = _tested(verdict) + where
@@ -40,7 +42,7 @@ def about_memory(verdict: Verdict, looked_at: int, log: Log) -> Finding:
         words = f"no sign that the past matters once state and action are known ({tested})"
         return Finding("Markov", *_enough(verdict, looked_at, words), numbers, MARKOV)
     sentence = (
-        f"not Markov: given state and action, {verdict.source}, which explains {verdict.explained:.1%} of the uncertainty left "
+        f"not Markov: given state and action, {verdict.source}, which explains {verdict.explained:.1%} {verdict.of} "
         f"({tested}){_worst(verdict)}. Something that matters is missing from the state; values and guarantees assume that nothing is: "
         "add it to the state"
     )
@@ -92,7 +94,8 @@ def about_copies(found: Copies) -> Finding:
         words = f"{copied:,} of {plural(episodes, 'episode')} are copies of others: the same states, actions and rewards to the last step"
     else:
         words = f"{rows:,} of {len(found.repeated):,} rows repeat earlier rows in the same order, to the last reward"
-    sentence = f"{words} (by chance p = {found.p_value:.2g}). Copies make every result look surer than it is: leave them out"
+    chance = f"by chance p = {found.p_value:.1g}" if found.p_value > 1e-12 else "by chance p < 1e-12"
+    sentence = f"{words} ({chance}). Copies make every result look surer than it is: leave them out"
     return Finding("copies", WARNING, sentence, numbers, COPIES, vetoes=True)
 
 
@@ -116,8 +119,8 @@ def _vetoes(verdict: Verdict) -> bool:
 
 
 def _tested(verdict: Verdict) -> str:
-    of = f"{plural(verdict.pairs, 'pair')} tested each, " if verdict.pairs else ""
-    return f"p = {verdict.p_value:.2g}, {of}{verdict.rows:,} steps"
+    pairs = f"{plural(verdict.pairs, 'pair')} with enough visits and " if verdict.pairs else ""
+    return f"p = {verdict.p_value:.2g}, {pairs}{verdict.rows:,} steps tested"
 
 
 def _enough(verdict: Verdict, rows: int, words: str) -> tuple[str, str]:
@@ -128,10 +131,9 @@ def _enough(verdict: Verdict, rows: int, words: str) -> tuple[str, str]:
 
 
 def _worst(verdict: Verdict) -> str:
-    """The states that stand out by themselves; where none does, those that come nearest."""
+    """The states that stand out by themselves."""
     out = [label for label, p in verdict.worst if p < LEVEL]
-    shown = out or [label for label, _ in verdict.worst]
-    return f"; worst in {named(shown)}" if shown else ""
+    return f"; worst in {named(out)}" if out else ""
 
 
 def _numbers(verdict: Verdict) -> dict[str, object]:

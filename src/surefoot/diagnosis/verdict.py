@@ -17,12 +17,13 @@ FEWEST = 20  # rows below which nothing was tested
 
 @dataclass(frozen=True)
 class Evidence:
-    """One test over all states together: what it found, in words, its p-value and how much that explains."""
+    """One test over all states together: what it found, in words, its p-value, and which share it explains, of what."""
 
     source: str
     p_value: float
     explained: float
     rows: int
+    of: str = "of the uncertainty left"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Verdict:
     """The p-value of several tests together (Bonferroni), the test it comes from, and the states that deviate most.
 
     explained   share of the entropy (in tests over all states together: of the variance) that remains given (s, a) which the context
-                explains, in the test it comes from
+                explains, in the test it comes from; `of` says in words what it is a share of
     worst       (state, p-value of the state corrected for the number of states and tests)
     pairs, rows that could be tested; rows = 0: not enough data for any test
     """
@@ -41,6 +42,7 @@ class Verdict:
     worst: tuple[tuple[Any, float], ...]
     pairs: int
     rows: int
+    of: str
 
 
 def verdict(log: Log, state: np.ndarray, found: Mapping[str, Tables], evidence: Iterable[Evidence] = ()) -> Verdict:
@@ -61,7 +63,8 @@ def verdict(log: Log, state: np.ndarray, found: Mapping[str, Tables], evidence: 
     rows = int(next(iter(by_stratum.values())).n[usable].sum()) if usable.any() else 0
     rows = max([rows, *(x.rows for x in others if x.rows >= FEWEST)])
     p_value = min(1.0, smallest[source]) if rows else 1.0
-    return Verdict(p_value, source, explained[source], _worst(log, by_state, times), int(usable.sum()), rows)
+    of = {x.source: x.of for x in others}.get(source, Evidence.of)
+    return Verdict(p_value, source, explained[source], _worst(log, by_state, times), int(usable.sum()), rows, of)
 
 
 def _worst(log: Log, by_state: Mapping[str, Tests], times: int) -> tuple[tuple[Any, float], ...]:
