@@ -94,3 +94,19 @@ def test_a_log_of_counts_has_no_episodes_to_compare() -> None:
     columns = log | {"next_state": np.append(log["state"][1:], 0)}
     with pytest.raises(NotAvailableError, match="counts alone"):
         copies(read_log(columns, check_order=False))
+
+
+def test_short_visits_with_a_time_limit_are_no_copies() -> None:
+    """A model of the log gets their length wrong, so that whole visits repeat more often than it expects: nobody copied anything."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for visit in range(1500):
+        for step in range(3):
+            ward, other = int(rng.integers(3)), rng.random() < 0.3
+            healed = rng.random() < (0.45 if other else 0.3)
+            rows.append((visit, step, ward, int(other), int(healed), healed or step == 2))
+            if healed:
+                break
+    names = ("episode", "time", "state", "action", "reward", "terminal")
+    log = {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    assert not found(log).is_copy.any()

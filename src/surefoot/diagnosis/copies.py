@@ -12,6 +12,7 @@ from surefoot.errors import NotAvailableError
 from surefoot.logs import Log
 
 BY_CHANCE = 1e-4  # copies are no coincidence where one is less likely than this
+RARE, MISFIT = 1e-2, 10.0
 WINDOW = 32  # rows in a row that are the same as others before them
 MOST_ROWS = 2_000_000  # rows looked at
 
@@ -48,8 +49,8 @@ def copies_in(parts: tuple[Contents, ...]) -> Copies:
     """The copies in blocks of rows.
 
     Four signs, each sharp where others are blunt. Episodes: (1) all contents are there a multiple of g times; (2) some number of
-    times is far more common than chance lets it be, whatever the law of episodes; (3) more episodes repeat others than a model of
-    the log makes likely. Rows: (4) more stretches of 32 rows do. With (1), one in g of equal episodes is none; else the first.
+    times is far more common than chance lets it be, whatever the law of episodes; (3) more unlikely episodes repeat others than a
+    model of the log lets them. Rows: (4) more stretches of 32 rows do. With (1), one in g of equal episodes is none; else the first.
     """
     rows = joined(parts)
     first = np.flatnonzero(np.append(True, np.diff(rows.episode) != 0))
@@ -132,10 +133,16 @@ def _by_number_of_times(times: np.ndarray) -> float:
 
 
 def _by_model(group: np.ndarray, log_chance: np.ndarray) -> float:
-    """The p-value of the number of episodes that repeat one before."""
-    first = np.unique(group, return_index=True)[1]
-    expected = float((np.exp(log_chance[first]) * (len(group) - 1 - first)).sum())
-    return _more_than(len(group) - len(first), expected)
+    """The p-value of the number of episodes that repeat one before, among contents so unlikely that none should be there twice.
+
+    The model may be wrong about an episode, by its length for instance (a time limit is not Markov): contents count only where the
+    log should hold RARE of them, and their chances count MISFIT times.
+    """
+    _, first, times = np.unique(group, return_index=True, return_counts=True)
+    n, chance = len(group), np.exp(log_chance[first])
+    rare = n * chance < RARE
+    expected = MISFIT * float((chance * (n - 1 - first))[rare].sum())
+    return _more_than(int((times - 1)[rare].sum()), expected)
 
 
 def _stretches(rows: Contents, chance: np.ndarray) -> tuple[np.ndarray, float]:
