@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import small_study
 from surefoot.cli import app
+from surefoot.errors import StudyError
 
 STUDY = """
 name = "small"
@@ -74,6 +75,31 @@ def test_a_wrong_study_ends_with_code_2_and_names_the_key(study: Path, tmp_path:
     assert word in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_study_that_fails_at_once_leaves_its_folder_to_the_corrected_one(tmp_path: Path) -> None:
+    """Cycles are those of one trajectory, and this study has episodes: that is found in the first shard."""
+    study, out = tmp_path / "study.toml", tmp_path / "results" / "study"
+    wrong = '[[algorithms]]\nname = "certified-advantage"\ndelta = 0.1\nvisits = "cycles"\n'
+    study.write_text(small_study.TEXT + wrong, encoding="utf-8")
+    done = call("run", study, "--out", out, "--trials", 2, "--workers", 1)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "cycles" in done.stderr
+    assert not (tmp_path / "results").exists()
+    study.write_text(small_study.TEXT, encoding="utf-8")
+    done = call("run", study, "--out", out, "--trials", 2, "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    assert (out / "summary.csv").exists()
+
+
+@pytest.mark.parametrize("option", [("--trials", -3), ("--trials", 0), ("--workers", 0), ("--device", "abacus")])
+@pytest.mark.parametrize("target", ["wet-chicken", "assumption-1"])
+def test_a_wrong_option_of_reproduce_leaves_no_folder(tmp_path: Path, target: str, option: tuple[str, object]) -> None:
+    out = tmp_path / "results"
+    done = CliRunner().invoke(app, ["reproduce", target, *map(str, option), "--out", str(out)])
+    assert isinstance(done.exception, StudyError)
+    assert option[0].strip("-") in str(done.exception)
+    assert not out.exists()
 
 
 @pytest.mark.slow

@@ -19,7 +19,16 @@ import small_study
 from surefoot.errors import StudyError
 from surefoot.experiments.runner import compute
 from surefoot.experiments.spec import Study
-from surefoot.experiments.store import DamagedShardError, Folder, Shard, open_folder, read_shard, write_shard, write_text
+from surefoot.experiments.store import (
+    DamagedShardError,
+    Folder,
+    Shard,
+    open_folder,
+    read_shard,
+    undone_if_fruitless,
+    write_shard,
+    write_text,
+)
 from surefoot.experiments.trials import Trials
 
 STUDY = small_study.small(trials=6)
@@ -302,3 +311,42 @@ def test_a_file_that_may_not_grow_is_an_error_in_words_and_leaves_nothing(tmp_pa
     assert done.returncode == 0, done.stderr
     assert "cannot be written" in done.stdout and "make room" in done.stdout
     assert list((tmp_path / "study" / "shards").iterdir()) == []
+
+
+def begin_and_fail(path: Path, study: Study, shards: int) -> None:
+    with undone_if_fruitless(path):
+        folder = open_folder(path, study, 3, "cpu")
+        for shard in folder.shards[:shards]:
+            write_shard(folder, shard, some_trials(shard))
+        folder.file(folder.shards[-1]).with_suffix(".partial").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+
+def test_a_study_that_finished_nothing_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    for path in (there, tmp_path / "new" / "below"):
+        with pytest.raises(KeyboardInterrupt):
+            begin_and_fail(path, STUDY, 0)
+    assert [x.name for x in tmp_path.rglob("*")] == ["there"]
+
+
+def test_a_study_that_finished_a_shard_keeps_it_whatever_fails_then(tmp_path: Path) -> None:
+    for _ in range(2):  # the second failure finds the folder begun
+        with pytest.raises(KeyboardInterrupt):
+            begin_and_fail(tmp_path / "study", STUDY, 1)
+        folder = open_folder(tmp_path / "study", STUDY, 3, "cpu")
+        assert folder.missing() == list(folder.shards[1:])
+
+
+def test_a_failure_in_a_folder_begun_before_removes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "study"
+    open_folder(path, STUDY, 3, "cpu")
+    before = {x: x.read_bytes() for x in path.rglob("*") if x.is_file()}
+    with pytest.raises(StudyError), undone_if_fruitless(path):
+        open_folder(path, small_study.small(trials=7), 3, "cpu")
+    (tmp_path / "thesis.txt").write_text("do not lose me")
+    with pytest.raises(StudyError), undone_if_fruitless(tmp_path):
+        open_folder(tmp_path, STUDY, 3, "cpu")
+    assert {x: x.read_bytes() for x in path.rglob("*") if x.is_file()} == before
+    assert (tmp_path / "thesis.txt").exists()

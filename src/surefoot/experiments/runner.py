@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -16,7 +16,7 @@ from surefoot.algorithms import needs_log
 from surefoot.errors import StudyError
 from surefoot.experiments.results import Results
 from surefoot.experiments.spec import Study, settings, variants
-from surefoot.experiments.store import Folder, Shard, open_folder, write_shard
+from surefoot.experiments.store import Folder, Shard, open_folder, undone_if_fruitless, write_shard
 from surefoot.experiments.trials import run_trials
 
 # A GPU likes whole studies; sparse problems, and those whose log is read, run one by one.
@@ -25,6 +25,7 @@ ATTEMPTS = 3  # how often a pool that broke is made anew before giving up
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 Progress = Callable[[int, int], None]  # (trials done, trials in all)
+Finished = Generator[Shard, None, None]  # shards as they are finished
 
 
 def run(
@@ -50,22 +51,29 @@ def run(
     check_device(device)
     if variants(study)[0].benchmark.sparse:
         device = "cpu"  # problems that are too large for a batch
-    cut = shard_trials or SHARD_TRIALS[_kind(study, device)]
-    folder = open_folder(Path(out).absolute(), study, cut, device)
-    missing = folder.missing()
+    out, cut = Path(out).absolute(), shard_trials or SHARD_TRIALS[_kind(study, device)]
+    with undone_if_fruitless(out):
+        folder = open_folder(out, study, cut, device)
+        missing = folder.missing()
+        if dask is not None:
+            finished = _on_dask(folder, missing, device, dask)
+        elif device != "cpu":
+            finished = _here(folder, missing, device)
+        else:
+            finished = _in_processes(folder, missing, workers or os.cpu_count() or 1)
+        _follow(folder, missing, finished, progress)
+    return folder.results()
+
+
+def _follow(folder: Folder, missing: list[Shard], finished: Finished, progress: Progress) -> None:
+    """Tell how far the work is until all shards are there."""
     total = sum(s.stop - s.start for s in folder.shards)
     done = total - sum(s.stop - s.start for s in missing)
-    progress(done, total)
-    if dask is not None:
-        finished = _on_dask(folder, missing, device, dask)
-    elif device != "cpu":
-        finished = _here(folder, missing, device)
-    else:
-        finished = _in_processes(folder, missing, workers or os.cpu_count() or 1)
-    for shard in finished:
-        done += shard.stop - shard.start
+    with closing(finished):  # an interruption in `progress`, too, ends the workers and removes what they were writing
         progress(done, total)
-    return folder.results()
+        for shard in finished:
+            done += shard.stop - shard.start
+            progress(done, total)
 
 
 def _kind(study: Study, device: str) -> str:
@@ -100,12 +108,12 @@ def compute(folder: Folder, shard: Shard, device: str) -> Shard:
     return shard
 
 
-def _here(folder: Folder, missing: list[Shard], device: str) -> Iterator[Shard]:
+def _here(folder: Folder, missing: list[Shard], device: str) -> Finished:
     for shard in missing:
         yield compute(folder, shard, device)
 
 
-def _in_processes(folder: Folder, missing: list[Shard], workers: int) -> Iterator[Shard]:
+def _in_processes(folder: Folder, missing: list[Shard], workers: int) -> Finished:
     """A pool of fresh processes; one that dies breaks the pool, and what is missing then goes to a new one."""
     for _ in range(ATTEMPTS):
         if not missing:
@@ -157,7 +165,7 @@ def _end_with_parent() -> None:
         Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
 
 
-def _on_dask(folder: Folder, missing: list[Shard], device: str, address: str) -> Iterator[Shard]:
+def _on_dask(folder: Folder, missing: list[Shard], device: str, address: str) -> Finished:
     """The same shards on a cluster; Dask itself sends the shards of a dead worker to another."""
     try:
         from distributed import Client

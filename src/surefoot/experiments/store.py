@@ -9,7 +9,7 @@ import platform
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -132,6 +132,22 @@ def open_folder(path: str | Path, study: Study, shard_trials: int, device: str) 
         write_text(path / SPEC, json.dumps(study.model_dump(), indent=2) + "\n")
         write_text(manifest, json.dumps(_manifest(study, shard_trials, device), indent=2) + "\n")
     return Folder(path, study, shard_trials)
+
+
+@contextmanager
+def undone_if_fruitless(path: Path) -> Iterator[None]:
+    """After an error before the first shard is finished: the folder is as it was, so that a corrected study may have it."""
+    made = (path / SHARDS, path / SPEC, path / MANIFEST, path, *path.parents)
+    new = [x for x in made if not x.exists()]
+    try:
+        yield
+    except BaseException:
+        shards = list((path / SHARDS).iterdir()) if (path / SHARDS).is_dir() else []
+        if path / MANIFEST in new and all(x.name.endswith(PARTIAL) for x in shards):
+            for x in (*shards, *new):
+                with suppress(OSError):  # a folder that holds something else stays
+                    x.rmdir() if x.is_dir() else x.unlink(missing_ok=True)
+        raise
 
 
 def _in_the_making(path: Path) -> bool:

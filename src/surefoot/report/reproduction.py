@@ -77,8 +77,10 @@ def reproduce(target: str, options: Options) -> tuple[Verdict, ...]:
     """Run what a target needs, write its outputs under `options.out`, and return the verdicts it allows; "all" writes claims.md."""
     if target not in TARGETS:
         raise StudyError(f"nothing is called {target!r}; reproduce one of: {', '.join(TARGETS)}")
+    for name, number in (("trials", options.trials), ("workers", options.workers)):
+        if number is not None and number < 1:
+            raise StudyError(f"{name} must be at least 1, got {number}")
     check_device(options.device)
-    options.out.mkdir(parents=True, exist_ok=True)
     verdicts = TARGETS[target](options)
     if verdicts:
         name = "claims.md" if target == "all" else f"claims-{target}.md"
