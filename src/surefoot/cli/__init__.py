@@ -1,18 +1,30 @@
 """The command line: each command parses, calls one function of the library, prints, and ends with an exit code.
 
-0 done, 2 wrong input, 3 the data do not support an improvement, 4 a policy fails its safety test, 130 interrupted; 1 is a crash, never a
-verdict.
+0 done, 2 wrong input, 3 the data do not support an improvement, 4 a policy fails its safety test; 129, 130, 143 ended by SIGHUP, Ctrl-C
+or SIGTERM, 141 nobody reads the output; 1 is a crash. None but 0, 3 and 4 is a verdict.
 """
 
 from __future__ import annotations
 
+import io
 import sys
+from dataclasses import dataclass
 
 import typer
 
 from surefoot.cli import check, discretize, improve, policies, safety, studies, tune
 from surefoot.cli.reading import as_options
-from surefoot.cli.terminal import WRONG_INPUT, complain
+from surefoot.cli.terminal import (
+    CRASH,
+    DONE,
+    INTERRUPTED,
+    PIPE_CLOSED,
+    WRONG_INPUT,
+    complain,
+    heeded_signals,
+    print_json_error,
+    silence_stdout,
+)
 from surefoot.errors import SurefootError
 
 app = typer.Typer(
@@ -28,15 +40,80 @@ safety.add_to(app)
 tune.add_to(app)
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How a command ended: `kind` and `message` of an error, empty where it is none; `told` where stderr has the message already."""
+
+    exit_code: int
+    kind: str = ""
+    message: str = ""
+    told: bool = False
+
+
 def main() -> None:
-    """The entry point: errors of the library are told in one sentence, with exit code 2."""
+    """The entry point: an error is a sentence on stderr and an exit code; under --json it is a document on stdout as well."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a label that the terminal cannot show is no crash
+    as_json = "--json" in sys.argv[1:]
+    with heeded_signals() as signals:
+        try:
+            end = _run()
+        except Exception as error:
+            if signals.came is None:
+                if as_json:
+                    print_json_error(type(error).__name__, str(error), CRASH)
+                raise
+        if signals.came is not None:
+            end = Ending(128 + signals.came, signals.came.name, f"ended by {signals.came.name}")
+        if end.kind and not end.told:
+            complain(end.message)
+        if end.kind and as_json:
+            print_json_error(end.kind, end.message, end.exit_code)
+        sys.exit(end.exit_code)
+
+
+def _run() -> Ending:
+    """Run the command that was asked for, down to the last byte of its output."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except SystemExit as stop:
+        return _stopped(stop)
+    except KeyboardInterrupt:
+        return Ending(INTERRUPTED, "KeyboardInterrupt", "interrupted")
     except SurefootError as error:
-        complain(as_options(str(error)))
-        sys.exit(WRONG_INPUT)
+        return Ending(WRONG_INPUT, type(error).__name__, as_options(str(error)))
+    except BrokenPipeError:
+        silence_stdout()
+        return Ending(PIPE_CLOSED)
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
-        sys.exit(WRONG_INPUT)
+        _drop_unwritable()
+        return Ending(WRONG_INPUT, type(error).__name__, f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+    return Ending(DONE)
+
+
+def _drop_unwritable() -> None:
+    """Give up what stdout still holds if it cannot be written, as on a full disk: else the interpreter would try once more."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        silence_stdout()
+
+
+def _stopped(stop: SystemExit) -> Ending:
+    """What typer made of the end of a command; it has told users already what was wrong with their options."""
+    code, cause = int(stop.code or DONE), stop.__context__
+    if isinstance(cause, BrokenPipeError):  # typer ends with 1
+        silence_stdout()
+        return Ending(PIPE_CLOSED)
+    if code == INTERRUPTED:
+        return Ending(code, "KeyboardInterrupt", "interrupted", told=True)
+    if code == WRONG_INPUT and cause is not None:
+        # From typer 0.2x on the classes of these errors are private, but all have click's format_message.
+        return Ending(code, "UsageError", getattr(cause, "format_message", cause.__str__)(), told=True)
+    return Ending(code)

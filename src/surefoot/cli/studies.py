@@ -71,7 +71,7 @@ def reproduce(
 
 
 class _resumable:  # noqa: N801 - reads as a word in `with _resumable(out)`
-    """On Ctrl-C: what is finished stays, and how to go on is said."""
+    """On Ctrl-C or SIGTERM: what is finished stays, and how to go on is said."""
 
     def __init__(self, out: Path) -> None:
         self.out = out

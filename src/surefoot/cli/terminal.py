@@ -1,23 +1,97 @@
-"""What every command shares: exit codes, the console, complaints, progress bars."""
+"""What every command shares: exit codes, the console, complaints, JSON for machines, progress bars, and how a command ends early."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-DONE, WRONG_INPUT, NO_SUPPORT, WORSE, INTERRUPTED = 0, 2, 3, 4, 130
+DONE, CRASH, WRONG_INPUT, NO_SUPPORT, WORSE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 4, 130, 141
+JSON_VERSION = 1  # of every output under --json; raised when a field goes away or changes its meaning, not when one is added
+SAME_REQUEST = 10.0  # seconds in which a second signal is the same request: GNU timeout sends two
 
-console = Console()
-errors = Console(stderr=True)
+
+class Screen(Console):
+    """A console that leaves it to `main` what a closed pipe means; rich would end with exit code 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise it again: rich calls this while it handles the BrokenPipeError."""
+        raise
+
+
+console = Screen()
+errors = Screen(stderr=True)
 
 
 def complain(words: str) -> None:
-    """An error on stderr."""
-    errors.print(f"[bold red]error:[/] {escape(words)}", soft_wrap=True)
+    """An error on stderr; whoever closed stderr does not want to hear it."""
+    with suppress(BrokenPipeError):
+        errors.print(f"[bold red]error:[/] {escape(words)}", soft_wrap=True)
+
+
+def json_text(command: str, found: Mapping[str, Any]) -> str:
+    """What a command found, as JSON that names its schema; NaN and infinities are null, and every character is ASCII."""
+    from surefoot.advice import plain
+
+    return json.dumps({"schema": f"surefoot/{command}/{JSON_VERSION}"} | plain(found), indent=2, allow_nan=False)
+
+
+def print_json(command: str, found: Mapping[str, Any]) -> None:
+    """Print what a command found for machines; docs/json.md says what the fields are."""
+    typer.echo(json_text(command, found))
+
+
+def print_json_error(kind: str, message: str, exit_code: int) -> None:
+    """An error for machines, instead of what the command would have found."""
+    found = {"schema": f"surefoot/error/{JSON_VERSION}", "error": {"type": kind, "message": message, "exit_code": exit_code}}
+    typer.echo(json.dumps(found, indent=2))
+
+
+class Signals:
+    """SIGTERM, and SIGHUP of a terminal that is closed, end a command as Ctrl-C does: what is temporary is removed on the way out."""
+
+    def __init__(self) -> None:
+        self.came: signal.Signals | None = None
+        self._when = -SAME_REQUEST
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Interrupt whatever is being done."""
+        self.came, before, self._when = signal.Signals(number), self._when, time.monotonic()
+        if self._when - before >= SAME_REQUEST:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def heeded_signals() -> Iterator[Signals]:
+    """Heed SIGTERM and SIGHUP, where the process does not ignore them; once one came, until the process has ended."""
+    signals, before = Signals(), {}
+    for number in (signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            before[number] = signal.signal(number, signals)
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items() if signals.came is None else ():
+            signal.signal(number, handler)
+
+
+def silence_stdout() -> None:
+    """Send what is left to be written nowhere: nobody reads it, or it cannot be written."""
+    with suppress(OSError, ValueError):  # a stdout that is no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
+        os.close(nowhere)
 
 
 class Bars:

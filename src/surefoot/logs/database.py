@@ -13,6 +13,7 @@ from typing import Any
 
 from surefoot.errors import LogError, NotAvailableError, ProblemError
 
+INTERRUPTED = "Query interrupted"  # what DuckDB says when a signal came while it was working
 Progress = Callable[[str, float], None]  # (what is being done, share done in 0..1)
 
 
@@ -80,29 +81,33 @@ class Database:
         """Execute one statement; `what` says in words what it is for."""
         stop = self._watch(what)
         try:
-            return self.connection.execute(sql, values) if values is not None else self.connection.execute(sql)
-        except self._error as error:
-            raise LogError(f"{what} failed: {first_line(error)}") from error
+            return self._answer(
+                what, lambda: self.connection.execute(sql, values) if values is not None else self.connection.execute(sql)
+            )
         finally:
             stop()
 
     def rows(self, what: str, sql: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        found: list[tuple[Any, ...]] = self._fetched(what, lambda: self.run(what, sql, values).fetchall())
+        found: list[tuple[Any, ...]] = self._answer(what, lambda: self.run(what, sql, values).fetchall())
         return found
 
     def arrays(self, what: str, sql: str) -> dict[str, Any]:
         """The columns of a query as NumPy arrays."""
         stop = self._watch(what)
         try:
-            found: dict[str, Any] = self._fetched(what, lambda: self.connection.sql(sql).fetchnumpy())  # knows their size beforehand
+            found: dict[str, Any] = self._answer(what, lambda: self.connection.sql(sql).fetchnumpy())  # knows their size beforehand
         finally:
             stop()
         return found
 
-    def _fetched(self, what: str, work: Callable[[], Any]) -> Any:
+    def _answer(self, what: str, work: Callable[[], Any]) -> Any:
         try:
             return work()
+        except RuntimeError as error:
+            if str(error) == INTERRUPTED:
+                raise KeyboardInterrupt from error  # what the signal's handler raised, which DuckDB replaces
+            raise
         except (self._error, UnicodeDecodeError, OverflowError) as error:
             raise LogError(f"{what} failed: {first_line(error)}") from error
 
