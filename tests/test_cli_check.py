@@ -73,7 +73,7 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
 def test_wrong_input_exits_with_two_and_leaves_stdout_empty(
     log: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["surefoot", "check", str(log), "--json", *arguments])
+    monkeypatch.setattr(sys, "argv", ["surefoot", "check", str(log), *arguments])
     with pytest.raises(SystemExit) as stop:
         main()
     shown = capsys.readouterr()

@@ -107,7 +107,8 @@ def test_apply_lists_or_draws_actions(tmp_path: Path, run: Run) -> None:
     assert drawn.count("keep") > 12
     assert drawn[3] == run("apply", rule, "--state", "mid", "--sample", "--seed", 3)[1].strip()
     found = json.loads(run("apply", rule, "--state", "mid", "--sample", "--seed", 3, "--json")[1])
-    assert found == {"state": {"state": "mid"}, "probabilities": {"keep": 0.75, "try": 0.25}, "action": drawn[3]}
+    said = {"state": {"state": "mid"}, "probabilities": {"keep": 0.75, "try": 0.25}, "action": drawn[3]}
+    assert found == {"schema": "surefoot/apply/1"} | said
 
 
 @pytest.mark.parametrize(

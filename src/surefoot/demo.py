@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import tempfile
 from importlib import resources
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import surefoot
-from surefoot.advice import advise, baseline_elsewhere, chosen_algorithm, plain, summarise, write_advice
+from surefoot.advice import advise, baseline_elsewhere, chosen_algorithm, summarise, write_advice
 from surefoot.advice.summary import text
 from surefoot.benchmarks import Sampler, WetChicken, first_key
 from surefoot.benchmarks.wet_chicken import ACTIONS
@@ -23,9 +22,8 @@ STEPS = 5000
 LOG, BASELINE = "wet_chicken.csv", "wet_chicken_rule.csv"
 
 
-def run(out: str | Path | None = None, *, as_json: bool = False) -> None:
-    """The whole line: read, improve, judge, write, and say what was found; with the truth, which only a demonstration knows."""
-    out = Path(tempfile.mkdtemp(prefix="surefoot-demo-")) if out is None else Path(out)
+def improved(out: str | Path | None = None) -> tuple[dict[str, Any], dict[str, Path]]:
+    """The whole line: read, improve, judge, write. What was found, with the truth, which only a demonstration knows; and the files."""
     river = WetChicken()
     with resources.as_file(resources.files("surefoot") / "data") as data:
         log = read_log(data / LOG)
@@ -33,12 +31,15 @@ def run(out: str | Path | None = None, *, as_json: bool = False) -> None:
         elsewhere = baseline_elsewhere(data / BASELINE, log)
     problem = log.problem(river.gamma, rule, reward_range=(0, river.length - 1))
     advice = advise(log, problem, chosen_algorithm(problem), assured=True)
-    summary = summarise(advice, LOG, disagreement(log, rule))
-    truth = _truth(river, advice.policy, log.states, log.actions)
-    files = write_advice(out, advice, summary | {"truth": truth}, elsewhere=elsewhere)
-    if as_json:
-        print(json.dumps(plain(summary | {"truth": truth, "files": {k: str(v) for k, v in files.items()}}), indent=2))
-        return
+    summary = summarise(advice, LOG, disagreement(log, rule)) | {"truth": _truth(river, advice.policy, log.states, log.actions)}
+    folder = tempfile.mkdtemp(prefix="surefoot-demo-") if out is None else out
+    return summary, write_advice(folder, advice, summary, elsewhere=elsewhere)
+
+
+def run(out: str | Path | None = None) -> None:
+    """Do it, and say what was found."""
+    summary, files = improved(out)
+    truth = summary["truth"]
     print("A boat paddles towards a waterfall: the closer, the more it pays; who falls starts again. This is the log of its controller,")
     print(
         "a rule of thumb that tries something else now and then. By hand: surefoot improve LOG --gamma 0.95 --baseline RULE --out DIR\n"

@@ -22,6 +22,7 @@ from surefoot.errors import LogError, PolicyError
 from surefoot.logs.labels import as_text
 
 POLICY, CANDIDATE, CHANGES, SUMMARY = "policy.csv", "candidate.csv", "changes.csv", "summary.json"
+SCHEMA = "surefoot/improve/1"  # of summary.json, as of `surefoot improve --json`
 NUMBERS = ("probability", "baseline", "count")
 CHANGE_COLUMNS = (
     "mass_moved", "estimated_gain_optimistic", "visits", "more_of", "more_of_count", "more_of_moved", "less_of", "less_of_count",
@@ -50,7 +51,7 @@ def write_advice(
     if advice.problem.log is not None and advice.log.reading is not None:
         texts[TRAINING] = as_bytes(fingerprints(advice.log, advice.problem.log))
     summary = {**summary, "training_fingerprints": TRAINING if TRAINING in texts else None}
-    texts[SUMMARY] = [json.dumps(plain(summary), indent=2, ensure_ascii=False, allow_nan=False), "\n"]
+    texts[SUMMARY] = [json.dumps({"schema": SCHEMA} | plain(summary), indent=2, ensure_ascii=False, allow_nan=False), "\n"]
     texts[POLICY] = _table(header, _policy(advice, advice.policy, elsewhere))
     return put_in_place(folder, texts, last=POLICY, known=(CHANGES, CANDIDATE, SUMMARY, TRAINING, POLICY))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from surefoot.cli.reading import ReadOptions, progress, read, reads_a_log
-from surefoot.cli.terminal import console
+from surefoot.cli.terminal import console, print_json
 
 if TYPE_CHECKING:
     from surefoot.diagnosis import Finding
@@ -47,7 +46,7 @@ def check(
         given = None if baseline is None else read_baseline(baseline, found, unknown_states="ignore")
         findings = check_log(found, gamma=gamma, baseline=given)
     if as_json:
-        typer.echo(json.dumps(_for_machines(log, found, findings), indent=2, ensure_ascii=False))
+        print_json("check", _for_machines(log, found, findings))
     else:
         _print(found, findings)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from surefoot.cli.terminal import console
+from surefoot.cli.terminal import console, print_json
 from surefoot.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def discretize(
         save=save, column=column, roles={"episode": episode, "time": time, "reward": reward},
     )  # fmt: skip
     if as_json:
-        typer.echo(json.dumps(_for_machines(done, out, save), indent=2, ensure_ascii=False))
+        print_json("discretize", _for_machines(done, out, save))
     else:
         _print(done, out, save)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from surefoot.cli.reading import LogOptions, Posed, parsed_settings, pose, reads_a_log
-from surefoot.cli.terminal import NO_SUPPORT, bars, errors
+from surefoot.cli.terminal import NO_SUPPORT, bars, errors, print_json
 
 if TYPE_CHECKING:
     from surefoot.advice import Advice
@@ -50,7 +49,7 @@ def improve(
     the policy that was not supported. The default method moves away from the baseline only as far as counts allow; its parameters have
     no unit and need no tuning to the scale of rewards.
     """
-    from surefoot.advice import advise, chosen_algorithm, plain, summarise, write_advice
+    from surefoot.advice import advise, chosen_algorithm, summarise, write_advice
     from surefoot.advice.summary import text
 
     posed = pose(log, options, dask)
@@ -60,7 +59,7 @@ def improve(
     summary = summarise(advice, log, posed.disagreement)
     files = write_advice(out, advice, summary, options.state_names, posed.elsewhere)
     if as_json:
-        typer.echo(json.dumps(plain(summary | {"files": {name: str(path) for name, path in files.items()}}), indent=2, allow_nan=False))
+        print_json("improve", summary | {"files": {name: str(path) for name, path in files.items()}})
     else:
         typer.echo(text(summary))
         typer.echo(f"files     {', '.join(str(path) for path in files.values())}")
@@ -81,7 +80,6 @@ def compare(
     The gain is measured on the half of the log that the policy was not learned from. Choosing the best row of this table is a choice too:
     judge the winner on fresh data. Exit code 0 whatever the verdicts.
     """
-    from surefoot.advice import plain
     from surefoot.advice.summary import log_summary, read_lines
     from surefoot.algorithms import ALGORITHMS
 
@@ -95,7 +93,7 @@ def compare(
         "notes": posed.notes,
     }
     if as_json:
-        typer.echo(json.dumps(plain(summary), indent=2, allow_nan=False))
+        print_json("compare", summary)
         return
     typer.echo("\n".join([*read_lines(summary["log"]), "", *_table(rows), ""]))
     typer.echo(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from surefoot.cli.improve import AsJson, Source
 from surefoot.cli.reading import LogOptions, given_policy, pose, reads_a_log
+from surefoot.cli.terminal import print_json
 from surefoot.errors import ParameterError, PolicyError
 
 PolicyFile = Annotated[Path, typer.Argument(help="A policy file: state, action, probability, as `surefoot improve` writes it.")]
@@ -37,7 +37,6 @@ def evaluate(
     By the model counted from the log; the interval is a bootstrap over episodes or blocks. A policy that was learned from this very log
     looks better than it is: evaluate it on another one.
     """
-    from surefoot.advice import plain
     from surefoot.advice.evaluation import evaluation, evaluation_lines
     from surefoot.advice.summary import log_summary, read_lines
 
@@ -46,7 +45,7 @@ def evaluate(
     found: dict[str, Any] = {"log": log_summary(posed.log, log), "policy": str(policy), "gamma": options.gamma}
     found |= evaluation(posed.log, posed.problem, pi, posed.made_by) | {"notes": posed.notes}
     if as_json:
-        typer.echo(json.dumps(plain(found), indent=2, allow_nan=False))
+        print_json("evaluate", found)
         return
     typer.echo("\n".join([*read_lines(found["log"]), *evaluation_lines(found), *(f"note: {note}" for note in found["notes"])]))
 
@@ -76,7 +75,7 @@ def apply(
         weights = np.array(list(actions.values()))
         found["action"] = list(actions)[int(np.random.default_rng(seed).choice(len(weights), p=weights / weights.sum()))]
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        print_json("apply", found)
     elif sample:
         typer.echo(found["action"])
     else:
@@ -95,7 +94,7 @@ def list_all(as_json: AsJson = False) -> None:
     if as_json:
         keys = ("name", "class", "parameters", "description")
         found = {"default": DEFAULT, "algorithms": [dict(zip(keys, row, strict=True)) for row in rows], "benchmarks": benchmarks}
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        print_json("list", found)
         return
     wide = max(len(row[0]) for row in rows)
     typer.echo(f"Algorithms (the default is {DEFAULT}; join a penalising and a restricting one as in ramdp+pi-b-spibb):")
@@ -114,4 +113,8 @@ def demo(
     """Improve a shipped log of a boat's controller: from the file to policy, changes and summary."""
     from surefoot import demo as demonstration
 
-    demonstration.run(out, as_json=as_json)
+    if not as_json:
+        demonstration.run(out)
+        return
+    summary, files = demonstration.improved(out)
+    print_json("demo", summary | {"files": {name: str(path) for name, path in files.items()}})

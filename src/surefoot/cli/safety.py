@@ -11,7 +11,7 @@ import typer
 
 from surefoot.cli.improve import AsJson, Source
 from surefoot.cli.reading import LogOptions, Posed, given_policy, pose, reads_a_log
-from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE
+from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, print_json
 from surefoot.core.batch import LARGEST
 from surefoot.errors import BaselineError, LogError, ParameterError
 
@@ -68,7 +68,6 @@ def safety_test(
     Exit code 2: wrong input, or data on which no test is valid (an estimated or contradicted baseline, a single episode, the episodes
     that the policy was made from).
     """
-    from surefoot.advice import plain
     from surefoot.advice import safety as tests
     from surefoot.advice.evaluation import check_allowed
     from surefoot.advice.summary import log_summary, read_lines
@@ -94,7 +93,7 @@ def safety_test(
     found |= tests.safety_summary(result) | {"training_overlap": overlap}
     found["notes"] = [*posed.log.notes, *found["notes"]]
     if as_json:
-        typer.echo(json.dumps(plain(found), indent=2, allow_nan=False))
+        print_json("safety-test", found)
     else:
         lines = [*read_lines(found["log"]), *tests.safety_lines(found), f"training  {overlap['words']}"]
         typer.echo("\n".join([*lines, *(f"assumes:  {x}" for x in found["assumptions"]), *(f"note: {x}" for x in found["notes"])]))

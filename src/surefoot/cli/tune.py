@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 from surefoot.cli.improve import AsJson, Source
 from surefoot.cli.reading import LogOptions, Posed, pose, reads_a_log
-from surefoot.cli.terminal import NO_SUPPORT, bars, errors
+from surefoot.cli.terminal import NO_SUPPORT, bars, errors, json_text
 
 if TYPE_CHECKING:
     from surefoot.tuning import Tuning, Wedge
@@ -55,7 +54,6 @@ def tune(
     Exit code 0: a setting was chosen, and the line to run next is printed. Exit code 3: no change is the best choice. The choice is no
     evidence that it helps: `surefoot improve` judges that on held-out data.
     """
-    from surefoot.advice import plain
     from surefoot.tuning import n_wedge_for, parsed_settings
     from surefoot.tuning import tune as choose
 
@@ -81,7 +79,7 @@ def tune(
         _write_paths(path, posed)
     if out is not None:
         _write(out, found)
-    typer.echo(json.dumps(plain(found), indent=2, allow_nan=False) if as_json else text(found))
+    typer.echo(_json(found) if as_json else text(found))
     if not chosen:
         raise typer.Exit(NO_SUPPORT)
 
@@ -181,14 +179,17 @@ def _wedge_text(found: dict[str, Any]) -> str:
     return "\n".join([*lines, *(f"note: {note}" for note in found["notes"])])
 
 
+def _json(found: dict[str, Any]) -> str:
+    return json_text("tune" if "settings" in found else "tune-bound", found)
+
+
 def _write(path: Path, found: dict[str, Any]) -> None:
     """The table as CSV, or everything as JSON; whole or not at all."""
-    from surefoot.advice import plain
     from surefoot.errors import ParameterError
     from surefoot.experiments.summary import write_table, write_whole
 
     if path.suffix == ".json":
-        write_whole(path, json.dumps(plain(found), indent=2, allow_nan=False) + "\n")
+        write_whole(path, _json(found) + "\n")
     elif path.suffix == ".csv":
         rows = found.get("settings") or [{k: v for k, v in found.items() if k not in ("assumptions", "notes")}]
         columns = COLUMNS if "settings" in found else tuple(rows[0])
