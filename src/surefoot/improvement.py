@@ -67,7 +67,9 @@ def _check(problem: Problem, algorithm: Any, solution: Solution) -> None:
             rows = xp.any(where, axis=-1)
             count = int(xp.sum(xp.astype(rows, xp.int64)))
             first = int(xp.argmax(xp.astype(xp.reshape(rows, (-1,)), xp.int8)))
-            place = f"state {first % problem.n_states}" + (f" of problem {first // problem.n_states}" if rows.shape[0] > 1 else "")
+            place = f"state {problem.names.state(first % problem.n_states)}" + (
+                f" of problem {first // problem.n_states}" if rows.shape[0] > 1 else ""
+            )
             raise PolicyError(
                 f"{name} returned a row that {what}, first in {place} ({count} such rows): this is a fault of the algorithm, or of "
                 "extreme parameters"

@@ -56,8 +56,9 @@ class CertifiedAdvantageBound(FromReturns):
         c = certified(problem, pi, found)
         if c.min() < 0:
             raise PolicyError(
-                f"{self.name}: the returns prove no advantage in {int((c < 0).sum())} states, worst in state {int(c.argmin())} (c = "
-                f'{c.min():.3g}): improve with "certified-advantage" at this delta, error and visits, or ask for the bound "advantage"'
+                f"{self.name}: the returns prove no advantage in {int((c < 0).sum())} states, worst in state "
+                f"{problem.names.state(c.argmin())} (c = {c.min():.3g}): improve with "
+                '"certified-advantage" at this delta, error and visits, or ask for the bound "advantage"'
             )
         return self.certificate(problem, pi, found, partial(_bound, self, problem, pi, found))
 

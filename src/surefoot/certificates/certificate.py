@@ -110,11 +110,13 @@ def check_door(method: Any, problem: Problem, pi: Any) -> np.ndarray:
         raise PolicyError(f"{name}: the policy must be [S, A] = {list(problem.pi_b.shape)}, got {list(pi.shape)}")
     wrong = ~((pi >= -SLACK).all(axis=-1) & (abs(pi.sum(axis=-1) - 1) <= SLACK)) & ~problem.terminal
     if wrong.any():
-        raise PolicyError(f"{name}: row {int(np.argmax(wrong))} of the policy is no probability row ({int(wrong.sum())} such rows)")
+        raise PolicyError(
+            f"{name}: the policy in state {problem.names.state(np.argmax(wrong))} is no probability row ({int(wrong.sum())} such rows)"
+        )
     masked = (pi > STILL) & ~to_numpy(problem.allowed) & ~problem.terminal[:, None]
     if masked.any():
         s, a = np.argwhere(masked)[0]
-        raise PolicyError(f"{name}: the policy takes action {a} in state {s}, which is not allowed ({int(masked.sum())} such pairs)")
+        raise PolicyError(f"{name}: the policy takes {problem.names.pair(s, a)}, which is not allowed ({int(masked.sum())} such pairs)")
     pi_b = to_numpy(problem.pi_b)
     still = (abs(pi - pi_b) <= STILL) | problem.terminal[:, None]
     return np.where(still, pi_b, pi)
@@ -131,8 +133,8 @@ def on_policy(name: str, problem: Problem) -> None:
     if impossible.any():
         s, a = np.argwhere(impossible)[0]
         raise NotAvailableError(
-            f"{name}: the log takes action {a} in state {s}, which the baseline never does ({int(impossible.sum())} such pairs): these "
-            "are not returns of the baseline"
+            f"{name}: the log takes {problem.names.pair(s, a)}, which the baseline never does ({int(impossible.sum())} such pairs): "
+            "these are not returns of the baseline"
         )
     p = action_distance(to_numpy(problem.n_sa), to_numpy(problem.pi_b)).p_value
     if p < ANOTHER:

@@ -67,7 +67,8 @@ class SPIBBBound:
         if (moved & (n <= n_wedge)).any() or n_wedge < 0:
             s, a = np.argwhere(moved & (n <= max(n_wedge, 0)))[0]
             raise PolicyError(
-                f"{self.name}: the policy changes pair ({s}, {a}), seen {n[s, a]:g} times: unknown at n_wedge = {max(n_wedge, 0):g}"
+                f"{self.name}: the policy changes {problem.names.pair(s, a)}, seen {n[s, a]:g} times: unknown at n_wedge = "
+                f"{max(n_wedge, 0):g}"
             )
         used = ((pi > 0) | (pi_b > 0)) & ~problem.terminal[:, None]
         known, unknown = used & (n > n_wedge), used & (n <= n_wedge)

@@ -40,8 +40,8 @@ class Theorem1(FromReturns):
         gains = advantageous(pi, pi_b, found.mean)
         if not gains:
             raise PolicyError(
-                f"{self.name}: not advantageous on these returns: state {gains.worst_state} misses by {gains.excess:.3g}. An algorithm "
-                "that reads them (an adv- or one-step one on with_independent_returns(problem)) is"
+                f"{self.name}: not advantageous on these returns: state {problem.names.state(gains.worst_state)} misses by "
+                f"{gains.excess:.3g}. An algorithm that reads them (an adv- or one-step one on with_independent_returns(problem)) is"
             )
         move = abs(pi - pi_b)
         unbounded = int((times(np.where(np.isinf(found.radius), 1.0, 0.0), move).sum(axis=-1) > 0).sum())
@@ -49,7 +49,8 @@ class Theorem1(FromReturns):
             raise PolicyError(f"{self.name}: {unbounded} states move mass of pairs without returns: no epsilon constrains the policy")
         if self.epsilon is not None and not (check := constrained(pi, pi_b, found.radius / g_max, self.epsilon)):
             raise PolicyError(
-                f"{self.name}: not constrained by epsilon = {self.epsilon:g} at delta = {found.delta:g}: state {check.worst_state} "
+                f"{self.name}: not constrained by epsilon = {self.epsilon:g} at delta = {found.delta:g}: state "
+                f"{problem.names.state(check.worst_state)} "
                 f"exceeds it by {check.excess:.3g}"
             )
         q = np.where(np.isfinite(found.mean), found.mean, 0.0)

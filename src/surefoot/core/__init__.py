@@ -18,6 +18,7 @@ Leading dimensions `...` are a batch of problems. Boxes: Batch -> Counts -> Prob
 from surefoot.core.batch import END, Batch, make_batch
 from surefoot.core.counts import Counts, count
 from surefoot.core.model import DenseModel, Model, SparseModel, known_model
+from surefoot.core.names import Names
 from surefoot.core.operator import Operator, operator
 from surefoot.core.returns import Returns
 from surefoot.core.solution import Solution, Status
@@ -30,6 +31,7 @@ __all__ = [
     "DenseModel",
     "DenseSupport",
     "Model",
+    "Names",
     "Operator",
     "Returns",
     "Solution",

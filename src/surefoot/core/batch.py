@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from surefoot.core.names import Names
 from surefoot.errors import LogError, SurefootError
 
 END = "(end)"
@@ -24,7 +25,7 @@ class Batch:
     `episode` numbers the episodes 0, 1, ...; `ends` marks the rows that lead into a terminal state, `truncated` those
     flagged as such, `cuts` the rows after which an episode stops without having reached a terminal state (a time limit,
     or simply the end of the log). `row` is the position of each row in the log as it came, for error messages; `left_out`
-    counts the rows of it that are not here, since they had no successor.
+    counts the rows of it that are not here, since they had no successor. `names` are the labels of the codes, where there are any.
     """
 
     state: np.ndarray
@@ -40,6 +41,7 @@ class Batch:
     terminal_states: tuple[int, ...] = ()
     has_end: bool = False
     left_out: int = 0
+    names: Names = field(default=Names(), compare=False)
 
     def __repr__(self) -> str:
         return f"Batch({len(self)} rows, {self.n_episodes} episodes, {self.n_states} states x {self.n_actions} actions)"
@@ -84,15 +86,15 @@ class Batch:
             i = after_end[0]
             return (
                 f"{len(after_end)} rows lead into a terminal state and are followed by more steps of the same episode, first row "
-                f"{self.row[i]} (next state {self.next_state[i]}): give every episode its own id"
+                f"{self.row[i]} (next state {self.names.state(self.next_state[i])}): give every episode its own id"
             )
         broken = np.flatnonzero(inner & (self.next_state[:-1] != self.state[1:]))
         if len(broken):
             i = broken[0]
             return (
                 f"{len(broken)} rows name a next state that is not the state of the following row, first row {self.row[i]} (next "
-                f"state {self.next_state[i]}, but row {self.row[i + 1]} is in state {self.state[i + 1]}): check the episode ids and "
-                "the order of rows, or give `time`"
+                f"state {self.names.state(self.next_state[i])}, but row {self.row[i + 1]} is in state "
+                f"{self.names.state(self.state[i + 1])}): check the episode ids and the order of rows, or give `time`"
             )
         return None
 
@@ -148,6 +150,7 @@ def make_batch(
         terminal_states=tuple(sorted(end_states)),
         has_end=bool(missing.any()),
         left_out=n - len(rows["state"]),
+        names=Names(),
     )
 
 

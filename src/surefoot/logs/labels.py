@@ -8,6 +8,7 @@ from math import isfinite
 from numbers import Number
 from typing import Any
 
+from surefoot.core.names import as_text as as_text  # for all who use labels
 from surefoot.logs.columns import nearest
 
 
@@ -66,11 +67,6 @@ class _Text(tuple[str, ...]):
 
     def __new__(cls, text: str) -> _Text:
         return super().__new__(cls, ("text of", text))
-
-
-def as_text(label: Any) -> str:
-    """A label as a file holds it; several columns joined by commas."""
-    return ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def unknown(label: Any, labels: Sequence[Any], what: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch, Counts, Returns
+from surefoot.core import Batch, Counts, Names, Returns
 from surefoot.core.batch import MOST_PAIRS, number_array
 from surefoot.errors import BaselineError, LogError, NotAvailableError, ProblemError
 from surefoot.logs.accounting import Accounting
@@ -68,6 +68,11 @@ class Log:
     def n_actions(self) -> int:
         """A."""
         return len(self.actions)
+
+    @cached_property
+    def names(self) -> Names:
+        """What states and actions are called in sentences."""
+        return Names(self.states, self.actions)
 
     @cached_property
     def n_sa(self) -> np.ndarray:
@@ -195,7 +200,8 @@ class Log:
             counts=self.counts, pi_b=policy, gamma=gamma, start=where, terminal=self.terminal, allowed=mask,
             return_range=returns, reward_range=rewards, reward_table=table, pi_b_estimated=estimated, unseen_states=unseen_states,
             ties=ties, cut_returns=cut_returns, log=log, returns_given=computed, n_bound_states=self.n_states - self.has_end,
-            notes=tuple(notes), start_episodes=self.n_episodes if start is None and not visits else None, start_visits=visits,
+            names=self.names, notes=tuple(notes), start_episodes=self.n_episodes if start is None and not visits else None,
+            start_visits=visits,
         )  # fmt: skip
 
     def _baseline(self, pi_b: Any, mask: np.ndarray, masked_baseline: str, notes: list[str]) -> tuple[np.ndarray, bool]:

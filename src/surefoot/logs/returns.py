@@ -99,7 +99,7 @@ def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterato
         state=rows["s"][keep], action=rows["a"][keep], reward=rows["r"][keep], next_state=follow, episode=episode,
         ends=log.terminal[follow], truncated=rows["cut"][keep].astype(bool), row=first_row + np.flatnonzero(keep),
         n_states=log.n_states, n_actions=log.n_actions, terminal_states=tuple(np.flatnonzero(log.terminal).tolist()),
-        has_end=log.has_end, left_out=int((~keep).sum()),
+        has_end=log.has_end, left_out=int((~keep).sum()), names=log.names,
     )  # fmt: skip
 
 

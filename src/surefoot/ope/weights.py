@@ -110,14 +110,14 @@ def weigh_checked(batch: Batch, pi: np.ndarray, pi_b: np.ndarray) -> tuple[Weigh
     if len(wrong):
         i = wrong[0]
         raise BaselineError(
-            f"the log takes action {batch.action[i]} in state {batch.state[i]} (row {batch.row[i]}), which pi_b never does ({len(wrong)} "
-            "such rows): pi_b is not the policy that made this log; correct it, or estimate it from the log"
+            f"the log takes {batch.names.pair(batch.state[i], batch.action[i])} (row {batch.row[i]}), which pi_b never does "
+            f"({len(wrong)} such rows): pi_b is not the policy that made this log; correct it, or estimate it from the log"
         )
     found = _cover(batch, pi, pi_b)
     if found.outside:
         s, a = np.argwhere((pi > 0) & (pi_b == 0) & _visited(batch)[:, None])[0]
         raise NotAvailableError(
-            f"not identified: pi takes action {a} in state {s} with probability {pi[s, a]:.4g}, pi_b never does ({found.outside:.2%} of "
+            f"not identified: pi takes {batch.names.pair(s, a)} with probability {pi[s, a]:.4g}, pi_b never does ({found.outside:.2%} of "
             "pi in the logged states): no importance weight makes up for what is never tried; keep pi within the actions of pi_b"
         )
     with np.errstate(divide="ignore"):
@@ -158,8 +158,8 @@ def checked_policy(name: str, pi: Any, batch: Batch) -> np.ndarray:
     if not good.all():
         s = int(np.flatnonzero(~good)[0])
         raise error(
-            f"each row of {name} must hold probabilities that sum to 1: state {s} has {np.array2string(pi[s], threshold=8)} "
-            f"({int((~good).sum())} such rows)"
+            f"each row of {name} must hold probabilities that sum to 1: state {batch.names.state(s)} has "
+            f"{np.array2string(pi[s], threshold=8)} ({int((~good).sum())} such rows)"
         )
     found: np.ndarray = pi
     return found

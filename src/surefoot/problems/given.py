@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from surefoot.core import END
+from surefoot.core import END, Names
 from surefoot.core.batch import LARGEST, number_array, plain_array
 from surefoot.errors import BaselineError, LogError, ProblemError
 from surefoot.problems.problem import SUM_TO_ONE
@@ -31,6 +31,10 @@ class Size(Protocol):
     @property
     def has_end(self) -> bool:
         """Whether there is the extra state."""
+
+    @property
+    def names(self) -> Names:
+        """What states and actions are called."""
 
 
 def checked_gamma(gamma: Any) -> float:
@@ -66,12 +70,12 @@ def allowed_mask(allowed: Any, size: Size, ended: np.ndarray, n_sa: np.ndarray, 
     mask[ended] = True
     empty = np.flatnonzero(~mask.any(axis=1))
     if len(empty):
-        raise ProblemError(f"state {empty[0]} has no allowed action ({len(empty)} such states)")
+        raise ProblemError(f"state {size.names.state(empty[0])} has no allowed action ({len(empty)} such states)")
     taken = np.argwhere((n_sa > 0) & ~mask)
     if len(taken) and masked_baseline == "error":
         s, a = taken[0]
         raise LogError(
-            f"the log takes {len(taken)} pairs that are not allowed, first action {a} in state {s} ({int(n_sa[s, a])} times): correct "
+            f"the log takes {len(taken)} pairs that are not allowed, first {size.names.pair(s, a)} ({int(n_sa[s, a])} times): correct "
             'the mask, or pass masked_baseline="renormalise" to keep the rows as data and never choose these actions'
         )
     return mask
@@ -95,8 +99,8 @@ def given_baseline(
         lost = np.flatnonzero(uses & (kept.sum(axis=1) <= 0))
         if len(lost):
             raise BaselineError(
-                f"state {lost[0]}: the baseline uses forbidden actions only ({len(lost)} such states); nothing is left to "
-                "renormalise: correct pi_b or the mask"
+                f"state {size.names.state(lost[0])}: the baseline uses forbidden actions only ({len(lost)} such states); nothing is left "
+                "to renormalise: correct pi_b or the mask"
             )
         if uses.any():
             notes.append(
@@ -141,7 +145,8 @@ def given_start(start: Any, size: Size) -> np.ndarray:
         raise ProblemError(f"start must be a distribution over {size.n_states} states, got shape {given.shape}")
     wrong = np.flatnonzero(~(given >= 0))
     if len(wrong):
-        raise ProblemError(f"start must hold probabilities, state {wrong[0]} has {given[wrong[0]]} ({len(wrong)} such states)")
+        name = size.names.state(wrong[0])
+        raise ProblemError(f"start must hold probabilities, state {name} has {given[wrong[0]]} ({len(wrong)} such states)")
     if not abs(given.sum() - 1) <= SUM_TO_ONE:
         raise ProblemError(f"start must hold probabilities that sum to 1, got the sum {given.sum():.12g}")
     return given

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch, Counts, DenseModel, Model, Returns, SparseModel, Support, count
+from surefoot.core import Batch, Counts, DenseModel, Model, Names, Returns, SparseModel, Support, count
 from surefoot.errors import BaselineError, NotAvailableError, ProblemError, UnknownNameError
 from surefoot.problems.montecarlo import monte_carlo
 from surefoot.problems.ranges import ReturnRange
@@ -28,8 +28,8 @@ class Problem:
     Shapes: pi_b, allowed [..., S, A]; start, terminal [..., S]; leading dimensions are a batch of problems (sparse counts: none).
     `reward_table` [..., S, 1 or A, S'] replaces estimated rewards. `n_bound_states` is the S of error functions and bounds
     (the extra state "(end)" does not count). `start_episodes` is the number of independent episodes whose first states `start` counts;
-    None: the start is known, or (`start_visits`) it is how often the log was in each state. Build one with `surefoot.problem`, or
-    directly for a batch.
+    None: the start is known, or (`start_visits`) it is how often the log was in each state. `names` are the labels, for
+    sentences. Build one with `surefoot.problem`, or directly for a batch.
     """
 
     counts: Counts
@@ -48,6 +48,7 @@ class Problem:
     log: Batch | None = None
     returns_given: Returns | None = None
     n_bound_states: int = 0
+    names: Names = field(default=Names(), compare=False)
     notes: tuple[str, ...] = field(default=())
     start_episodes: int | None = None
     start_visits: bool = False
@@ -62,7 +63,7 @@ class Problem:
         if self.n_bound_states == 0:
             object.__setattr__(self, "n_bound_states", self.n_states)
         _check_shapes(self)
-        _check_baseline(self.pi_b, self.terminal, self.allowed)
+        _check_baseline(self.pi_b, self.terminal, self.allowed, self.names)
         for name in ("pi_b", "start", "terminal", "allowed"):
             x = getattr(self, name)
             if is_numpy_array(x):
@@ -292,7 +293,7 @@ def _check_shapes(problem: Problem) -> None:
         raise ProblemError("start must be a distribution over states: entries >= 0 that sum to 1")
 
 
-def _check_baseline(pi_b: Array, terminal: Array, allowed: Array) -> None:
+def _check_baseline(pi_b: Array, terminal: Array, allowed: Array, names: Names) -> None:
     """Every row of the baseline is a probability row over allowed actions."""
     xp = namespace(pi_b)
     total = xp.sum(pi_b, axis=-1)
@@ -303,14 +304,14 @@ def _check_baseline(pi_b: Array, terminal: Array, allowed: Array) -> None:
         first = tuple(int(i) for i in where[0])
         row = to_numpy(pi_b)[first]
         raise BaselineError(
-            f"each row of pi_b must hold probabilities that sum to 1: state {first[-1]} has {np.array2string(row, threshold=8)} with sum "
-            f"{row.sum():.12g} ({len(where)} such rows)"
+            f"each row of pi_b must hold probabilities that sum to 1: state {names.state(first[-1])} has "
+            f"{np.array2string(row, threshold=8)} with sum {row.sum():.12g} ({len(where)} such rows)"
         )
     masked = (pi_b > 0) & ~allowed & ~terminal[..., None]
     if bool(xp.any(masked)):
         where = np.argwhere(to_numpy(masked))
         *_, s, a = (int(i) for i in where[0])
         raise BaselineError(
-            f"the baseline uses {len(where)} actions that are not allowed, first action {a} in state {s} with probability "
+            f"the baseline uses {len(where)} actions that are not allowed, first {names.pair(s, a)} with probability "
             f'{float(to_numpy(pi_b)[tuple(where[0])]):.4g}: correct pi_b or the mask, or pass masked_baseline="renormalise"'
         )

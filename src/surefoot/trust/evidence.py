@@ -248,6 +248,7 @@ def _cycles(problem: Problem, log: Batch, delta: float, error: str) -> _Draws:
     low, high = (cycles.x + v * cycles.d for v in cycles.value_of_star(lo, hi, radius))
     assumptions = (
         "the log was stopped after a number of steps fixed in advance",
-        f"the trajectory starts afresh whenever it comes to state {star_of(log)}, chosen by its first {learning_steps(log)} steps",
+        f"the trajectory starts afresh whenever it comes to state {log.names.state(star_of(log))}, chosen by its first "
+        f"{learning_steps(log)} steps",
     )
     return _Draws(cycles.pair, low, high, False, assumptions, quantities=1)
