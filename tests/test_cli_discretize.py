@@ -51,9 +51,31 @@ def test_a_saved_encoder_is_applied(log: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "b.csv.encoder.json").exists()
 
 
+def test_edges_and_a_bin_for_missing_values(log: Path, tmp_path: Path) -> None:
+    log.write_text(log.read_text().replace("0,3,10,", "0,3,,", 1))
+    given = ["--features", "load", "--edges", "speed=25,50", "--edges", "load=3", "--missing", "bin", "--json"]
+    done = CliRunner().invoke(app, ["discretize", str(log), *given, "--out", str(tmp_path / "out.csv")])
+    found = json.loads(done.stdout)
+    assert found["features"] == ["load", "speed"]
+    assert set(found["states"]) == {f"load:{i} speed:{j}" for i in range(2) for j in range(3)} | {"load:1 speed:missing"}
+    assert found["notes"][0] == "speed is missing in 1 of 200 rows: their bin is speed:missing"
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [["--features", "action"], ["--features", "sped"], [], ["--features", "speed", "--apply", "x.json"], ["--apply", "x.json"]],
+    [
+        ["--features", "action"],
+        ["--features", "sped"],
+        [],
+        ["--features", "speed", "--apply", "x.json"],
+        ["--apply", "x.json"],
+        ["--apply", "x.json", "--edges", "speed=2"],
+        ["--apply", "x.json", "--missing", "bin"],
+        ["--edges", "speed"],
+        ["--edges", "speed=1,fast"],
+        ["--edges", "=1,2"],
+        ["--edges", "speed=1", "--edges", "speed=2"],
+    ],
 )
 def test_wrong_input_exits_with_two_and_writes_nothing(
     log: Path, tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

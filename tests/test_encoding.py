@@ -156,7 +156,7 @@ def share(pairs: list[tuple[int, float]]) -> float:
     ("place", "value", "words"),
     [
         (2, "", "'age' is missing in row 8"),
-        (2, "nan", "'age' is 'nan', not a finite number, in row 8"),
+        (2, "nan", r"'age' is missing \('nan'\) in row 8"),
         (2, "old", "'age' is 'old', not a finite number, in row 8"),
         (2, "1e999", "not a finite number"),
     ],
@@ -225,3 +225,97 @@ def test_a_feature_left_with_one_bin_is_named(log: Path, tmp_path: Path) -> None
 def test_a_centre_without_a_place_for_every_feature_is_refused() -> None:
     with pytest.raises(ParameterError, match="centre"):
         KMeansEncoder(("a", "b"), (0.0, 0.0), (1.0, 1.0), ((1.0,),))
+
+
+LOST = ("", "NA", " nan ", "null", "None", "n/a")
+
+
+@pytest.fixture
+def gaps(tmp_path: Path, rows: list[tuple[Any, ...]]) -> Path:
+    """Every seventh pulse is missing, in all the usual ways."""
+    return write(tmp_path / "gaps.csv", [(*r[:3], LOST[i // 7 % 6], *r[4:]) if i % 7 == 0 else r for i, r in enumerate(rows)])
+
+
+def test_missing_values_get_a_bin_of_their_own_if_asked(gaps: Path, tmp_path: Path, rows: list[tuple[Any, ...]]) -> None:
+    with pytest.raises(LogError, match=r"'pulse' is missing in row 1 of .*gaps.csv \(58 such rows of 400\).*--missing bin"):
+        discretize(gaps, tmp_path / "out.csv", features=["age", "pulse"])
+    done = discretize(gaps, tmp_path / "out.csv", features=["age", "pulse"], states=20, missing="bin", save=tmp_path / "encoder.json")
+    found = [row["state"].split()[1] for row in read(tmp_path / "out.csv")]
+    assert [i for i, bin_ in enumerate(found) if bin_ == "pulse:missing"] == list(range(0, 400, 7))
+    edges = done.encoder.edges[1]  # type: ignore[union-attr]
+    assert [x for i, x in enumerate(found) if i % 7] == [f"pulse:{sum(e <= r[3] for e in edges)}" for i, r in enumerate(rows) if i % 7]
+    assert done.notes[0] == "pulse is missing in 58 of 400 rows: their bin is pulse:missing"
+    assert len(done.labels) <= 20
+    assert done.mixing is not None and all(x is not None and 0 <= x <= 1 for x in (done.mixing.reward, *done.mixing.successor))
+    assert read_encoder(tmp_path / "encoder.json") == done.encoder
+
+
+def test_an_encoder_without_a_bin_for_missing_values_refuses_them(gaps: Path, log: Path, tmp_path: Path) -> None:
+    made = discretize(gaps, tmp_path / "a.csv", features=["age", "pulse"], missing="bin", states=12).encoder
+    again = discretize(gaps, tmp_path / "b.csv", encoder=made)
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    assert any(label.endswith("pulse:missing") for label in again.labels)
+    whole = discretize(log, tmp_path / "c.csv", features=["age", "pulse"], missing="bin").encoder
+    assert whole == discretize(log, tmp_path / "c.csv", features=["age", "pulse"]).encoder  # nothing is missing: no bin
+    with pytest.raises(LogError, match="'pulse' is missing in row 1"):
+        discretize(gaps, tmp_path / "d.csv", encoder=whole)
+    with pytest.raises(LogError, match="'pulse' is NaN in row 1"):
+        whole.encode(np.array([[50.0, 80.0], [50.0, np.nan]]))
+    with pytest.raises(LogError, match="'a' is NaN in row 0"):
+        KMeansEncoder(("a",), (0.0,), (1.0,), ((0.0,),)).encode(np.array([[np.nan]]))
+
+
+def test_a_value_that_is_broken_is_not_missing(gaps: Path, tmp_path: Path) -> None:
+    gaps.write_text(gaps.read_text().replace("e3,5,", "e3,5,oldish", 1))
+    with pytest.raises(LogError, match=r"'age' is 'oldish.*, not a finite number, in row 66"):
+        discretize(gaps, tmp_path / "out.csv", features=["age", "pulse"], missing="bin")
+
+
+def test_a_sensor_that_gives_one_value_or_none_tells_two_states_apart(tmp_path: Path, rows: list[tuple[Any, ...]]) -> None:
+    log = write(tmp_path / "log.csv", [(*r[:3], "" if i % 3 else 1, *r[4:]) for i, r in enumerate(rows)])
+    done = discretize(log, tmp_path / "out.csv", features=["pulse"], missing="bin")
+    assert done.labels == ("pulse:0", "pulse:missing")
+    nothing = write(tmp_path / "nothing.csv", [(*r[:3], "", *r[4:]) for r in rows])
+    with pytest.raises(LogError, match="'pulse' is missing in every row"):
+        discretize(nothing, tmp_path / "out.csv", features=["pulse"], missing="bin")
+
+
+def test_given_edges_are_the_edges_of_the_bins(log: Path, tmp_path: Path, rows: list[tuple[Any, ...]]) -> None:
+    done = discretize(log, tmp_path / "out.csv", features=["age"], edges={"pulse": [70, 90.5]}, states=12)
+    assert done.encoder.features == ("age", "pulse")
+    assert done.encoder.edges[1] == (70.0, 90.5)  # type: ignore[union-attr]
+    assert done.encoder.bins == (4, 3)  # type: ignore[union-attr]
+    pulse = [int(row["state"][-1]) for row in read(tmp_path / "out.csv")]
+    assert pulse == [int(r[3] >= 70) + int(r[3] >= 90.5) for r in rows]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"edges": {"pulse": [90, 70]}}, "edges of feature 'pulse' must be finite and increasing"),
+        ({"edges": {"pulse": [float("nan")]}}, "must be finite and increasing"),
+        ({"edges": {"puls": [70]}}, "has no column 'puls'"),
+        ({"edges": {"age": [40, 50], "pulse": [70, 80, 90]}, "states": 11}, "make 12 states, more than 11"),
+        ({"edges": {"age": [40]}, "method": "kmeans"}, "has no bins"),
+        ({"features": ["age"], "missing": "bin", "method": "kmeans"}, "has no bins"),
+        ({"features": ["age"], "missing": "zero"}, "missing must be one of 'error', 'bin'"),
+    ],
+)
+def test_wrong_edges_and_rules_are_refused_in_words(log: Path, tmp_path: Path, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(SurefootError, match=words):
+        discretize(log, tmp_path / "out.csv", **options)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_files_may_be_named_by_text(log: Path, tmp_path: Path) -> None:
+    file, out = str(tmp_path / "encoder.json"), str(tmp_path / "out.csv")
+    done = discretize(str(log), out, features=["age"], save=file)
+    assert read_encoder(file) == done.encoder
+    write_encoder(done.encoder, file)
+    assert read_encoder(file) == done.encoder
+
+
+def test_an_encoder_from_before_there_were_bins_for_missing_values_is_read(tmp_path: Path) -> None:
+    old = {"format": "surefoot encoder 1", "method": "quantile", "features": ["a"], "edges": [[1.0]]}
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    assert read_encoder(tmp_path / "old.json") == QuantileEncoder(("a",), ((1.0,),))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from surefoot.encoding.encoders import Encoder, fit_kmeans, fit_quantiles
+from surefoot.encoding.encoders import Encoder, QuantileEncoder, fit_kmeans, fit_quantiles
 from surefoot.encoding.files import whole_file, write_encoder
 from surefoot.encoding.mixing import Mixing, mixing
 from surefoot.encoding.rows import Rows, open_rows
@@ -20,7 +21,7 @@ from surefoot.problems import check_name
 
 SAMPLE = 1_000_000  # rows an encoder is fitted to, drawn evenly from larger logs
 ENDINGS = {".csv": "format csv, header", ".csv.gz": "format csv, header, compression gzip", ".parquet": "format parquet"}
-METHODS: Mapping[str, Callable[[tuple[str, ...], np.ndarray, int], Encoder]] = {"quantile": fit_quantiles, "kmeans": fit_kmeans}
+METHODS = ("quantile", "kmeans")
 
 
 @dataclass(frozen=True)
@@ -37,33 +38,44 @@ class Discretized:
 
 def discretize(
     source: Any,
-    out: Path,
+    out: str | Path,
     *,
     features: Sequence[str] = (),
     states: int = 200,
     method: str = "quantile",
+    edges: Mapping[str, Sequence[float]] = MappingProxyType({}),
+    missing: str = "error",
     encoder: Encoder | None = None,
-    save: Path | None = None,
+    save: str | Path | None = None,
     column: str = "state",
     roles: Mapping[str, str | None] | None = None,
 ) -> Discretized:
     """Write the log `source` to `out` (.csv, .csv.gz or .parquet) with the column `column` added, whole or not at all.
 
-    features, states, method   fit an encoder: "quantile" bins or "kmeans"; or
+    features, states, method   fit an encoder: "quantile" bins or "kmeans"
+    edges                      {feature: edges of its bins}, instead of quantiles; or
     encoder                    use this one
     save                       where to save the encoder as JSON
+    missing                    what rows are in which a feature is empty, NaN, NA, N/A, null or None: an "error", or in a "bin" of their
+                               own; an encoder knows which features may be missing
     roles                      columns named as in `read_log` (episode, time, reward), which mixing needs; found by name otherwise
     """
+    features = (*features, *(name for name in edges if name not in features))
     if (encoder is None) == (not features):
         raise ParameterError("give either features to fit an encoder, or an encoder to apply")
-    check_name("method", method, tuple(METHODS))
+    check_name("method", method, METHODS)
+    check_name("missing", missing, ("error", "bin"))
+    if method != "quantile" and (edges or missing == "bin"):
+        raise ParameterError(f"method {method} has no bins: leave edges and missing out, or use method quantile")
+    out = Path(out)
     written = _ending(out)
     workspace = Workspace()
     try:
         with Database(workspace) as database:
-            rows = open_rows(source, tuple(features) if encoder is None else encoder.features, database, workspace)
+            may_miss = _may_miss(encoder) if encoder is not None else features if missing == "bin" else ()
+            rows, lost = open_rows(source, features if encoder is None else encoder.features, database, workspace, may_miss)
             _check_target(out, column, rows)
-            found = encoder if encoder is not None else METHODS[method](rows.features, rows.sample(database, SAMPLE), states)
+            found = encoder if encoder is not None else _fit(database, rows, states, method, edges, lost)
             counts = _encode(database, rows, found)
             used = _roles(rows, roles or {}, needed=encoder is None)
             mixed = None if used is None else mixing(database, rows.ordered(used), len(rows.features))
@@ -72,7 +84,21 @@ def discretize(
             _write(database, rows, found, out, written, column)
     finally:
         workspace.close()
-    return Discretized(int(counts.sum()), found, found.labels, tuple(map(int, counts)), mixed, tuple(_notes(found, counts, mixed)))
+    return Discretized(int(counts.sum()), found, found.labels, tuple(map(int, counts)), mixed, tuple(_notes(found, counts, mixed, lost)))
+
+
+def _fit(
+    database: Database, rows: Rows, states: int, method: str, edges: Mapping[str, Sequence[float]], lost: Mapping[str, int]
+) -> Encoder:
+    """An encoder for these rows."""
+    x = rows.sample(database, SAMPLE)
+    if method == "kmeans":
+        return fit_kmeans(rows.features, x, states)
+    return fit_quantiles(rows.features, x, states, edges=edges, missing=tuple(name for name, n in lost.items() if n))
+
+
+def _may_miss(encoder: Encoder) -> tuple[str, ...]:
+    return encoder.missing if isinstance(encoder, QuantileEncoder) else ()
 
 
 def _encode(database: Database, rows: Rows, encoder: Encoder) -> np.ndarray:
@@ -128,11 +154,11 @@ def _roles(rows: Rows, given: Mapping[str, str | None], *, needed: bool) -> dict
     }
 
 
-def _notes(encoder: Encoder, counts: np.ndarray, mixed: Mixing | None) -> list[str]:
+def _notes(encoder: Encoder, counts: np.ndarray, mixed: Mixing | None, lost: Mapping[str, int]) -> list[str]:
     """What a user should know about the states."""
-    notes = []
-    if encoder.method == "quantile":
-        single = [name for name, edges in zip(encoder.features, encoder.edges, strict=True) if not edges]  # type: ignore[union-attr]
+    notes = [f"{name} is missing in {n:,} of {int(counts.sum()):,} rows: their bin is {name}:missing" for name, n in lost.items() if n]
+    if isinstance(encoder, QuantileEncoder):
+        single = [name for name, bins in zip(encoder.features, encoder.bins, strict=True) if bins == 1]
         if single:
             notes.append(f"{', '.join(single)} got one bin and do not matter: more states or fewer features would change that")
     few = int(((counts > 0) & (counts < 10)).sum())

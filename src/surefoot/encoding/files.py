@@ -17,8 +17,9 @@ FORMAT = "surefoot encoder 1"
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: str | Path) -> Iterator[Path]:
     """A file beside `path` to write into, which takes its name at the end; after an error nothing is left and `path` is as it was."""
+    path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
@@ -45,9 +46,9 @@ def _umask() -> int:
     return mask
 
 
-def write_encoder(encoder: Encoder, path: Path) -> None:
+def write_encoder(encoder: Encoder, path: str | Path) -> None:
     """Save an encoder as JSON."""
-    fields: dict[str, Any] = {"edges": encoder.edges} if isinstance(encoder, QuantileEncoder) else {
+    fields: dict[str, Any] = {"edges": encoder.edges, "missing": encoder.missing} if isinstance(encoder, QuantileEncoder) else {
         "mean": encoder.mean, "scale": encoder.scale, "centres": encoder.centres
     }  # fmt: skip
     content = {"format": FORMAT, "method": encoder.method, "features": encoder.features} | fields
@@ -55,10 +56,10 @@ def write_encoder(encoder: Encoder, path: Path) -> None:
         part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def read_encoder(path: Path) -> Encoder:
+def read_encoder(path: str | Path) -> Encoder:
     """The encoder of a JSON file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise LogError(f"{path} is no encoder: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -66,7 +67,7 @@ def read_encoder(path: Path) -> Encoder:
     try:
         features = tuple(content["features"])
         if content["method"] == QuantileEncoder.method:
-            return QuantileEncoder(features, _rows(content["edges"]))
+            return QuantileEncoder(features, _rows(content["edges"]), tuple(content.get("missing", ())))
         if content["method"] == KMeansEncoder.method:
             mean, scale = (tuple(map(float, content[name])) for name in ("mean", "scale"))
             return KMeansEncoder(features, mean, scale, _rows(content["centres"]))

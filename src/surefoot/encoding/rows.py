@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from surefoot.logs.sources import Source, find_source
 from surefoot.logs.store import header_of, read_text, text_trouble
 
 BLOCK = 500_000  # rows coded together
+MISSING = ("", "na", "n/a", "nan", "null", "none")  # what stands in a field, in small letters, where there is no number
 PLACE = ("filename", "file_row_number")  # what DuckDB adds to the rows of Parquet files
 
 
@@ -43,8 +44,9 @@ class Rows:
         return ", ".join(f"{name_sql(self.physical[name])} as {name_sql(name)}" for name in self.names)
 
     def number(self, name: str) -> str:
-        """A column as a number; NULL where it is none."""
-        return f"try_cast({name_sql(self.physical[name])} as double)"
+        """A column as a finite number; NULL where it is none."""
+        number = f"try_cast({name_sql(self.physical[name])} as double)"
+        return f"case when isfinite({number}) then {number} end"
 
     def sample(self, database: Database, most: int) -> np.ndarray:
         """The features of all rows, or of an even draw of about `most` of them; the same draw every time."""
@@ -62,11 +64,11 @@ class Rows:
                 yield self._matrix(database, f"{parquet_sql((file,))} where {where}")
 
     def _matrix(self, database: Database, rows: str) -> np.ndarray:
-        """The features of rows of one file in their order, which a filter of DuckDB does not always keep; of several, in any."""
+        """The features of rows, NaN where missing; of one file in their order, which a filter of DuckDB does not always keep."""
         chosen = ", ".join(f"{self.number(name)} as x{i}" for i, name in enumerate(self.features))
         found = database.arrays("reading features", f"select file_row_number as row, {chosen} from {rows}")
         order = np.argsort(found.pop("row"), kind="stable")
-        return np.stack([np.asarray(x, dtype=float)[order] for x in found.values()], axis=1)
+        return np.stack([np.ma.filled(np.ma.asarray(x, dtype=float), np.nan)[order] for x in found.values()], axis=1)
 
     def ordered(self, roles: Mapping[str, str]) -> str:
         """(code, e, place, r, x0, ...) for `mixing`: beside the table `codes`, in the order of time where there is one."""
@@ -79,18 +81,21 @@ class Rows:
         features = ", ".join(f"{self.number(name)} as x{i}" for i, name in enumerate(self.features))
         key = f"hash({', '.join(episode)})" if episode else "0"
         reward = self.number(roles["reward"])
-        finite = f"case when isfinite({reward}) then {reward} end"
-        return f"(select code, {key} as e, {order} as place, {finite} as r, {features} from {self.sql} positional join codes)"
+        return f"(select code, {key} as e, {order} as place, {reward} as r, {features} from {self.sql} positional join codes)"
 
 
-def open_rows(source: Any, features: tuple[str, ...], database: Database, workspace: Workspace) -> Rows:
-    """The rows of a log; raises where a feature is missing or not a finite number in every row."""
+def open_rows(
+    source: Any, features: tuple[str, ...], database: Database, workspace: Workspace, may_miss: Collection[str] = ()
+) -> tuple[Rows, dict[str, int]]:
+    """The rows of a log, and in how many of them each feature is missing.
+
+    Raises where a feature is not a finite number, and where one is missing (empty, NaN, or a word of MISSING) that is not in `may_miss`.
+    """
     found = find_source(source)
     if found.kind == "table":
         raise ParameterError("discretize reads files: write the table to a Parquet file first")
     rows = _from_text(found, features, database, workspace) if found.kind == "csv" else _from_parquet(found, features, database)
-    _check(database, rows)
-    return rows
+    return rows, _missing(database, rows, may_miss)
 
 
 def _from_parquet(found: Source, features: tuple[str, ...], database: Database) -> Rows:
@@ -134,21 +139,36 @@ def _check_names(names: tuple[str, ...], features: tuple[str, ...], where: str) 
         raise ParameterError(f"every feature is named once, got {', '.join(features)}")
 
 
-def _check(database: Database, rows: Rows) -> None:
-    """Every feature of every row is a finite number."""
+def _missing(database: Database, rows: Rows, may_miss: Collection[str]) -> dict[str, int]:
+    """In how many rows each feature is missing; in all others it is a finite number."""
     (n,) = database.rows("counting rows", f"select count(*) from {rows.sql}")[0]
     if not n:
         raise LogError(f"{rows.name} has no rows")
+    found = {}
     for name in rows.features:
-        column, number = name_sql(rows.physical[name]), rows.number(name)
-        bad = f"{number} is null or not isfinite({number})"
-        wrong = database.rows(f"reading {name}", f"select count(*) from {rows.sql} where {bad}")[0]
-        if wrong[0]:
-            shown = f"select filename, file_row_number, {column}::varchar from {rows.sql} where {bad} order by 1, 2 limit 1"
-            first = database.rows(f"reading {name}", shown)[0]
-            file = dict(zip(rows.stored, rows.files, strict=True)).get(first[0], first[0])
-            what = "is missing" if first[2] is None else f"is {first[2][:60]!r}, not a finite number,"
+        column, number = name_sql(rows.physical[name]), f"({rows.number(name)})"
+        word = f"lower(trim({column}::varchar)) in ({', '.join(map(text_sql, MISSING))})"
+        lost, wrong = f"{number} is null and ({column} is null or {word})", f"{number} is null and {column} is not null and not {word}"
+        counted = f"select count(*) filter ({lost}), count(*) filter ({wrong}) from {rows.sql}"
+        found[name], bad = database.rows(f"reading {name}", counted)[0]
+        if bad:
+            place, value = _first(database, rows, column, wrong)
             raise LogError(
-                f"feature {name!r} {what} in row {first[1] + 1} of {file} ({wrong[0]:,} such rows of {n:,}): fill it in, leave these "
-                "rows out, or leave the feature out"
+                f"feature {name!r} is {value[:60]!r}, not a finite number, in {place} ({bad:,} such rows of {n:,}): correct it, leave "
+                "these rows out, or leave the feature out"
             )
+        if found[name] and name not in may_miss:
+            place, value = _first(database, rows, column, lost)
+            word = f" ({value!r})" if value else ""
+            raise LogError(
+                f"feature {name!r} is missing{word} in {place} ({found[name]:,} such rows of {n:,}): fill it in, leave these rows out, "
+                "leave the feature out, or give such rows a bin of their own with --missing bin when the encoder is made"
+            )
+    return found
+
+
+def _first(database: Database, rows: Rows, column: str, where: str) -> tuple[str, str]:
+    """(the place of the first such row, what stands there)."""
+    shown = f"select filename, file_row_number, {column}::varchar from {rows.sql} where {where} order by 1, 2 limit 1"
+    file, row, value = database.rows("reading features", shown)[0]
+    return f"row {row + 1} of {dict(zip(rows.stored, rows.files, strict=True)).get(file, file)}", value or ""
