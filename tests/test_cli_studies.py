@@ -102,6 +102,13 @@ def test_a_wrong_option_of_reproduce_leaves_no_folder(tmp_path: Path, target: st
     assert not out.exists()
 
 
+def test_results_cannot_go_into_a_file(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("do not lose me")
+    done = CliRunner().invoke(app, ["reproduce", "assumption-1", "--out", str(tmp_path / "results")])
+    assert isinstance(done.exception, StudyError)
+    assert "is a file" in str(done.exception)
+
+
 @pytest.mark.slow
 def test_the_folder_of_another_study_is_refused(study: Path, tmp_path: Path) -> None:
     assert call("run", study, "--out", tmp_path / "out", "--workers", 1).returncode == 0

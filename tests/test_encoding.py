@@ -193,6 +193,31 @@ def test_wrong_options_are_refused_in_words(log: Path, tmp_path: Path, options: 
     assert not (tmp_path / "out.csv").exists()
 
 
+def test_the_encoder_overwrites_neither_the_log_nor_the_states(log: Path, tmp_path: Path) -> None:
+    before, out = log.read_bytes(), tmp_path / "out.csv"
+    (tmp_path / "folder.csv").mkdir()
+    for target, save, words in (
+        (out, log, "is the log itself"), (out, out, "name two files"), (out, tmp_path, "is a folder"),
+        (tmp_path / "folder.csv", tmp_path / "encoder.json", "is a folder"),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match=words):
+            discretize(log, target, features=["age"], save=save)
+    assert log.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["folder.csv", "log.csv"]
+
+
+@pytest.mark.parametrize(("column", "words"), [("AGE", "already has a column 'AGE'"), (" ", "needs a name")])
+def test_the_new_column_is_another_one_also_for_who_does_not_tell_cases_apart(log: Path, tmp_path: Path, column: str, words: str) -> None:
+    with pytest.raises(SurefootError, match=words):
+        discretize(log, tmp_path / "out.csv", features=["pulse"], column=column)
+
+
+def test_an_encoder_of_too_many_states_is_refused() -> None:
+    edges = tuple(map(float, range(400)))
+    with pytest.raises(ParameterError, match="make 160,801 states, more than 100,000"):
+        QuantileEncoder(("a", "b"), (edges, edges))
+
+
 def test_the_log_itself_is_never_overwritten(log: Path) -> None:
     before = log.read_bytes()
     with pytest.raises(ParameterError, match="the log itself"):

@@ -60,28 +60,23 @@ def discretize(
                                own; an encoder knows which features may be missing
     roles                      columns named as in `read_log` (episode, time, reward), which mixing needs; found by name otherwise
     """
+    out, save = Path(out), None if save is None else Path(save)
     features = (*features, *(name for name in edges if name not in features))
     if (encoder is None) == (not features):
         raise ParameterError("give either features to fit an encoder, or an encoder to apply")
-    check_name("method", method, METHODS)
-    check_name("missing", missing, ("error", "bin"))
-    if method != "quantile" and (edges or missing == "bin"):
-        raise ParameterError(f"method {method} has no bins: leave edges and missing out, or use method quantile")
-    out = Path(out)
+    _check_bins(method, edges, missing)
     written = _ending(out)
     workspace = Workspace()
     try:
         with Database(workspace) as database:
             may_miss = _may_miss(encoder) if encoder is not None else features if missing == "bin" else ()
             rows, lost = open_rows(source, features if encoder is None else encoder.features, database, workspace, may_miss)
-            _check_target(out, column, rows)
+            _check_targets(out, save, column, rows)
             found = encoder if encoder is not None else _fit(database, rows, states, method, edges, lost)
             counts = _encode(database, rows, found)
             used = _roles(rows, roles or {}, needed=encoder is None)
             mixed = None if used is None else mixing(database, rows.ordered(used), len(rows.features))
-            if save is not None:
-                write_encoder(found, save)
-            _write(database, rows, found, out, written, column)
+            _write(database, rows, found, (out, written, column), save)
     finally:
         workspace.close()
     return Discretized(int(counts.sum()), found, found.labels, tuple(map(int, counts)), mixed, tuple(_notes(found, counts, mixed, lost)))
@@ -114,8 +109,17 @@ def _encode(database: Database, rows: Rows, encoder: Encoder) -> np.ndarray:
     return counts
 
 
-def _write(database: Database, rows: Rows, encoder: Encoder, out: Path, written: str, column: str) -> None:
-    """The log with the label of every row, in its order."""
+def _check_bins(method: str, edges: Mapping[str, Sequence[float]], missing: str) -> None:
+    """Raise unless these options go together."""
+    check_name("method", method, METHODS)
+    check_name("missing", missing, ("error", "bin"))
+    if method != "quantile" and (edges or missing == "bin"):
+        raise ParameterError(f"method {method} has no bins: leave edges and missing out, or use method quantile")
+
+
+def _write(database: Database, rows: Rows, encoder: Encoder, target: tuple[Path, str, str], save: Path | None) -> None:
+    """The log with the label of every row, in its order, and its encoder: both or none."""
+    out, written, column = target
     labels = ", ".join(text_sql(label) for label in encoder.labels)
     with whole_file(out) as part:
         database.run(
@@ -123,6 +127,8 @@ def _write(database: Database, rows: Rows, encoder: Encoder, out: Path, written:
             f"copy (select {rows.all_columns}, ([{labels}])[code + 1] as {name_sql(column)} from {rows.sql} positional join codes) "
             f"to {text_sql(str(part))} ({written})",
         )
+        if save is not None:
+            write_encoder(encoder, save)
 
 
 def _ending(out: Path) -> str:
@@ -133,10 +139,17 @@ def _ending(out: Path) -> str:
     raise ParameterError(f"{out} must end in {', '.join(ENDINGS)}")
 
 
-def _check_target(out: Path, column: str, rows: Rows) -> None:
-    if out.exists() and any(out.samefile(file) for file in rows.files):
-        raise ParameterError(f"{out} is the log itself: write to another file")
-    if not column or column in rows.names:
+def _check_targets(out: Path, save: Path | None, column: str, rows: Rows) -> None:
+    for path in (out, *([] if save is None else [save])):
+        if path.is_dir():
+            raise ParameterError(f"{path} is a folder: name a file")
+        if path.exists() and any(path.samefile(file) for file in rows.files):
+            raise ParameterError(f"{path} is the log itself: write to another file")
+    if save is not None and save.absolute() == out.absolute():
+        raise ParameterError(f"{out} cannot hold both the log and its encoder: name two files")
+    if not column.strip():
+        raise ParameterError("the new column needs a name: give one with --column")
+    if column.lower() in map(str.lower, rows.names):  # DuckDB, which reads the result, does not tell them apart
         raise LogError(f"the log already has a column {column!r}: name the new one with --column")
 
 

@@ -37,6 +37,8 @@ class QuantileEncoder:
         for name, edges in zip(self.features, self.edges, strict=True):
             if not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
                 raise ParameterError(f"the edges of feature {name!r} must be finite and increasing, got {list(edges)[:5]}")
+        if math.prod(self.bins) > MOST_STATES:
+            raise ParameterError(f"these edges make {math.prod(self.bins):,} states, more than {MOST_STATES:,}: give fewer")
         other = [name for name in self.missing if name not in self.features]
         if other:
             raise ParameterError(f"a bin for missing values needs a feature, {other[0]!r} is none of {', '.join(self.features)}")

@@ -71,8 +71,8 @@ def read_encoder(path: str | Path) -> Encoder:
         if content["method"] == KMeansEncoder.method:
             mean, scale = (tuple(map(float, content[name])) for name in ("mean", "scale"))
             return KMeansEncoder(features, mean, scale, _rows(content["centres"]))
-    except SurefootError:
-        raise
+    except SurefootError as error:
+        raise type(error)(f"{path} is an encoder with a fault: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise LogError(f"{path} is an encoder with a fault: {type(error).__name__} {error}") from error
     raise LogError(f"{path} is an encoder of an unknown method {content['method']!r}: quantile and kmeans are known")

@@ -80,6 +80,8 @@ def reproduce(target: str, options: Options) -> tuple[Verdict, ...]:
     for name, number in (("trials", options.trials), ("workers", options.workers)):
         if number is not None and number < 1:
             raise StudyError(f"{name} must be at least 1, got {number}")
+    if options.out.exists() and not options.out.is_dir():
+        raise StudyError(f"{options.out} is a file: choose a folder with --out")
     check_device(options.device)
     verdicts = TARGETS[target](options)
     if verdicts:
