@@ -16,7 +16,7 @@ import pytest
 
 import logfiles
 import small_study
-from surefoot.cli.terminal import Signals, heeded_signals
+from surefoot.cli.terminal import Signals, Stopped, heeded_signals
 from surefoot.logs.database import Database, Workspace
 
 COMMAND = (sys.executable, "-m", "surefoot.cli")
@@ -50,18 +50,20 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGHUP", "Ctrl-C"]
+    ("number", "codes"),
+    [(signal.SIGTERM, (143,)), (signal.SIGHUP, (129,)), (signal.SIGINT, (130, -signal.SIGINT))],  # a shell calls both of these 130
+    ids=["SIGTERM", "SIGHUP", "Ctrl-C"],
 )
-def test_a_signal_ends_a_command_and_leaves_nothing_behind(long_log: Path, tmp_path: Path, number: int, code: int) -> None:
+def test_a_signal_ends_a_command_and_leaves_nothing_behind(long_log: Path, tmp_path: Path, number: int, codes: tuple[int, ...]) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     process = begin(scratch, "improve", long_log, "--gamma", 0.9, "--out", tmp_path / "out", "--json")
     wait_for(lambda: list(scratch.iterdir()), process)
     process.send_signal(number)
     said, complaint = process.communicate(timeout=60)
-    assert process.returncode == code, complaint
+    assert process.returncode in codes, complaint
     assert "Traceback" not in complaint
-    assert json.loads(said)["error"]["exit_code"] == code
+    assert json.loads(said)["error"]["exit_code"] == codes[0]
     assert [x.name for x in scratch.iterdir() if x.name.startswith("surefoot")] == []
     assert not (tmp_path / "out").exists()
 
@@ -91,6 +93,22 @@ def test_two_signals_at_once_are_one_request() -> None:
         signals(signal.SIGTERM, None)
     signals(signal.SIGTERM, None)
     assert signals.came is signal.SIGTERM
+
+
+def test_an_interruption_that_python_drops_comes_again() -> None:
+    """As in a callback of the import system: whoever is being imported just then must not keep the command from ending."""
+
+    class Dropping:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Stopped), heeded_signals() as signals:
+        thing = Dropping()
+        del thing
+        assert signals.came is signal.SIGTERM
+        time.sleep(5)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def test_signals_that_are_ignored_stay_ignored() -> None:

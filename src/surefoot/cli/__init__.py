@@ -64,7 +64,8 @@ def main() -> None:
                 if as_json:
                     print_json_error(type(error).__name__, str(error), CRASH)
                 raise
-        if signals.came is not None:
+            end = Ending(INTERRUPTED, "KeyboardInterrupt")  # whatever the interruption became on its way
+        if signals.came is not None and end.kind:  # else it was done by then
             end = Ending(128 + signals.came, signals.came.name, f"ended by {signals.came.name}")
         if end.kind and not end.told:
             complain(end.message)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -58,18 +60,30 @@ def print_json_error(kind: str, message: str, exit_code: int) -> None:
     typer.echo(json.dumps(found, indent=2))
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal asked the process to end: an interruption, but not Ctrl-C, on which Python may end with a signal of its own."""
+
+
 class Signals:
     """SIGTERM, and SIGHUP of a terminal that is closed, end a command as Ctrl-C does: what is temporary is removed on the way out."""
 
     def __init__(self) -> None:
         self.came: signal.Signals | None = None
-        self._when = -SAME_REQUEST
+        self._when = -math.inf
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Interrupt whatever is being done."""
         self.came, before, self._when = signal.Signals(number), self._when, time.monotonic()
         if self._when - before >= SAME_REQUEST:
-            raise KeyboardInterrupt
+            raise Stopped
+
+    def again(self, lost: sys.UnraisableHookArgs) -> None:
+        """What to do with an exception that Python drops, such as one in a callback of the import system: if it is ours, ask again."""
+        if isinstance(lost.exc_value, Stopped) and self.came is not None:
+            self._when = -math.inf
+            threading.Timer(0.05, signal.raise_signal, [self.came]).start()
+        else:
+            sys.__unraisablehook__(lost)
 
 
 @contextmanager
@@ -79,9 +93,11 @@ def heeded_signals() -> Iterator[Signals]:
     for number in (signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])):
         if signal.getsignal(number) is signal.SIG_DFL:
             before[number] = signal.signal(number, signals)
+    hook, sys.unraisablehook = sys.unraisablehook, signals.again
     try:
         yield signals
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items() if signals.came is None else ():
             signal.signal(number, handler)
 
