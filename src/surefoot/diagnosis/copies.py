@@ -8,13 +8,13 @@ import numpy as np
 from scipy import stats
 
 from surefoot.diagnosis.contents import ODD, Contents, contents, joined, mixed
+from surefoot.diagnosis.walk import MOST_ROWS
 from surefoot.errors import NotAvailableError
 from surefoot.logs import Log
 
 BY_CHANCE = 1e-4  # copies are no coincidence where one is less likely than this
 RARE, MISFIT = 1e-2, 10.0
 WINDOW = 32  # rows in a row that are the same as others before them
-MOST_ROWS = 2_000_000  # rows looked at
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,7 +11,7 @@ from surefoot.logs.labels import as_text
 
 OK, NOTE, WARNING = "ok", "note", "warning"
 LEVEL = 0.05  # of every test: a log in which nothing is wrong gets a warning from it with at most this probability
-STRICT = 0.005  # of every test that vetoes; three tests together then veto 1.5 % of faultless logs at most
+STRICT = 0.005  # of every test that vetoes; three tests together: nominally 1.5 % of logs without fault
 DOUBTFUL = 1e-3  # a baseline less likely than this to have made the log did not make it
 DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS = KEYS = (
     "drift", "policy-drift", "markov", "baseline", "copies", "contradictions"

@@ -1,4 +1,10 @@
-"""Is the log Markov? Whether what came before still predicts the successor or the reward, given state and action."""
+"""Is the log Markov? Whether what came before still predicts the successor or the reward, given state and action.
+
+Level 5 %. Measured on Wet Chicken, false alarms of (memory, drift, policy drift) on 200 logs each: (1.5 %, 3.5 %, 2.5 %) with 2,000
+steps, (1.5 %, 5.5 %, 4 %) with 10,000. Power of the test for memory, on a river whose turbulence repeats itself with probability 0.1,
+0.2, 0.3: 82.5 %, 100 %, 100 % of 40 logs of 5,000 steps; of the test for drift, on a river that is faster by 0.5 in the second half:
+100 %. `tests/test_diagnosis_rates.py` measures all this again.
+"""
 
 from __future__ import annotations
 
