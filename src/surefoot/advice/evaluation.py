@@ -50,7 +50,7 @@ def check_allowed(log: Log, problem: Problem, pi: np.ndarray) -> None:
     forbidden = np.argwhere((pi > 0) & ~np.asarray(problem.allowed) & ~np.asarray(problem.terminal)[:, None])
     if len(forbidden):
         s, a = forbidden[0]
-        raise PolicyError(f"the policy uses action {log.actions[a]!r} in state {log.states[s]!r}, which is not allowed")
+        raise PolicyError(f"the policy uses {log.names.pair(s, a)}, which is not allowed")
 
 
 def between(found: Estimate, parts: Units) -> tuple[float, float]:

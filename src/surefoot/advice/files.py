@@ -48,9 +48,8 @@ def write_advice(
     header = (*states, "action", *NUMBERS)
     if not advice.supported and not advice.accepted and advice.solution is not None:
         texts[CANDIDATE] = _table(header, _policy(advice, advice.candidate, elsewhere))
-    if advice.problem.log is not None and advice.log.reading is not None:
+    if summary.get("training_fingerprints") and advice.problem.log is not None:
         texts[TRAINING] = as_bytes(fingerprints(advice.log, advice.problem.log))
-    summary = {**summary, "training_fingerprints": TRAINING if TRAINING in texts else None}
     texts[SUMMARY] = [json.dumps({"schema": SCHEMA} | plain(summary), indent=2, ensure_ascii=False, allow_nan=False), "\n"]
     texts[POLICY] = _table(header, _policy(advice, advice.policy, elsewhere))
     return put_in_place(folder, texts, last=POLICY, known=(CHANGES, CANDIDATE, SUMMARY, TRAINING, POLICY))

@@ -15,11 +15,11 @@ from surefoot.advice.defaults import DEFAULT, parameters_of
 from surefoot.advice.evaluation import WHERE, own_lines, own_summary
 from surefoot.advice.gain import DELTA, FINITE_SAMPLE, Gain
 from surefoot.advice.model import EVENTS, Comparison
+from surefoot.advice.provenance import TRAINING
+from surefoot.diagnosis.finding import DOUBTFUL
 from surefoot.logs import Disagreement, Log
 from surefoot.logs.accounting import OTHER, REASONS
 from surefoot.logs.labels import as_text
-
-DOUBTFUL = 1e-3  # p-value below which a given baseline is said to disagree with the log
 
 
 def log_summary(log: Log, source: str) -> dict[str, Any]:
@@ -80,6 +80,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "worth": gain_summary(advice.gain, inside) | {"over_renormalised": advice.over_renormalised},
         "own_return": None if inside is None else own_summary(advice.own, inside.baseline), **assurance_summary(advice.assurance),
         "converged": None if solution is None else bool(solution.status.ok), "notes": list(advice.notes),
+        "training_fingerprints": TRAINING if problem.log is not None and advice.log.reading is not None else None,
     }  # fmt: skip
 
 
