@@ -24,6 +24,7 @@ from surefoot.ope import Standard, uncapped_betting
 from surefoot.ope.episodes import first_rows, take_episodes, times
 from surefoot.ope.improvement import EpisodeValues, episode_values
 from surefoot.problems import Problem
+from surefoot.problems.problem import EPISODES
 
 DELTA = 0.05  # the failure probability of the one test
 FEWEST_UNITS = 8
@@ -40,7 +41,7 @@ class Gain:
     low, high       one-sided bounds at DELTA each; NaN where there are too few units
     test            "finite-sample" or "asymptotic"
     units, kind     the independent pieces of the log; `tested` of them were held out
-    checked         the share of the moved mass whose pairs the held-out half saw at least twice; the rest was taken back
+    checked         the share of the moved mass whose pairs two or more held-out units saw; the rest was taken back
     unseen          what an outcome that the held-out half has not shown could take away at most
     informative     how many held-out steps took an action that gains probability
     """
@@ -119,8 +120,8 @@ def _finite_sample(
 ) -> dict[str, Any] | None:
     """The test on weighted episodes, where it is possible and the learning half lets it expect a clear answer (or it is `forced`)."""
     log = problem.log
-    if log is None or units.blocks or problem.pi_b_estimated or log.contradictions():
-        return None
+    if log is None or units.blocks or problem.pi_b_estimated or problem.start_from != EPISODES or log.cuts.any() or log.contradictions():
+        return None  # what is weighed are whole episodes of the baseline, from where they start to where they end
     unit = units.unit[first_rows(log)]  # of every episode
     n = int((~learning[unit]).sum())
     if n < FEWEST_EPISODES:

@@ -16,7 +16,7 @@ from surefoot.problems.problem import GIVEN, VISITS
 
 DENSE_STATES = 1500  # up to here linear systems are solved directly
 ACCURACY = 1e-9  # relative residual of iterative solutions
-AT_LEAST = 2  # visits that a pair needs to count: the scatter of one visit is unknown
+AT_LEAST = 2  # units that must have seen a pair for it to count: the scatter of one is unknown
 EVENTS = float(np.log(20.0))  # 3.0: what happens in so many visits on average is seen at least once with probability 95 %
 
 
@@ -87,7 +87,7 @@ class Comparison:
 class UnitModel:
     """The maximum-likelihood model of some units, in which what they cannot tell counts neither for nor against a policy.
 
-    - A pair seen fewer than twice by these units is worth what the baseline does in its state: moving mass to or from it is
+    - A pair that fewer than two of these units saw is worth what the baseline does in its state: moving mass to or from it is
       neither gain nor loss, since nothing could be said about its scatter. `checkable` takes such moves back.
     - A state in which these units never act does what the whole log did there, whatever the policy.
     - A state in which the whole log never acts is worth as much as the average state under the baseline; for the difference it is worth
@@ -109,10 +109,9 @@ class UnitModel:
 
     @cached_property
     def counted(self) -> np.ndarray:
-        """Pairs that count: seen at least twice; where a state has none, those seen at all."""
-        often = self.n_sa >= AT_LEAST
-        rated = (np.where(often, self.pi_b, 0.0).sum(axis=1) > 0)[:, None]
-        return np.where(rated, often, self.n_sa > 0)
+        """Pairs that count: seen by two or more units; where a state has none, those seen at all."""
+        rated = (np.where(self.often, self.pi_b, 0.0).sum(axis=1) > 0)[:, None]
+        return np.where(rated, self.often, self.n_sa > 0)
 
     @cached_property
     def mixture(self) -> np.ndarray:
@@ -185,10 +184,10 @@ class UnitModel:
     def checkable(self, pi: np.ndarray) -> np.ndarray:
         """The policy with every move taken back that these units cannot check: no pair is further from the baseline than in pi.
 
-        What may rise (or fall) is seen at least twice; the larger of both sums is scaled down to the smaller one.
+        What may rise (or fall) is seen by two units or more; the larger of both sums is scaled down to the smaller one.
         """
         base = np.asarray(self.problem.pi_b)
-        move = np.where(self.n_sa >= AT_LEAST, pi - base, 0.0)
+        move = np.where(self.often, pi - base, 0.0)
         rise, fall = np.maximum(move, 0.0), np.maximum(-move, 0.0)
         up, down = rise.sum(axis=1, keepdims=True), fall.sum(axis=1, keepdims=True)
         mass = np.minimum(up, down)
@@ -209,7 +208,7 @@ class UnitModel:
             Estimate(chain.at_start, scores, *self._rest(spent, chain.v)),
             Estimate(base.at_start, base_scores, *self._rest(base_spent, base.v)),
             Estimate(gain, scores - base_scores, *self._rest(spent - base_spent, base.v)),
-            float(moved[self.n_sa >= AT_LEAST].sum()) / total if total > 0 else 1.0,
+            float(moved[self.often].sum()) / total if total > 0 else 1.0,
         )  # fmt: skip
 
     def _doubt(self, chain: _Chain, base: _Chain) -> float:
@@ -232,23 +231,41 @@ class UnitModel:
         return np.asarray(((self.over_counted(pi) - self.mixture) * q).sum(axis=1))
 
     def _scores(self, rows: np.ndarray, chain: _Chain) -> np.ndarray:
-        """sum over the steps of a unit of  d(s) pi(a|s) / n(s, a)  (r + gamma v(s') - q(s, a))  n / (n - 1),  [units].
+        """What every unit adds to the value [units], to first order: the value less what it would be without the unit.
 
-        d is the discounted number of visits; the product is the derivative of the value with respect to the weight of the step.
-        n / (n - 1) makes the residual that of a step left out of its own mean, which is not too small where n is. A start of weight
-        w adds w (v(s) - the mean).
+            sum over its pairs of  d(s) pi(a|s) / (n(s, a) - n_u(s, a))  sum over its steps there of  r + gamma v(s') - q(s, a)
+
+        d is the discounted number of visits. n - n_u in place of n makes the residuals those of a unit left out of its own mean (the
+        jackknife): a unit that has most of the visits would otherwise seem to agree with the rest. Starts of weight w add
+        w (v(s) - the mean), in the same way divided by the weight of the other units.
         """
-        u = self.units
+        u, n = self.units, self.n_sa.reshape(-1)
         target = u.r + self.problem.gamma * u.k * chain.v[u.next_state]
-        n = self.n_sa.reshape(-1)
         q = _sum(u.pair, target, len(n)) / np.where(n > 0, n, 1.0)
-        inflate = np.where(n > 1, n / np.where(n > 1, n - 1, 1.0), 1.0)
-        per_step = (chain.d[:, None] * rows).reshape(-1) / np.where(n > 0, n, 1.0) * inflate
-        found = _sum(u.unit, per_step[u.pair] * (target - u.k * q[u.pair]), u.number)
+        unit, pair, visits, place = self._unit_pairs
+        residual = _sum(place, target - u.k * q[u.pair], len(pair))
+        others = n[pair] - visits
+        effect = (chain.d[:, None] * rows).reshape(-1)[pair] * residual / np.where(others > 0, others, n[pair])
+        found = _sum(unit, effect, u.number)
         if self._starts is None:
             return found
-        unit, state, weight = self._starts
-        return np.asarray(found + _sum(unit, weight * (chain.v[state] - chain.at_start), u.number))
+        at, state, weight = self._starts
+        others = 1.0 - _sum(at, weight, u.number)
+        from_start = _sum(at, weight * (chain.v[state] - chain.at_start), u.number)
+        return np.asarray(found + from_start / np.where(others > 0, others, 1.0))
+
+    @cached_property
+    def _unit_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(unit, pair, visits of the pair by the unit) of every combination that there is, and which one each entry belongs to."""
+        u = self.units
+        key, place = np.unique(u.unit.astype(np.int64) * self.n_sa.size + u.pair, return_inverse=True)
+        place = place.reshape(-1)
+        return key // self.n_sa.size, key % self.n_sa.size, _sum(place, u.k, len(key)), place
+
+    @cached_property
+    def often(self) -> np.ndarray:
+        """Pairs that two or more of these units saw [S, A]: what one unit alone has seen has no scatter between units."""
+        return np.asarray((np.bincount(self._unit_pairs[1], minlength=self.n_sa.size) >= AT_LEAST).reshape(self.n_sa.shape))
 
     def _rest(self, shift: np.ndarray, v: np.ndarray) -> tuple[float, float, float, Unseen, Unseen]:
         """(extra, of_pairs, degrees, loss, more) of an estimate  sum over pairs of shift(s, a) times the mean of y = r + gamma v(s').
