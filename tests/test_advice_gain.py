@@ -241,3 +241,20 @@ def test_default_parameters_follow_the_scale_of_rewards_where_they_have_a_unit()
         pi = [surefoot.improve(problem, chosen).pi for problem, chosen in ((small, one), (wide, other))]
         assert np.allclose(*pi, atol=1e-6), name
     assert default_parameters("ramdp+pi-b-spibb", wide)["kappa"] == pytest.approx(ratio * default_parameters("ramdp", small)["kappa"])
+
+
+def test_what_is_not_known_of_an_estimated_baseline_counts() -> None:
+    """Rare states in which actions differ much: a policy that keeps the estimated rows there is not the policy that ran."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    state = np.where(rng.random(n) < 0.5, 0, rng.integers(1, 200, n))
+    action = rng.integers(0, 2, n)
+    reward = np.where(state == 0, 0.05 * action, 4.0 * action) + 0.05 * rng.normal(size=n)
+    options = {"state": state, "action": action, "reward": reward, "terminal": np.ones(n), "next_state": np.full(n, -1)}
+    algorithm = surefoot.algorithm("pi-b-spibb", n_wedge=20)  # moves in the common state alone
+    known, estimated = (
+        surefoot.problem(**options, episode=np.arange(n), gamma=0.9, pi_b=pi_b) for pi_b in (np.full((200, 2), 0.5), None)
+    )
+    sure, unsure = (held_out_gain(p, units_of_batch(p.log, p.gamma), algorithm) for p in (known, estimated))
+    assert sure.positive and not unsure.positive
+    assert unsure.high - unsure.low > 3 * (sure.high - sure.low)

@@ -9,7 +9,7 @@ import pytest
 
 import logfiles
 import surefoot
-from surefoot.advice import UnitModel, model, units_of_batch
+from surefoot.advice import UnitModel, chain, units_of_batch
 
 
 def pieces(problem: surefoot.Problem) -> UnitModel:
@@ -26,7 +26,7 @@ def some_policy(problem: surefoot.Problem, seed: int = 5) -> np.ndarray:
 def test_where_every_pair_was_seen_values_are_those_of_the_estimated_model(
     sparse: bool, direct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model, "DENSE_STATES", 1500 if direct else 0)
+    monkeypatch.setattr(chain, "DENSE_STATES", 1500 if direct else 0)
     problem = logfiles.random_problem(sparse=sparse)
     pi = some_policy(problem)
     found = pieces(problem).compare(pi)
@@ -239,6 +239,6 @@ def test_undiscounted_episodes_that_end_have_values_and_endless_ones_are_refused
 
 
 def test_undiscounted_large_problems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "DENSE_STATES", 0)
+    monkeypatch.setattr(chain, "DENSE_STATES", 0)
     with pytest.raises(surefoot.NotAvailableError, match="use gamma < 1"):
-        model._solve(np.zeros((2, 2)), np.ones(2), 1.0)
+        chain.solve(np.zeros((2, 2)), np.ones(2), 1.0)

@@ -154,8 +154,8 @@ def found_against(log: Log, problem: Problem, pi_b: np.ndarray) -> tuple[Finding
 
 def _over_renormalised(parts: Units, problem: Problem, made: np.ndarray, pi: np.ndarray) -> float | None:
     """The gain over the problem's baseline where that is not the policy that made the log."""
-    base = np.asarray(problem.pi_b)
-    return None if np.abs(base - made).max() <= CHANGED else UnitModel(parts, parts, problem, base).compare(pi).gain
+    base, known = np.asarray(problem.pi_b), replace(problem, pi_b_estimated=False)
+    return None if np.abs(base - made).max() <= CHANGED else UnitModel(parts, parts, known, base).compare(pi).gain
 
 
 def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from surefoot.advice.chain import Chain
 from surefoot.advice.units import Units
-from surefoot.errors import NotAvailableError
 from surefoot.problems import Problem
 from surefoot.problems.problem import GIVEN, VISITS
 
-DENSE_STATES = 1500  # up to here linear systems are solved directly
-ACCURACY = 1e-9  # relative residual of iterative solutions
 AT_LEAST = 2  # units that must have seen a pair for it to count: the scatter of one is unknown
+Cells = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 EVENTS = float(np.log(20.0))  # 3.0: what happens in so many visits on average is seen at least once with probability 95 %
 
 
@@ -93,7 +92,8 @@ class UnitModel:
     - A state in which the whole log never acts is worth as much as the average state under the baseline; for the difference it is worth
       as much as the worst state (or an end) if the policy comes there more often, as the best if less often.
 
-    `pi_b` is the policy that made the log, with which others are compared. The start is the problem's where it is given, otherwise that
+    `pi_b` is the policy that made the log, with which others are compared; where it was estimated, these units' own frequencies stand for
+    it, so that what is not known of it counts. The start is the problem's where it is given, otherwise that
     of these units, so that its scatter counts.
     """
 
@@ -115,8 +115,8 @@ class UnitModel:
 
     @cached_property
     def mixture(self) -> np.ndarray:
-        """The baseline over the pairs that count [S, A]; the log's own frequencies where it uses none of them."""
-        rows = np.where(self.counted, self.pi_b, 0.0)
+        """The baseline over the pairs that count [S, A]; the units' own frequencies where it uses none of them, or is estimated."""
+        rows = np.where(self.counted, self.pi_b, 0.0) if not self.problem.pi_b_estimated else np.array(self.n_sa)
         rows = np.where(rows.sum(axis=1, keepdims=True) > 0, rows, np.where(self.counted, self.n_sa, 0.0))
         total = rows.sum(axis=1, keepdims=True)
         return np.asarray(rows / np.where(total > 0, total, 1.0))
@@ -153,17 +153,17 @@ class UnitModel:
         return (matrix + self._fallback[0]).tocsr(), r + self._fallback[1]
 
     @cached_property
-    def _baseline(self) -> _Chain:
+    def _baseline(self) -> Chain:
         matrix, r = self._chain(self.mixture)
-        chain = _Chain(matrix, r, self.problem.gamma, self.start)
+        chain = Chain(matrix, r, self.problem.gamma, self.start)
         if not self._lost.any():
             return chain
         # v = v0 + level v1 with level the average of v over the visits: one equation for the level.
         visits = _sum(self.units.state, self.units.k, len(r)) / self.units.k.sum()
-        v0, v1 = chain.v, _Chain(matrix, self._lost.astype(float), self.problem.gamma, self.start).v
+        v0, v1 = chain.v, Chain(matrix, self._lost.astype(float), self.problem.gamma, self.start).v
         left = 1.0 - float(visits @ v1)
         level = float(visits @ v0) / left if left > 1e-9 else 0.0
-        return _Chain(matrix, r + level * self._lost, self.problem.gamma, self.start)
+        return Chain(matrix, r + level * self._lost, self.problem.gamma, self.start)
 
     @cached_property
     def _starts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -198,8 +198,8 @@ class UnitModel:
         rows, base = self.over_counted(pi), self._baseline
         level = base.r * self._lost
         matrix, r = self._chain(rows)
-        chain = _Chain(matrix, r + level, self.problem.gamma, self.start)
-        scores, base_scores = self._scores(rows, chain), self._scores(self.mixture, base)
+        chain = Chain(matrix, r + level, self.problem.gamma, self.start)
+        scores, base_scores = self._scores(rows, chain), self._scores(self.mixture, base, by_state=self.problem.pi_b_estimated)
         spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * self.mixture
         gain = chain.at_start - base.at_start - self._doubt(chain, base)
         moved = np.abs(pi - self.problem.pi_b) * self.n_sa.sum(axis=1, keepdims=True)
@@ -211,7 +211,7 @@ class UnitModel:
             float(moved[self.often].sum()) / total if total > 0 else 1.0,
         )  # fmt: skip
 
-    def _doubt(self, chain: _Chain, base: _Chain) -> float:
+    def _doubt(self, chain: Chain, base: Chain) -> float:
         """What the gain owes to states in which nobody ever acted: the policy that comes there more often finds the worst value there.
 
         The worst (or best) is that of the other states, or 0: such a state may be an end.
@@ -230,37 +230,46 @@ class UnitModel:
         q = q / np.where(self.n_sa > 0, self.n_sa, 1.0)
         return np.asarray(((self.over_counted(pi) - self.mixture) * q).sum(axis=1))
 
-    def _scores(self, rows: np.ndarray, chain: _Chain) -> np.ndarray:
+    def _scores(self, rows: np.ndarray, chain: Chain, *, by_state: bool = False) -> np.ndarray:
         """What every unit adds to the value [units], to first order: the value less what it would be without the unit.
 
             sum over its pairs of  d(s) pi(a|s) / (n(s, a) - n_u(s, a))  sum over its steps there of  r + gamma v(s') - q(s, a)
 
         d is the discounted number of visits. n - n_u in place of n makes the residuals those of a unit left out of its own mean (the
         jackknife): a unit that has most of the visits would otherwise seem to agree with the rest. Starts of weight w add
-        w (v(s) - the mean), in the same way divided by the weight of the other units.
+        w (v(s) - the mean), in the same way divided by the weight of the other units. `by_state`: of a baseline that these units' own
+        frequencies stand for, so that states take the place of pairs, and the scatter of the frequencies counts.
         """
-        u, n = self.units, self.n_sa.reshape(-1)
+        u = self.units
+        n, at = (self.n_sa.sum(axis=1), u.state) if by_state else (self.n_sa.reshape(-1), u.pair)
+        spent = chain.d if by_state else (chain.d[:, None] * rows).reshape(-1)
         target = u.r + self.problem.gamma * u.k * chain.v[u.next_state]
-        q = _sum(u.pair, target, len(n)) / np.where(n > 0, n, 1.0)
-        unit, pair, visits, place = self._unit_pairs
-        residual = _sum(place, target - u.k * q[u.pair], len(pair))
-        others = n[pair] - visits
-        effect = (chain.d[:, None] * rows).reshape(-1)[pair] * residual / np.where(others > 0, others, n[pair])
-        found = _sum(unit, effect, u.number)
+        q = _sum(at, target, len(n)) / np.where(n > 0, n, 1.0)
+        unit, cell, visits, place = self._unit_states if by_state else self._unit_pairs
+        residual = _sum(place, target - u.k * q[at], len(cell))
+        others = n[cell] - visits
+        found = _sum(unit, spent[cell] * residual / np.where(others > 0, others, n[cell]), u.number)
         if self._starts is None:
             return found
-        at, state, weight = self._starts
-        others = 1.0 - _sum(at, weight, u.number)
-        from_start = _sum(at, weight * (chain.v[state] - chain.at_start), u.number)
+        first, state, weight = self._starts
+        others = 1.0 - _sum(first, weight, u.number)
+        from_start = _sum(first, weight * (chain.v[state] - chain.at_start), u.number)
         return np.asarray(found + from_start / np.where(others > 0, others, 1.0))
 
     @cached_property
-    def _unit_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _unit_pairs(self) -> Cells:
         """(unit, pair, visits of the pair by the unit) of every combination that there is, and which one each entry belongs to."""
-        u = self.units
-        key, place = np.unique(u.unit.astype(np.int64) * self.n_sa.size + u.pair, return_inverse=True)
+        return self._cells(self.units.pair, self.n_sa.size)
+
+    @cached_property
+    def _unit_states(self) -> Cells:
+        """The same for states."""
+        return self._cells(self.units.state, len(self.n_sa))
+
+    def _cells(self, at: np.ndarray, n: int) -> Cells:
+        key, place = np.unique(self.units.unit.astype(np.int64) * n + at, return_inverse=True)
         place = place.reshape(-1)
-        return key // self.n_sa.size, key % self.n_sa.size, _sum(place, u.k, len(key)), place
+        return key // n, key % n, _sum(place, self.units.k, len(key)), place
 
     @cached_property
     def often(self) -> np.ndarray:
@@ -329,55 +338,6 @@ class UnitModel:
             surprise = float(np.max(sign * (middle[all_units.pair] - far), initial=0.0))
         ends = np.minimum(np.where(np.isfinite(least), least, 0.0)[:, None], sign * mean - surprise)
         return np.asarray(sign * ends)
-
-
-@dataclass(frozen=True, repr=False)
-class _Chain:
-    """A Markov reward process: v = r + gamma P v, and the discounted visits d = start + gamma P' d."""
-
-    matrix: Any
-    r: np.ndarray
-    gamma: float
-    start: np.ndarray
-
-    @cached_property
-    def v(self) -> np.ndarray:
-        return _solve(self.matrix, self.r, self.gamma)
-
-    @cached_property
-    def d(self) -> np.ndarray:
-        return _solve(self.matrix.T.tocsr(), self.start, self.gamma)
-
-    @property
-    def at_start(self) -> float:
-        return float(self.start @ self.v)
-
-
-def _solve(matrix: Any, right: np.ndarray, gamma: float) -> np.ndarray:
-    """x = right + gamma matrix x."""
-    n = len(right)
-    if n <= DENSE_STATES:
-        try:
-            found: np.ndarray = np.linalg.solve(np.eye(n) - gamma * matrix.toarray(), right)
-        except np.linalg.LinAlgError as error:
-            raise NotAvailableError("gamma = 1 and a part of the log in which episodes do not end: use gamma < 1") from error
-        if gamma == 1 and not np.abs(found).max() < 1e10 * (1 + np.abs(right).max()):
-            raise NotAvailableError("gamma = 1 and a part of the log in which episodes do not end: use gamma < 1")
-        return found
-    if gamma == 1:
-        raise NotAvailableError(f"gamma = 1 is possible up to {DENSE_STATES} states: use gamma < 1")
-    from scipy.sparse.linalg import LinearOperator, bicgstab
-
-    operator = LinearOperator((n, n), matvec=lambda x: x - gamma * (matrix @ x), dtype=float)
-    x, _ = bicgstab(operator, right, rtol=ACCURACY, maxiter=500)
-    residual = right + gamma * (matrix @ x) - x
-    size = np.abs(right).sum()
-    for _ in range(100_000):  # sweeps converge in any case
-        if np.abs(residual).sum() <= 10 * ACCURACY * size:
-            break
-        x = x + residual
-        residual = gamma * (matrix @ residual)
-    return np.asarray(x)
 
 
 def _sum(at: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:
