@@ -85,18 +85,20 @@ def common_catastrophe(rng: np.random.Generator) -> Case:
 
 
 def rare_traps(rng: np.random.Generator, exact: bool = False) -> Case:
-    """400 rare states with two visits each; the rarer action pays a little more, but in a tenth of the states it is a trap."""
+    """400 rare states with two visits each, some of them traps that one visit did not show; a common state with a small sure gain."""
     n = 400
     trap = rng.random(n) < 0.1
     means = np.stack([np.zeros(n), np.where(trap, -8.0, 0.5)], axis=1)
-    world = bandit(np.full((n, 2), 0.5), means, normal(means, 0.3), ends=1)
-    found = case(world, rng, 2 * n, 1)
+    means[0] = [0.0, 0.02]  # one common state has a small sure gain
+    visits = np.append(0.5, np.full(n - 1, 0.5 / (n - 1)))
+    world = bandit(np.full((n, 2), 0.5), means, normal(means, 0.05), visits=visits, ends=1)
+    found = case(world, rng, 4 * n, 1)
     if not exact:
         return found
-    state = np.repeat(np.arange(n), 2)
+    state = np.append(np.repeat(np.arange(1, n), 2), np.zeros(2 * n + 2, dtype=int))
     rng.shuffle(state)
-    action = rng.integers(0, 2, 2 * n)
-    reward = means[state, action] + 0.3 * rng.standard_normal(2 * n)
+    action = rng.integers(0, 2, 4 * n)
+    reward = means[state, action] + 0.05 * rng.standard_normal(4 * n)
     columns = found.columns | {
         "state": [f"s{s:04d}" for s in state], "action": [f"a{a:04d}" for a in action], "reward": reward.tolist()
     }  # fmt: skip
@@ -108,7 +110,7 @@ def wedge(rng: np.random.Generator) -> Case:
     n = 100
     means = np.tile([0.0, -0.05, -0.05], (n, 1))
     world = bandit(np.tile([0.5, 0.25, 0.25], (n, 1)), means, normal(means), ends=1)
-    return case(world, rng, 50 * n, 1, algorithm="pi-b-spibb", settings={"n_wedge": 10})
+    return case(world, rng, 90 * n, 1, algorithm="pi-b-spibb", settings={"n_wedge": 20})
 
 
 def hidden_level(rng: np.random.Generator, episodes: int = 0) -> Case:
