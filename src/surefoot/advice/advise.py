@@ -172,6 +172,9 @@ def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
         return NOT_SUPPORTED, f"held-out data show that it is WORSE: the gain is {gain.estimate:.4g}, at most {gain.high:.4g}"
     if not gain.excluded and gain.unseen is not None:
         return NOT_SUPPORTED, f"{words}, but an outcome that has not shown could take away {gain.unseen.change:.4g}"
+    if gain.low > 0 and gain.low <= gain.explained:
+        when = f"{gain.explained:.4g} of it is explained by when, or after what, the actions were taken"
+        return NOT_SUPPORTED, f"{words}, but {when}"
     return (SUPPORTED, f"{words}, above 0") if gain.positive else (NOT_SUPPORTED, f"{words}, not above 0")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from surefoot.advice.adjust import explained
 from surefoot.advice.model import Comparison, Estimate, UnitModel, Unseen
 from surefoot.advice.units import Units, sub_batch
 from surefoot.core import Solution
@@ -44,6 +45,7 @@ class Gain:
     checked         the share of the moved mass whose pairs two or more held-out units saw; the rest was taken back
     unseen          what an outcome that the held-out half has not shown could take away at most
     informative     how many held-out steps took an action that gains probability
+    explained       what time and the past explain of the gain (`adjust`); a gain must stay after that
     """
 
     pi: np.ndarray
@@ -58,6 +60,7 @@ class Gain:
     checked: float
     unseen: Unseen | None
     informative: int
+    explained: float = 0.0
     longest: int = 0
 
     @property
@@ -67,8 +70,8 @@ class Gain:
 
     @property
     def positive(self) -> bool:
-        """Whether the low bound lies above 0, and no unseen outcome within the range could take the gain away."""
-        return self.low > 0 and self.excluded
+        """Whether the low bound lies above 0, also without what time explains, and no unseen outcome could take the gain away."""
+        return self.low > 0 and self.low > self.explained and self.excluded
 
 
 def held_out_gain(
@@ -90,9 +93,9 @@ def held_out_gain(
     if units.number < FEWEST_UNITS:
         return found
     finite = _finite_sample(problem, units, learning, pi, pi_b, algorithm, seed, forced=not markov)
-    if finite is not None:
-        return replace(found, **finite)
-    return found if not markov else replace(found, **_asymptotic(problem, units, learning, pi, pi_b))
+    if finite is None and not markov:
+        return found
+    return replace(found, **(_asymptotic(problem, units, learning, pi, pi_b) if finite is None else finite))
 
 
 def part_problem(problem: Problem, units: Units, chosen: np.ndarray) -> Problem:
@@ -112,6 +115,7 @@ def _asymptotic(problem: Problem, units: Units, learning: np.ndarray, pi: np.nda
     return {
         "pi": tested, "estimate": compared.gain, "low": low, "high": high, "checked": kept / moved if moved > 0 else 1.0,
         "unseen": compared.difference.loss, "informative": _informative(problem, units, ~learning, tested),
+        "explained": explained(problem, units, ~learning, compared.v, compared.weight),
     }  # fmt: skip
 
 
@@ -147,7 +151,11 @@ def _finite_sample(
     mean = float(found.x.mean())
     low = uncapped_betting(found.x[rng.permutation(n)], DELTA, lo=found.lo).value
     spread = float(stdtrit(n - 1, 1 - DELTA)) * float(found.x.std(ddof=1)) / math.sqrt(n)
-    return {"estimate": mean, "low": low, "high": mean + spread, "test": FINITE_SAMPLE, "longest": longest}
+    compared = UnitModel(units.some(~learning), units, problem, pi_b).compare(pi)
+    return {
+        "estimate": mean, "low": low, "high": mean + spread, "test": FINITE_SAMPLE, "longest": longest,
+        "explained": explained(problem, units, ~learning, compared.v, compared.weight),
+    }  # fmt: skip
 
 
 def _informative(problem: Problem, units: Units, chosen: np.ndarray, pi: np.ndarray) -> int:

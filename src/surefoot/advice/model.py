@@ -16,6 +16,7 @@ from surefoot.problems.problem import GIVEN, VISITS
 
 AT_LEAST = 2  # units that must have seen a pair for it to count: the scatter of one is unknown
 Cells = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+FORCED = 1e-9  # mass beyond rounding
 EVENTS = float(np.log(20.0))  # 3.0: what happens in so many visits on average is seen at least once with probability 95 %
 
 
@@ -65,6 +66,8 @@ class Comparison:
     baseline_estimate: Estimate
     difference: Estimate
     checked: float
+    weight: np.ndarray  # d(s) (pi - pi_b)(a|s): the gain is the sum over pairs of weight times the baseline's action values v
+    v: np.ndarray
 
     @property
     def value(self) -> float:
@@ -201,14 +204,14 @@ class UnitModel:
         chain = Chain(matrix, r + level, self.problem.gamma, self.start)
         scores, base_scores = self._scores(rows, chain), self._scores(self.mixture, base, by_state=self.problem.pi_b_estimated)
         spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * self.mixture
-        gain = chain.at_start - base.at_start - self._doubt(chain, base)
+        gain = chain.at_start - base.at_start - self._doubt(chain, base) - self._forced(pi, chain, base)
         moved = np.abs(pi - self.problem.pi_b) * self.n_sa.sum(axis=1, keepdims=True)
         total = float(moved.sum())
         return Comparison(
             Estimate(chain.at_start, scores, *self._rest(spent, chain.v)),
             Estimate(base.at_start, base_scores, *self._rest(base_spent, base.v)),
             Estimate(gain, scores - base_scores, *self._rest(spent - base_spent, base.v)),
-            float(moved[self.often].sum()) / total if total > 0 else 1.0,
+            float(moved[self.often].sum()) / total if total > 0 else 1.0, chain.d[:, None] * (rows - self.mixture), base.v,
         )  # fmt: skip
 
     def _doubt(self, chain: Chain, base: Chain) -> float:
@@ -222,6 +225,17 @@ class UnitModel:
         more = float((chain.d - base.d)[self._lost].sum())
         level = float((base.r * self._lost).max(initial=-np.inf, where=self._lost))
         return more * (level - float(v.min(initial=0.0))) if more > 0 else -more * (float(v.max(initial=0.0)) - level)
+
+    def _forced(self, pi: np.ndarray, chain: Chain, base: Chain) -> float:
+        """What moves may cost that nobody chose and these units cannot check: onto pairs that fewer than two of them saw.
+
+        Only forbidden actions taken out of the baseline, or smoothing, lead there. Such a move finds the worst outcome of its state.
+        """
+        excess = np.where(self.often, 0.0, np.maximum(pi - self.pi_b, 0.0)).sum(axis=1)
+        if not (excess > FORCED).any():
+            return 0.0
+        worst, surprise = self._ends(base.v, 0)
+        return float((chain.d * excess * np.maximum(base.v - np.minimum(worst, base.v - surprise), 0.0)).sum())
 
     def advantage(self, pi: np.ndarray) -> np.ndarray:
         """sum_a (pi - pi_b)(a|s) q_b(s, a)  in every state [S], over pairs that count."""
@@ -300,16 +314,13 @@ class UnitModel:
         shown, hidden = weight * own, weight * lacking
         spread = (shown**2 / np.maximum(n - 1, 1.0) + hidden**2 / np.maximum(n_s - 1, 1.0)).sum()
         total = float((shown + hidden).sum())
-        return float(hidden.sum()), total, float(total**2 / spread) if spread > 0 else 1.0, *self._unseen(shift, v, mean, y)
+        return float(hidden.sum()), total, float(total**2 / spread) if spread > 0 else 1.0, *self._unseen(shift, v, mean)
 
-    def _unseen(self, shift: np.ndarray, v: np.ndarray, mean: np.ndarray, y: np.ndarray) -> tuple[Unseen, Unseen]:
-        """(what may be lost, what may be gained) by outcomes within the range that have not shown; see `Unseen`.
-
-        The worst outcome of a pair: the least r + gamma v(s') seen in its state, or as far below its mean as the worst surprise anywhere
-        in the log, whichever is worse. With a declared range it is the least declared reward, followed by the worst successor seen.
-        """
+    def _unseen(self, shift: np.ndarray, v: np.ndarray, mean: np.ndarray) -> tuple[Unseen, Unseen]:
+        """(what may be lost, what may be gained) by outcomes within the range that have not shown; see `Unseen`."""
         n = np.where(self.n_sa > 0, self.n_sa, np.inf)
-        low, high = self._ends(1.0, v, mean, y), self._ends(-1.0, v, mean, y)
+        (worst, drop), (best, rise_) = self._ends(v, 0), self._ends(v, 1)
+        low, high = np.minimum(worst[:, None], mean - drop), np.maximum(best[:, None], mean + rise_)
         rise, fall = np.maximum(shift, 0.0), np.maximum(-shift, 0.0)
         found = []
         for bad, good in ((low, high), (high, low)):  # what hurts if it is done more often, and if it is done less often
@@ -322,22 +333,23 @@ class UnitModel:
             ))  # fmt: skip
         return found[0], found[1]
 
-    def _ends(self, sign: float, v: np.ndarray, mean: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The worst (sign 1) or best (-1) outcome that every pair may have [S, A]."""
-        u, all_units = self.units, self.whole
-        least = np.full(self.problem.n_states, np.inf)
+    def _ends(self, v: np.ndarray, end: int) -> tuple[np.ndarray, float]:
+        """(the worst (end 0) or best (1) outcome of every state [S], how far from its mean any outcome of the log lies on that side).
+
+        Outcomes are r + gamma v(s') of all steps of the log; with a declared range the least (most) declared reward in place of r, and
+        no distance. A state without steps has the worst (best) value there is.
+        """
+        u, sign = self.whole, 1.0 if end == 0 else -1.0
+        y = u.r / u.k + self.problem.gamma * v[u.next_state]
+        surprise = 0.0
         if self.problem.return_range.declared:
-            declared = self.problem.reward_range[0 if sign > 0 else 1]
-            np.minimum.at(least, u.state, sign * (declared + self.problem.gamma * v[u.next_state]))
-            surprise = 0.0
+            y = self.problem.reward_range[end] + self.problem.gamma * v[u.next_state]
         else:
-            np.minimum.at(least, u.state, sign * y)
-            far = all_units.r / all_units.k + self.problem.gamma * v[all_units.next_state]
-            n = _sum(all_units.pair, all_units.k, self.n_sa.size)
-            middle = _sum(all_units.pair, all_units.k * far, self.n_sa.size) / np.where(n > 0, n, 1.0)
-            surprise = float(np.max(sign * (middle[all_units.pair] - far), initial=0.0))
-        ends = np.minimum(np.where(np.isfinite(least), least, 0.0)[:, None], sign * mean - surprise)
-        return np.asarray(sign * ends)
+            n = np.maximum(_sum(u.pair, u.k, self.n_sa.size), 1e-300)
+            surprise = float(np.max(sign * ((_sum(u.pair, u.k * y, self.n_sa.size) / n)[u.pair] - y), initial=0.0))
+        least = np.full(self.problem.n_states, np.inf)
+        np.minimum.at(least, u.state, sign * y)
+        return np.asarray(sign * np.where(np.isfinite(least), least, (sign * v).min())), surprise
 
 
 def _sum(at: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:

@@ -41,6 +41,7 @@ def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, An
         found["held_out"] = {
             "gain": gain.estimate, "low": gain.low, "high": gain.high, "delta": DELTA, "test": gain.test, "units": gain.units,
             "units_tested": gain.tested, "unit": gain.kind, "share_checked": gain.checked, "informative_steps": gain.informative,
+            "explained_by_time_and_past": gain.explained,
         }  # fmt: skip
     if compared is not None:
         found["in_sample_optimistic"] = {"gain": compared.gain, "policy": compared.value, "baseline": compared.baseline}

@@ -238,7 +238,7 @@ def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
         return_range=options.returns, masked_baseline="renormalise" if options.renormalise else "error",
         needs_returns=None if dask is None else False,
     )  # fmt: skip
-    made_by = estimated_baseline(log, options.smoothing) if given.estimated else given
+    made_by = estimated_baseline(log) if given.estimated else given
     return Posed(log, problem, None if given.estimated else disagreement(log, given), made_by.pi_b, units, elsewhere)
 
 

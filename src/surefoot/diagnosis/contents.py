@@ -22,12 +22,18 @@ class Contents:
 
 
 def contents(block: Batch) -> Contents:
-    """The contents of a block of whole episodes. Two different rows have the same number as likely as 1 in 2^64."""
-    reward = (block.reward + 0.0).view(np.uint64)  # -0.0 becomes 0.0
+    """The contents of a block of whole episodes. Rows that differ have the same number as likely as 1 in 2^64."""
+    reward = _rounded(block.reward).view(np.uint64)
     found = np.zeros(len(block), dtype=np.uint64)
     for x in (block.state.astype(np.uint64), block.action.astype(np.uint64), block.next_state.astype(np.uint64), reward):
         found = mixed(found + x + ODD)
     return Contents(found, block.state, block.action, block.episode)
+
+
+def _rounded(x: np.ndarray) -> np.ndarray:
+    """x to five digits: another system may have written a copy with fewer digits than the original has."""
+    size = np.where(x == 0, 1.0, 10.0 ** np.floor(np.log10(np.where(x == 0, 1.0, np.abs(x)))))
+    return np.asarray(np.round(x / size, 4) * size + 0.0)  # -0.0 becomes 0.0
 
 
 def joined(parts: tuple[Contents, ...]) -> Contents:
