@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+import circumstances
 import hostile
 from hidden_worlds import Case, bandit, coin, normal
 
@@ -106,6 +107,16 @@ FALSE = (
     Family("trap-elsewhere", "a rare large loss that most states have not shown yet", hostile.trap_elsewhere),
     Family("dead-end", "the change dies more often, and the log just stops there", hostile.dead_end),
     Family("clusters", "20 wards with levels and habits of their own, one after the other", hostile.clusters),
+    Family("giant-episode", "one episode of 3,000 steps among eleven of 15", circumstances.giant_episode),
+    Family("win-stay", "the second action follows good outcomes, which come in runs", circumstances.win_stay),
+    Family("later-steps", "outcomes and the second action come later in an episode", circumstances.later_steps),
+    Family("weak-drift", "a weak drift of world and behaviour together", circumstances.weak_drift),
+    Family("near-copies", "every null decision five times, with fewer digits", circumstances.near_copies),
+    Family("estimated-rows", "500 rare states, a tiny sure gain, baseline estimated", circumstances.estimated_rows),
+    Family("forced-mask", "a mask forces terrible actions in 300 rare states", circumstances.forced),
+    Family("forced-smoothing", "smoothing plays terrible actions in 300 rare states", partial(circumstances.forced, smoothing=True)),
+    Family("patients", "seven long episodes, each responds in its own way", circumstances.patients),
+    Family("debt-after-the-cut", "what is gained now is paid for after the cut", circumstances.debt_after_the_cut),
     Family("unseen-catastrophe", "as catastrophe, the range not declared, the loss seldom seen", UNDECLARED, hidden=True),
     Family("confounded", "a hidden severity drives both action and outcome", hostile.confounded, hidden=True),
 )  # fmt: skip

@@ -97,6 +97,7 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
     algorithm: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    clean: tuple[Path, ...] = ()  # files to be removed afterwards
 
     def write(self, folder: Path) -> tuple[Path, Path | None]:
         """(the log, the baseline) as CSV files."""

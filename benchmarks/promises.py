@@ -39,7 +39,7 @@ def improve(case: Case, folder: Path) -> tuple[bool, np.ndarray, tuple[str, ...]
     command += [] if rule is None else ["--baseline", str(rule), "--actions", every]
     command += [] if case.algorithm is None else ["--algorithm", case.algorithm]
     command += [x for name, value in case.settings.items() for x in ("--set", f"{name}={value}")]
-    command += [x for name, value in case.options.items() for x in ("--" + name.replace("_", "-"), str(value))]
+    command += [x for name, value in case.options.items() for x in _option(name, value)]
     done = CliRunner().invoke(app, command)
     if done.exit_code not in (0, 3):
         raise RuntimeError(f"{' '.join(command)}: {done.output[-2000:]} {done.exception!r}")
@@ -52,12 +52,20 @@ def improve(case: Case, folder: Path) -> tuple[bool, np.ndarray, tuple[str, ...]
     return done.exit_code == 0, pi, states, actions, json.loads((folder / "out" / "summary.json").read_text())
 
 
+def _option(name: str, value: object) -> tuple[str, ...]:
+    """An option of the command line; a flag has no value."""
+    flag = "--" + name.replace("_", "-")
+    return (flag,) if value is None else (flag, str(value))
+
+
 def one(name: str, i: int) -> dict[str, object]:
     """What happens on log i of a family."""
     family = {f.name: f for f in (*FALSE, *TRUE, *STUDIES)}[name]
     made = family.make(np.random.default_rng([seed_of(name), i]))
     with tempfile.TemporaryDirectory() as folder:
         supported, pi, states, actions, summary = improve(made, Path(folder))
+    for file in made.clean:
+        file.unlink()
     gain = made.gain(pi, states, actions) if supported else 0.0
     return {"family": name, "log": i, "supported": supported, "gain": gain, "reason": summary["reason"]}
 

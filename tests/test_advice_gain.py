@@ -220,13 +220,10 @@ def test_blocks_that_resemble_their_neighbours_count_as_fewer() -> None:
     assert interval(estimate(alone), parts, everyone)[1] - 5 < 1.4 * 1.66 * 10
 
 
-def test_blocks_of_a_few_episodes_count_by_their_episode() -> None:
-    parts = pieces(3000, 4)
-    assert parts.blocks and set(parts.episode) == {0, 1, 2, 3}
-    level = np.array([1.0, -1.0, 1.0, -1.0])[parts.episode]
-    everyone = np.ones(parts.number, dtype=bool)
-    each = parts.number / 4
-    assert interval(estimate(level), parts, everyone)[1] - 5 >= 0.99 * 2.353 * np.sqrt(4 * each**2 * 4 / 3)
+def test_a_few_long_episodes_are_too_few_units_however_long_they_are() -> None:
+    """Each may have a level, or a response, of its own: blocks of them would be in both halves."""
+    found = gain_of(logfiles.random_problem(n=3000, episodes=4))
+    assert (found.units, found.kind, found.positive) == (4, "episodes", False)
 
 
 def test_default_parameters_follow_the_scale_of_rewards_where_they_have_a_unit() -> None:

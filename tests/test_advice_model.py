@@ -47,22 +47,27 @@ def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its
             changed = replace(parts, k=parts.k * (1 + sign * weight), r=parts.r * (1 + sign * weight))
             return UnitModel(changed, changed, problem, np.asarray(problem.pi_b)).compare(pi).gain
 
-        assert scores[unit] == pytest.approx((gain(1) - gain(-1)) / 2e-5, rel=3e-2)  # n / (n - n_u) apart
+        assert scores[unit] == pytest.approx((gain(1) - gain(-1)) / 2e-5, rel=3e-2)  # 1 / (1 - h) apart
 
 
-def test_for_decisions_without_consequences_a_score_is_exactly_what_leaving_its_unit_out_changes() -> None:
-    rng = np.random.default_rng(0)
-    n = 400
-    problem = surefoot.problem(
-        state=np.zeros(n), action=rng.integers(0, 3, n), reward=rng.normal(size=n), next_state=np.zeros(n), gamma=0.0, start=0,
-        episode=np.repeat(np.arange(10), [220, 20, 20, 20, 20, 20, 20, 20, 20, 20]), pi_b=[[0.4, 0.3, 0.3]],
-    )  # fmt: skip
-    parts, base = units_of_batch(problem.log, 0.0), np.asarray(problem.pi_b)
-    pi = np.array([[0.1, 0.1, 0.8]])
-    found = UnitModel(parts, parts, problem, base).compare(pi)
-    for unit in (0, 4):  # the first one has more than half of the rows, and would seem to agree with the mean it makes
-        rest = UnitModel(parts.some(np.arange(10) != unit), parts, problem, base).compare(pi)
-        assert found.difference.scores[unit] == pytest.approx(found.gain - rest.gain)
+def test_the_scatter_of_a_unit_that_makes_most_of_its_mean_is_not_too_small() -> None:
+    """Over many logs of independent decisions the mean square of every unit's score is at least what it truly adds to the variance."""
+    sizes = [220, 20, 20, 20, 20, 20, 20, 20, 20, 20]
+    episode, n = np.repeat(np.arange(10), sizes), 400
+    found, errors = [], []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        problem = surefoot.problem(
+            state=np.zeros(n), action=np.tile([0, 1], 200), reward=rng.normal(size=n), next_state=np.zeros(n), gamma=0.0, start=0,
+            episode=episode, pi_b=[[0.5, 0.5]],
+        )  # fmt: skip
+        compared = pieces(problem).compare(np.array([[0.0, 1.0]]))
+        found.append(compared.difference.scores**2)
+        errors.append(compared.gain)
+    expected = 0.25 / 200**2 * np.array(sizes)  # half of the difference of two means of 200 unit variances, shared out
+    h = np.array(sizes) / n
+    assert np.mean(found, axis=0) == pytest.approx(expected / (1 - h), rel=0.3)  # without the correction: expected * (1 - h)
+    assert np.var(errors) == pytest.approx(expected.sum(), rel=0.25)
 
 
 def test_what_one_unit_alone_has_seen_cannot_be_checked() -> None:

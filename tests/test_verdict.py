@@ -234,7 +234,7 @@ def test_forced_moves_that_cannot_be_checked_count_as_the_worst(how: str, tmp_pa
     rng = np.random.default_rng(0)
     rows = []
     for i in range(2000):
-        common = rng.random() < 0.8
+        common = rng.random() < 0.5
         state = "common" if common else f"rare {rng.integers(100):02d}"
         action = ("a" if rng.random() < 0.6 else "b") if common else ("a" if rng.random() < 0.97 else "b")
         reward = (0.3 * (action == "b") if common else -5.0 * (action == "b")) + 0.3 * rng.normal()

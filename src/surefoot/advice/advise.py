@@ -70,8 +70,8 @@ class Advice:
 
     @cached_property
     def moved(self) -> np.ndarray:
-        """The probability mass that the candidate moves in every state [S]; 0 where nobody acts."""
-        moved = 0.5 * np.abs(self.candidate - self.problem.pi_b).sum(axis=1)
+        """The mass that the candidate moves in every state [S], away from the policy that made the log; 0 where nobody acts."""
+        moved = 0.5 * np.abs(self.candidate - self.pi_b).sum(axis=1)
         return np.where(self.problem.terminal, 0.0, moved)
 
     @property

@@ -103,7 +103,7 @@ def _odd(name: str) -> bool:
 
 def _policy(advice: Advice, pi: np.ndarray, elsewhere: Sequence[Row]) -> Iterator[tuple[Any, ...]]:
     """One row for every pair that is likely under the policy or the baseline, or was seen; none for terminal states."""
-    pi_b, n = np.asarray(advice.problem.pi_b), advice.log.n_sa
+    pi_b, n = advice.pi_b, advice.log.n_sa
     shown = ((pi > 0) | (pi_b > 0) | (n > 0)) & ~np.asarray(advice.problem.terminal)[:, None]
     for s, a in np.argwhere(shown):
         label = advice.log.states[s]
@@ -114,7 +114,7 @@ def _policy(advice: Advice, pi: np.ndarray, elsewhere: Sequence[Row]) -> Iterato
 
 def _changes(advice: Advice) -> Iterator[tuple[Any, ...]]:
     """One row for every visited state in which something changes, most mass first."""
-    n, step = advice.log.n_sa, advice.candidate - np.asarray(advice.problem.pi_b)
+    n, step = advice.log.n_sa, advice.candidate - advice.pi_b
     order = advice.changed[np.argsort(-advice.moved[advice.changed], kind="stable")]
     for s in order:
         more, less = int(np.argmax(step[s])), int(np.argmin(step[s]))

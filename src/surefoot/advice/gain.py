@@ -171,8 +171,7 @@ def interval(found: Estimate, units: Units, chosen: np.ndarray, level: float = D
 
     t is Student's quantile with Satterthwaite's degrees of freedom, at most n - 1; the second term is Johnson's correction for a skewed
     mean (Johnson 1978), taken only where it widens the side. Blocks of one trajectory may depend on their
-    neighbours: they are also put together two, four, ... at a time, blocks of several episodes by their episode, and the widest of all
-    these counts.
+    neighbours: they are also put together two, four, ... at a time, and the widest interval counts.
     """
     scores = found.scores[chosen]
     centred = scores - scores.mean()
@@ -199,7 +198,7 @@ def _degrees(found: Estimate, variance: float, n: int) -> float:
 
 
 def _groupings(units: Units, chosen: np.ndarray) -> list[np.ndarray]:
-    """Ways to put the chosen units together, as group numbers: each by itself; neighbouring blocks; blocks of one episode."""
+    """Ways to put the chosen units together, as group numbers: each by itself; neighbouring blocks."""
     n = int(chosen.sum())
     found = [np.arange(n)]
     if not units.blocks:
@@ -208,8 +207,7 @@ def _groupings(units: Units, chosen: np.ndarray) -> list[np.ndarray]:
     while n // size >= FEWEST_MERGED:
         found.append(np.minimum(np.arange(n) // size, n // size - 1))
         size *= 2
-    episode = np.unique(units.episode[chosen], return_inverse=True)[1].reshape(-1)
-    return [*found, episode] if episode.max() > 0 else found
+    return found
 
 
 def in_sample(problem: Problem, units: Units, pi: np.ndarray, pi_b: np.ndarray | None = None) -> Comparison:

@@ -229,13 +229,17 @@ class UnitModel:
     def _forced(self, pi: np.ndarray, chain: Chain, base: Chain) -> float:
         """What moves may cost that nobody chose and these units cannot check: onto pairs that fewer than two of them saw.
 
-        Only forbidden actions taken out of the baseline, or smoothing, lead there. Such a move finds the worst outcome of its state.
+        Only forbidden actions taken out of the baseline, or smoothing, lead there. Such a move finds the worst outcome of its state, or
+        one as far below the mean of its state as any of the log.
         """
         excess = np.where(self.often, 0.0, np.maximum(pi - self.pi_b, 0.0)).sum(axis=1)
         if not (excess > FORCED).any():
             return 0.0
-        worst, surprise = self._ends(base.v, 0)
-        return float((chain.d * excess * np.maximum(base.v - np.minimum(worst, base.v - surprise), 0.0)).sum())
+        u = self.whole
+        y, n = u.r / u.k + self.problem.gamma * base.v[u.next_state], _sum(u.state, u.k, len(base.v))
+        mean = _sum(u.state, u.k * y, len(n)) / np.where(n > 0, n, 1.0)
+        drop = np.maximum(base.v - self._ends(base.v, 0)[0], float(np.max(mean[u.state] - y, initial=0.0)))
+        return float((chain.d * excess * drop).sum())
 
     def advantage(self, pi: np.ndarray) -> np.ndarray:
         """sum_a (pi - pi_b)(a|s) q_b(s, a)  in every state [S], over pairs that count."""
@@ -245,14 +249,13 @@ class UnitModel:
         return np.asarray(((self.over_counted(pi) - self.mixture) * q).sum(axis=1))
 
     def _scores(self, rows: np.ndarray, chain: Chain, *, by_state: bool = False) -> np.ndarray:
-        """What every unit adds to the value [units], to first order: the value less what it would be without the unit.
+        """What every unit adds to the value [units], to first order: the value less what it would be without the unit (the jackknife).
 
-            sum over its pairs of  d(s) pi(a|s) / (n(s, a) - n_u(s, a))  sum over its steps there of  r + gamma v(s') - q(s, a)
+            sum over its pairs of  d(s) pi(a|s) / n(s, a)  1 / (1 - h)  sum over its steps there of  r + gamma v(s') - q(s, a)
 
-        d is the discounted number of visits. n - n_u in place of n makes the residuals those of a unit left out of its own mean (the
-        jackknife): a unit that has most of the visits would otherwise seem to agree with the rest. Starts of weight w add
-        w (v(s) - the mean), in the same way divided by the weight of the other units. `by_state`: of a baseline that these units' own
-        frequencies stand for, so that states take the place of pairs, and the scatter of the frequencies counts.
+        d is the discounted number of visits, h the unit's share of the visits of the pair: a unit that has most of them would otherwise
+        seem to agree with the rest. Starts of weight w add w (v(s) - the mean), corrected in the same way. `by_state`: of a baseline that
+        these units' own frequencies stand for, so that states take the place of pairs, and the scatter of the frequencies counts.
         """
         u = self.units
         n, at = (self.n_sa.sum(axis=1), u.state) if by_state else (self.n_sa.reshape(-1), u.pair)
@@ -261,14 +264,12 @@ class UnitModel:
         q = _sum(at, target, len(n)) / np.where(n > 0, n, 1.0)
         unit, cell, visits, place = self._unit_states if by_state else self._unit_pairs
         residual = _sum(place, target - u.k * q[at], len(cell))
-        others = n[cell] - visits
-        found = _sum(unit, spent[cell] * residual / np.where(others > 0, others, n[cell]), u.number)
+        found = _sum(unit, spent[cell] / n[cell] * _as_left_out(visits / n[cell]) * residual, u.number)
         if self._starts is None:
             return found
         first, state, weight = self._starts
-        others = 1.0 - _sum(first, weight, u.number)
         from_start = _sum(first, weight * (chain.v[state] - chain.at_start), u.number)
-        return np.asarray(found + from_start / np.where(others > 0, others, 1.0))
+        return np.asarray(found + _as_left_out(_sum(first, weight, u.number)) * from_start)
 
     @cached_property
     def _unit_pairs(self) -> Cells:
@@ -350,6 +351,11 @@ class UnitModel:
         least = np.full(self.problem.n_states, np.inf)
         np.minimum.at(least, u.state, sign * y)
         return np.asarray(sign * np.where(np.isfinite(least), least, (sign * v).min())), surprise
+
+
+def _as_left_out(share: np.ndarray) -> np.ndarray:
+    """1 / (1 - share): turns residuals around a mean of which their unit has this share into those around the mean of the others."""
+    return np.asarray(1.0 / np.where(share < 1 - 1e-12, 1 - share, 1.0))
 
 
 def _sum(at: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:

@@ -160,7 +160,7 @@ def _unseen_lines(found: Mapping[str, Any] | None) -> list[str]:
     if found is None:
         return []
     kind = "worst" if found["more_often"] else "best"
-    of = f"the {kind} {'declared' if found['range_declared'] else 'seen, none is declared'}"
+    of = f"the {kind} {'declared' if found['range_declared'] else 'this log suggests, none is declared'}"
     where = f"{found['action']!r} in state {found['state']!r}"
     undo, open_ = found["would_undo_one_in"], found["not_excluded_one_in"]
     if undo <= 1:

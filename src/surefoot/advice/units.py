@@ -1,9 +1,9 @@
-"""Units: the pieces of a log that count as independent, whole episodes or blocks of a long one, and what was counted in each."""
+"""Units: the pieces of a log that count as independent, whole episodes or blocks of a single one, and what was counted in each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,8 +14,8 @@ from surefoot.errors import LogError, NotAvailableError
 from surefoot.logs import Accounting, Log, Tally
 from surefoot.logs.tally import TO_END
 
-ENOUGH_EPISODES = 8  # from so many on an episode is a unit; fewer are cut into blocks
-BLOCKS = 100  # about so many blocks
+ENOUGH_EPISODES = 8  # fewer say little about what differs from one to the next
+BLOCKS = 100  # about so many blocks of a log that is one episode
 MOST_UNITS = 1000  # more episodes than this are put together: the bootstrap gains nothing from them
 COARSE_UNITS = 64  # units of a log too large for memory, whose triples are kept for each of them
 
@@ -25,8 +25,7 @@ class Units:
     """Entries: in unit `unit`, (state, action) led to next_state k times with rewards that sum to r (m2: their scatter).
 
     A log in memory has one entry a row, with k = 1. Codes are those of the log. `kind` says what a unit is, in words. Units are numbered
-    in the order of the log. `start_*`: so many episodes of a unit start in this state. `blocks`: units are pieces of longer episodes,
-    `episode` [number] says of which.
+    in the order of the log. `start_*`: so many episodes of a unit start in this state. `blocks`: units are pieces of the one episode.
     """
 
     unit: np.ndarray
@@ -43,7 +42,6 @@ class Units:
     start_unit: np.ndarray
     start_state: np.ndarray
     start_k: np.ndarray
-    episode: np.ndarray
     blocks: bool = False
 
     def __repr__(self) -> str:
@@ -70,15 +68,13 @@ class Units:
 
 
 def units_of_batch(batch: Batch, gamma: float) -> Units:
-    """The units of rows in memory: episodes, or contiguous blocks where there are few episodes."""
+    """The units of rows in memory: episodes, or contiguous blocks of a single one."""
     unit, kind = _numbered(batch, gamma, batch.n_episodes, len(batch), 0, 0)
     first = np.append(True, batch.last[:-1])
     number = int(unit.max()) + 1
-    episode = np.zeros(number, dtype=np.int64)
-    episode[unit] = batch.episode
     return Units(
         unit, batch.state, batch.action, batch.next_state, np.ones(len(batch)), batch.reward, np.zeros(len(batch)),
-        number, batch.n_states, batch.n_actions, kind, unit[first], batch.state[first], np.ones(int(first.sum())), episode,
+        number, batch.n_states, batch.n_actions, kind, unit[first], batch.state[first], np.ones(int(first.sum())),
         kind.startswith("blocks"),
     )  # fmt: skip
 
@@ -88,16 +84,13 @@ def units_of_log(log: Log, gamma: float) -> Units:
     if log.reading is None or log.n_episodes is None:
         raise NotAvailableError("this log holds counts alone: its rows were counted elsewhere, or read with check_order=False")
     parts, starts, episodes, rows, kind = [], [], 0, 0, ""
-    of: dict[int, int] = {}  # the episode of every block, where there are several long ones
     for batch in log.blocks():
         unit, kind = _numbered(batch, gamma, log.n_episodes, log.accounting.used, episodes, rows, coarse=True)
         parts.append(_grouped(unit, batch))
         first = np.append(True, batch.last[:-1])
         starts.append((unit[first], batch.state[first], np.ones(int(first.sum()))))
-        for u in np.unique(unit) if log.n_episodes < ENOUGH_EPISODES else ():
-            of[int(u)] = episodes + int(batch.episode[np.argmax(unit == u)])
         episodes, rows = episodes + batch.n_episodes, rows + len(batch)
-    return _joined(parts, starts, log.n_states, log.n_actions, kind, of)
+    return _joined(parts, starts, log.n_states, log.n_actions, kind)
 
 
 def units_of_tallies(tallies: Sequence[Tally], log: Log) -> Units:
@@ -138,15 +131,10 @@ def _numbered(
 ) -> tuple[np.ndarray, str]:
     """(the unit of every row, what a unit is): of a batch that starts after so many episodes and rows of its log."""
     most = COARSE_UNITS if coarse else MOST_UNITS
-    if n_episodes >= ENOUGH_EPISODES:
+    if n_episodes > 1:
         episode = batch.episode + episodes_before
         return (episode, "episodes") if n_episodes <= most else (episode % most, "groups of episodes")
     length = max(math.ceil(n_rows / (COARSE_UNITS if coarse else BLOCKS)), horizon(gamma))
-    if rows_before == 0 and len(batch) == n_rows:
-        new = np.flatnonzero(np.append(True, np.diff(batch.episode) != 0))
-        within = np.arange(len(batch)) - new[batch.episode]
-        starts = within % length == 0
-        return np.cumsum(starts) - 1, f"blocks of {length} steps" if starts.sum() > len(new) else "episodes"
     return (np.arange(len(batch)) + rows_before) // length, f"blocks of {length} steps"
 
 
@@ -167,10 +155,7 @@ def _grouped(unit: np.ndarray, batch: Batch) -> Part:
     return unit[at], batch.state[at], batch.action[at], batch.next_state[at], k, total, m2
 
 
-def _joined(
-    parts: Iterable[Part], starts: Iterable[tuple[np.ndarray, ...]], n_states: int, n_actions: int, kind: str,
-    of: Mapping[int, int] | None = None,
-) -> Units:  # fmt: skip
+def _joined(parts: Iterable[Part], starts: Iterable[tuple[np.ndarray, ...]], n_states: int, n_actions: int, kind: str) -> Units:
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     if not columns:
         raise LogError("no row of the log has a successor")
@@ -178,8 +163,7 @@ def _joined(
     known, number = np.unique(unit, return_inverse=True)  # parts without rows leave no gaps
     number = number.reshape(-1)
     first, at, many = (np.concatenate(column) for column in zip(*starts, strict=True))
-    episode = np.array([(of or {}).get(int(u), 0) for u in known], dtype=np.int64)
     return Units(
-        number, s, a, t, k, r, m2, len(known), n_states, n_actions, kind, np.searchsorted(known, first), at, many, episode,
+        number, s, a, t, k, r, m2, len(known), n_states, n_actions, kind, np.searchsorted(known, first), at, many,
         kind.startswith("blocks"),
     )  # fmt: skip
