@@ -29,7 +29,7 @@ from surefoot.benchmarks import RandomMDPs, Sampler, WetChicken, first_key
 from surefoot.experiments.metrics import bootstrap, cvar
 from surefoot.experiments.summary import write_table, write_whole
 from surefoot.tuning import tune
-from surefoot.tuning.choice import chosen as chosen_by
+from surefoot.tuning.choice import preferred
 
 CELLS = (
     ("random-mdps", 20), ("random-mdps", 50), ("random-mdps", 100), ("random-mdps", 500),
@@ -63,7 +63,7 @@ def one_log(name: str, size: int, trial: int, models: int, again: int) -> dict[s
     gains = dict(zip((row.setting.label for row in tuning.rows), [0.0, *map(gain, tuning.simulation.pi)], strict=True))
     reference = surefoot.algorithm("lower-approx-soft-spibb", epsilon=REFERENCE[name], delta=1)
     able = {key: rule for key, rule in OTHERS.items() if again or rule[1] == "here"}  # without logs made anew nothing is known of them
-    others = dict.fromkeys(OTHERS, np.nan) | {k: gains[chosen_by(tuning.rows, *rule, 0.0).setting.label] for k, rule in able.items()}
+    others = dict.fromkeys(OTHERS, np.nan) | {k: gains[preferred(tuning.rows, *rule, 0.0).setting.label] for k, rule in able.items()}
     return {
         "benchmark": name, "size": size, "trial": trial, "chosen": tuning.chosen.setting.label,
         "gain": gains[tuning.chosen.setting.label], "reference": gain(surefoot.improve(problem, reference).pi),

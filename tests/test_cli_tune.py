@@ -89,6 +89,23 @@ def test_a_bound_gives_n_wedge_or_exit_code_3(tmp_path: Path, run: Any) -> None:
     assert found["delta"] == 0.1
 
 
+def test_delta_without_a_bound_is_refused(tmp_path: Path, run: Any) -> None:
+    code, _, said = run("tune", logfiles.good_log(tmp_path), "--gamma", 0.9, *FEW, "--delta", 0.1)
+    assert code == 2
+    assert "--bound" in said
+
+
+def test_what_loses_is_a_share_of_and_the_held_out_gain_are_printed(tmp_path: Path, run: Any) -> None:
+    given = ("tune", logfiles.good_log(tmp_path), "--gamma", 0.9, "--baseline", logfiles.rule(tmp_path), *FEW)
+    _, text, _ = run(*given)
+    assert "the share of these models in which the policy is worse than the baseline" in text
+    held = json.loads(run(*given, "--json")[1])["held_out"]
+    assert held["setting"] in text
+    assert held["mean"] > 0
+    assert f"held out  {held['mean']:+.4g}" in text
+    assert f"worse in {held['loses']:.0%} of them" in text
+
+
 def test_the_path_is_written_as_two_tables(tmp_path: Path, run: Any) -> None:
     run("tune", logfiles.good_log(tmp_path), "--gamma", 0.9, "--bound", 1, "--path", tmp_path / "path")
     points, rows = (table(tmp_path / "path" / name) for name in ("path.csv", "breakpoints.csv"))

@@ -11,8 +11,20 @@ from scipy.special import gammaln
 import surefoot
 import worlds
 from surefoot.benchmarks import Episodes, Sampler, WetChicken, first_key, sampling
-from surefoot.tuning import NO_CHANGE, Posterior, Row, Setting, Worth, default_settings, parsed_settings, setting, simulate, tune
-from surefoot.tuning.choice import chosen
+from surefoot.tuning import (
+    NO_CHANGE,
+    Posterior,
+    Row,
+    Setting,
+    Shrinkage,
+    Worth,
+    default_settings,
+    parsed_settings,
+    setting,
+    simulate,
+    tune,
+)
+from surefoot.tuning.choice import preferred
 from surefoot.tuning.prior import Rows, fit_prior, guess_new, guess_seen, log_number
 from surefoot.tuning.simulation import log_again, log_shape, parts
 
@@ -175,11 +187,11 @@ def test_gains_are_those_of_the_policies_in_the_drawn_models() -> None:
     found = simulate(problem, [algorithm], 3, 3, seed=0)
     keys = first_key(0, "tuning", np.arange(3, dtype=np.int64))
     posterior = Posterior(problem)
-    drawn = posterior.worlds(keys)
+    drawn = Shrinkage(posterior).worlds(keys)
     pi = surefoot.improve(problem, algorithm).pi
     again = surefoot.improve(log_again(posterior, drawn, keys, log_shape(problem)), algorithm).pi
     for k in range(3):
-        model = surefoot.known_model(drawn.p[k], (drawn.p[k] * drawn.reward_table[0]).sum(axis=-1), 0.95)
+        model = surefoot.known_model(drawn.p[k], (drawn.p[k] * drawn.reward_table[k]).sum(axis=-1), 0.95)
         value = [float(surefoot.evaluate_at_start(model, x, problem.start)) for x in (problem.pi_b, pi, again[k])]
         assert found.here[0, k] == pytest.approx(value[1] - value[0])
         assert found.again[0, k] == pytest.approx(value[2] - value[0])
@@ -195,11 +207,11 @@ def test_the_rules_choose_as_they_say() -> None:
     nothing = replace(row(0, 0), setting=NO_CHANGE)
     bold, middle, shy = row(3, -1, "bold"), row(2, 0.1, "middle"), row(1, 0.5, "shy")
     rows = (nothing, bold, middle, shy)
-    assert chosen(rows, "cvar", "here", 0.0) is shy
-    assert chosen(rows, "mean", "here", 0.0) is middle
-    assert chosen(rows, "mean", "again", 1.0) is bold
-    assert chosen((nothing, bold), "cvar", "here", 0.0) is nothing
-    assert chosen((nothing, bold), "mean", "here", 0.5) is nothing
+    assert preferred(rows, "cvar", "here", 0.0) is shy
+    assert preferred(rows, "mean", "here", 0.0) is middle
+    assert preferred(rows, "mean", "again", 1.0) is bold
+    assert preferred((nothing, bold), "cvar", "here", 0.0) is nothing
+    assert preferred((nothing, bold), "mean", "here", 0.5) is nothing
 
 
 def test_a_clear_improvement_is_chosen_and_an_empty_one_is_not() -> None:

@@ -41,7 +41,7 @@ def tune(
     tolerance: Annotated[float, typer.Option(help="By how much a CVaR may be negative with --rule mean, in units of value.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     bound: Annotated[float | None, typer.Option(help="Instead: the n_wedge at which Pi_b-SPIBB loses at most this much.")] = None,
-    delta: Annotated[float, typer.Option(help="Failure probability of --bound.")] = 0.05,
+    delta: Annotated[float | None, typer.Option(help="Failure probability of --bound, 0.05 unless given; only with --bound.")] = None,
     path: Annotated[Path | None, typer.Option(help="Also write the epsilon path: path.csv and breakpoints.csv in this folder.")] = None,
     out: Annotated[Path | None, typer.Option(help="Also write the table, to a .csv or .json file.")] = None,
     as_json: AsJson = False,
@@ -51,16 +51,20 @@ def tune(
     """Choose an algorithm and its hyper-parameters from a log alone, without an environment to try them in.
 
     Models are drawn from the posterior that the log leaves (its prior is fitted to the log, too), and every setting is valued in them.
-    Exit code 0: a setting was chosen, and the line to run next is printed. Exit code 3: no change is the best choice. The choice is no
-    evidence that it helps: `surefoot improve` judges that on held-out data.
+    The best one must then also gain where it learns from one half of the log and is valued by the other. Exit code 0: a setting was
+    chosen, and the line to run next is printed. Exit code 3: no change is the best choice. The choice is no evidence that it helps:
+    `surefoot improve` judges that on held-out data.
     """
+    from surefoot.errors import ParameterError
     from surefoot.tuning import n_wedge_for, parsed_settings
     from surefoot.tuning import tune as choose
 
+    if delta is not None and bound is None:
+        raise ParameterError("--delta is the failure probability of --bound: give --bound, too, or leave --delta out")
     posed = pose(log, options)
     problem = posed.problem
     if bound is not None:
-        wedge = n_wedge_for(problem, bound, delta)
+        wedge = n_wedge_for(problem, bound, 0.05 if delta is None else delta)
         found, text, chosen = _wedge_found(wedge, posed, log, options), _wedge_text, wedge.free > 0
     else:
         with bars() as shown:
@@ -111,6 +115,7 @@ def _found(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> dict[
         "log": log, "gamma": options.gamma, "chosen": tuning.chosen.setting.label, "rule": tuning.rule, "by": tuning.by,
         "alpha": tuning.alpha, "models": simulation.here.shape[1], "again": simulation.again.shape[1],
         "next": next_line(log, options, tuning.chosen.setting.options) if tuning.changes else None, "settings": rows,
+        "held_out": _held_out(tuning),
         "baseline": {"estimated": posed.problem.pi_b_estimated, "value": float(simulation.rho_b.mean())},
         "check": {
             "reward_observed": simulation.observed, "reward_simulated": [float(x) for x in _range(simulation.reward)],
@@ -119,6 +124,15 @@ def _found(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> dict[
         "prior": {"successors": prior.mean_number, "alpha": prior.alpha, "guesses": [float(x) for x in prior.guess]},
         "notes": [*tuning.notes, *posed.notes],
     }  # fmt: skip
+
+
+def _held_out(tuning: Tuning) -> dict[str, Any] | None:
+    """What the best setting gains where it learns from one half of the log and is valued by the other."""
+    found = tuning.held_out
+    if found is None:
+        return None
+    about = {"setting": tuning.best.setting.label, "halves_of": found.units, "models": len(found.gains)}
+    return about | {"mean": found.mean, "loses": found.loses}
 
 
 def _range(x: Any) -> tuple[float, float]:
@@ -142,13 +156,26 @@ def _text(found: dict[str, Any]) -> str:
         lines.append(mark + f"{row['setting']:{wide}}" + cells)
     lines += ["", f"gains over the baseline at the start, in {found['models']} models drawn from the posterior of this log"]
     lines[-1] += f" ({found['prior']['successors']:.2g} successors a pair on average)"
+    lines.append(
+        "loses: the share of these models in which the policy is worse than the baseline; it is no probability of the real world"
+    )
+    lines += [_held_out_text(found["held_out"])] if found["held_out"] else []
     if anew:
         check, (low, high) = found["check"], found["check"]["reward_simulated"]
         lines.append(f"check     mean reward a step {check['reward_observed']:.4g}; of logs made anew {low:.4g} to {high:.4g}")
         lines[-1] += f" (p = {check['p_value']:.2g})"
     nothing = "nothing: no setting beats the baseline in the worst models"
+    nothing = "nothing: the best setting does not gain on held-out data" if found["held_out"] else nothing
     lines += [f"chosen    {found['chosen']}", f"next      {found['next'] or nothing}"]
     return "\n".join([*lines, *(f"note: {note}" for note in found["notes"])])
+
+
+def _held_out_text(held: dict[str, Any]) -> str:
+    """The line about the held-out gain."""
+    return (
+        f"held out  {held['mean']:+.4g}: the mean gain of {held['setting'].split()[0]} learned from half of the {held['halves_of']}, in "
+        f"{held['models']} models of the other half; worse in {held['loses']:.0%} of them"
+    )
 
 
 def _signed(x: float | None) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from surefoot.errors import ParameterError
 from surefoot.experiments.metrics import bootstrap, cvar
 from surefoot.problems import Problem
+from surefoot.tuning.heldout import HeldOut, held_out
 from surefoot.tuning.posterior import Posterior
 from surefoot.tuning.prior import RowPrior
 from surefoot.tuning.settings import NO_CHANGE, Setting, default_settings
@@ -55,11 +56,14 @@ class Row:
 class Tuning:
     """The settings tried, "no change" first, the one chosen, and whether the drawn models look like the log.
 
+    best is the setting that the rule prefers. It is chosen if its held-out gain is above 0; if not, no change is.
+    held_out is None where the best is no change, or the log cannot be halved.
     predictive_p is the two-sided posterior predictive p-value of the mean reward a step (NaN without logs made anew).
     """
 
     rows: tuple[Row, ...]
-    chosen: Row
+    best: Row
+    held_out: HeldOut | None
     rule: str
     by: str
     alpha: float
@@ -69,6 +73,12 @@ class Tuning:
 
     def __repr__(self) -> str:
         return f"Tuning({len(self.rows)} settings, chosen: {self.chosen.setting.label})"
+
+    @property
+    def chosen(self) -> Row:
+        """The best setting where data it did not learn from agree that it gains, else "no change"."""
+        agreed = self.held_out is not None and self.held_out.mean > 0
+        return self.best if agreed else self.rows[0]
 
     @property
     def changes(self) -> bool:
@@ -94,6 +104,11 @@ class Tuning:
                 f"the drawn models miss the log: its mean reward a step is {self.simulation.observed:.4g}, theirs {reward.min():.4g} to "
                 f"{reward.max():.4g}; the choice rests on them"
             )
+        if self.best is not self.chosen:
+            why = (
+                "the log cannot be halved" if self.held_out is None else "learned from one half of the log it does not gain by the other"
+            )
+            found.append(f"{self.best.setting.label} gains most in the drawn models, but {why}: no change")
         lost = [row.setting.label for row in self.rows if not row.converged]
         if lost:
             found.append(f"did not converge on this log: {', '.join(lost)}")
@@ -137,10 +152,12 @@ def tune(
     posterior = Posterior(problem)
     found = simulate(problem, [x.algorithm for x in tried], models, again, seed=seed, posterior=posterior, progress=progress)
     rows = _rows(tried, found, alpha)
-    return Tuning(rows, chosen(rows, rule, by, tolerance), rule, by, alpha, tolerance, found, posterior.prior)
+    best = preferred(rows, rule, by, tolerance)
+    check = None if best.setting is NO_CHANGE else held_out(problem, best.setting.algorithm, seed=seed)
+    return Tuning(rows, best, check, rule, by, alpha, tolerance, found, posterior.prior)
 
 
-def chosen(rows: Sequence[Row], rule: str, by: str, tolerance: float) -> Row:
+def preferred(rows: Sequence[Row], rule: str, by: str, tolerance: float) -> Row:
     """The row that the rule prefers; the earlier one of equals, and "no change" is the first."""
     able = [row for row in rows if row.worth(by).cvar >= -tolerance] if rule == MEAN else list(rows)
     return max(able, key=lambda row: row.worth(by).cvar if rule == CVAR else row.worth(by).mean)

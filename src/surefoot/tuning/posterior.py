@@ -5,6 +5,7 @@ Gamma(alpha q_s'), drawn from the guess g_sa; divided by their sum (the Dirichle
 
 - A pair never seen has a row from the prior: it leads where the guesses say; nothing good or bad is invented for it.
 - A state that the log never saw is never reached; terminal states stay terminal.
+- Pairs are independent: `shrinkage` then lets the actions of a state differ only as far as the whole log shows it.
 - The reward of a triple seen is its mean, give or take its standard error where rewards scatter within triples. A triple never seen
   has the mean reward of its arrival s' or of its pair, whichever explains the rewards seen better.
 """

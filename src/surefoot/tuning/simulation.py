@@ -1,4 +1,4 @@
-"""Posterior simulation: what every setting is worth in models drawn from the posterior of a log.
+"""Posterior simulation: what every setting is worth in models drawn from the posterior of a log, shrunk across actions.
 
 here       the policy learned from the log there is, valued in every drawn model: its gain as far as this log tells
 again      in every drawn model the log is made anew (same episodes, same baseline), every setting learns from that one and is valued in
@@ -21,9 +21,11 @@ from surefoot.improvement import improve
 from surefoot.problems import Problem, estimate_baseline
 from surefoot.rows.arrays import Array, to_numpy
 from surefoot.tuning.posterior import NOISE, Posterior, normals
+from surefoot.tuning.shrinkage import Shrinkage
 
 CELLS = 20_000_000  # entries [models, S, A, S'] held at once
 GROUPS = 8  # lengths of episodes that a simulated log has at most
+ROUNDING = 1e-10  # a gain below this share of the return range is 0
 
 Progress = Callable[[int, int], None]
 
@@ -63,6 +65,7 @@ def simulate(
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ParameterError(f"{name} must be a whole number of at least {least}, got {value!r}")
     posterior, again = posterior or Posterior(problem), min(again, models)
+    shrinkage = Shrinkage(posterior)
     solutions = [improve(problem, x) for x in algorithms]
     own = np.stack([to_numpy(x.pi) for x in solutions])
     keys = first_key(seed, "tuning", np.arange(models, dtype=np.int64))
@@ -79,7 +82,7 @@ def simulate(
         progress(done, total)
 
     for first, last in parts(models, again, size):
-        worlds = posterior.worlds(keys[first:last])
+        worlds = shrinkage.worlds(keys[first:last])
         rho_b[first:last] = worlds.rho_b
         for j, pi in enumerate(own):
             here[j, first:last] = worlds.value(np.broadcast_to(pi, worlds.pi_b.shape)) - rho_b[first:last]
@@ -92,6 +95,8 @@ def simulate(
             anew[j, first:last] = worlds.value(improve(logs, algorithm).pi) - rho_b[first:last]
             advance(last - first)
     observed = float(rewards_of(problem) / problem.n_sa.sum())
+    for gain in (here, anew):
+        gain[np.abs(gain) < ROUNDING * problem.return_range.width] = 0.0
     return Simulation(here, anew, rho_b, reward, observed, own, np.array([bool(x.status.ok) for x in solutions]))
 
 

@@ -1,0 +1,113 @@
+"""Held-out gains: a setting learns from one half of a log and is valued in models drawn from the posterior of the other half."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from surefoot.benchmarks import first_key
+from surefoot.core import Batch, Counts, count
+from surefoot.improvement import improve
+from surefoot.problems import Problem
+from surefoot.rows.arrays import to_numpy
+from surefoot.tuning.posterior import Posterior
+
+SPLITS, MODELS = 5, 20  # the log is halved so often; each half values in so many models
+ENOUGH_EPISODES = 8  # fewer are cut into blocks
+BLOCKS = 20  # about so many of them
+
+
+@dataclass(frozen=True, repr=False)
+class HeldOut:
+    """The gains [models] over the baseline of policies from one half, in models of the other half; `units` says what was shared out."""
+
+    gains: np.ndarray
+    units: str
+
+    @property
+    def mean(self) -> float:
+        """Over all models."""
+        return float(self.gains.mean())
+
+    @property
+    def loses(self) -> float:
+        """The share of the models in which the policy of the other half is worse than the baseline."""
+        return float((self.gains < 0).mean())
+
+
+def held_out(problem: Problem, algorithm: Any, *, seed: int = 0) -> HeldOut | None:
+    """The log is halved at random SPLITS times, and each half of each is learned from and valued with; None where it cannot be halved.
+
+    The models are the posterior's, not shrunk: the two halves err independently, so that what one half made of noise is worth nothing
+    on average in the models of the other.
+    """
+    gains, units = [], ""
+    for split in range(SPLITS):
+        found = halves(problem, seed, split)
+        if found is None:
+            return None
+        *pair, units = found
+        for i, (learned, other) in enumerate((pair, pair[::-1])):
+            keys = first_key(seed, f"held out {split} {i}", np.arange(MODELS, dtype=np.int64))
+            worlds = Posterior(other).worlds(keys)
+            pi = np.broadcast_to(to_numpy(improve(learned, algorithm).pi), worlds.pi_b.shape)
+            gains.append(worlds.value(pi) - worlds.rho_b)
+    return HeldOut(np.concatenate(gains), units)
+
+
+def halves(problem: Problem, seed: int, split: int) -> tuple[Problem, Problem, str] | None:
+    """Two problems, each with half of the episodes, or of the blocks of a few long ones; of the steps where the rows are not at hand."""
+    rng = np.random.Generator(np.random.PCG64((seed, split)))
+    if problem.log is None:
+        if float(problem.n_sa.sum()) < 2:
+            return None
+        one, two = (replace(problem, counts=x, returns_given=None) for x in _thinned(problem.counts, rng))
+        return one, two, "steps"
+    unit, kind = _units(problem.log)
+    number = int(unit.max()) + 1
+    if number < 2:
+        return None
+    first = np.zeros(number, dtype=bool)
+    first[rng.permutation(number)[: number // 2]] = True
+    return _part(problem, first[unit]), _part(problem, ~first[unit]), kind
+
+
+def _units(log: Batch) -> tuple[np.ndarray, str]:
+    """The unit of every row, and what a unit is."""
+    if log.n_episodes >= ENOUGH_EPISODES:
+        return log.episode, "episodes"
+    length = -(-len(log) // BLOCKS)
+    new = np.append(True, np.diff(log.episode) != 0)
+    within = np.arange(len(log)) - np.flatnonzero(new)[log.episode]
+    return np.cumsum(within % length == 0) - 1, f"blocks of {length} steps"
+
+
+def _part(problem: Problem, keep: np.ndarray) -> Problem:
+    """The problem that these rows pose, with the same baseline, start and ranges."""
+    log = problem.log
+    assert log is not None
+    names = ("state", "action", "reward", "next_state", "ends", "truncated", "row")
+    at = np.flatnonzero(keep)
+    broken = (np.diff(at) != 1) | (np.diff(log.episode[at]) != 0)  # where a block is missing, an episode is cut
+    part = replace(log, **{name: getattr(log, name)[at] for name in names}, episode=np.append(0, np.cumsum(broken)))
+    counts = count(part.state, part.action, part.reward, part.next_state, log.n_states, log.n_actions)
+    return replace(problem, counts=counts, log=part, returns_given=None)
+
+
+def _thinned(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Counts]:
+    """Counts shared out step by step: rewards by the normal law of a part of a sum, given the whole."""
+    n = to_numpy(counts.n_sas)
+    mine = rng.binomial(n.astype(np.int64), 0.5).astype(float)
+    if counts.r_sas is None:
+        return Counts(mine, None, None, *n.shape[:2]), Counts(n - mine, None, None, *n.shape[:2])
+    r, rest = to_numpy(counts.r_sas), np.zeros(n.shape[:2]) if counts.r_rest is None else to_numpy(counts.r_rest)
+    some, freedom = np.maximum(n, 1.0), np.maximum(n - 1.0, 0.0).sum(axis=-1)
+    variance = rest / np.maximum(freedom, 1.0)
+    share = r * mine / some + np.sqrt(variance[..., None] * mine * (n - mine) / some) * rng.standard_normal(n.shape)
+
+    def part(k: np.ndarray, total: np.ndarray) -> Counts:
+        return Counts(k, total, variance * np.maximum(k - 1.0, 0.0).sum(axis=-1), *n.shape[:2])
+
+    return part(mine, share), part(n - mine, r - share)
