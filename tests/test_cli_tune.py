@@ -135,7 +135,7 @@ def test_what_cannot_be_written_is_said_and_nothing_is_written_before_a_wrong_op
     for option in (("--path", rule), ("--out", rule / "tuning.csv")):
         code, _, said = run("tune", log, "--gamma", 0.9, "--baseline", rule, *FEW, *option)
         assert (code, "rule.csv" in said, "Traceback" in said) == (2, True, False)
-    assert run("tune", log, "--gamma", 0.9, "--baseline", rule, "--models", 50, "--path", tmp_path / "new")[0] == 2
+    assert run("tune", log, "--gamma", 0.9, "--baseline", rule, "--models", 20, "--path", tmp_path / "new")[0] == 2
     assert not (tmp_path / "new").exists()
 
 

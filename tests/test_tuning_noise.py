@@ -98,6 +98,21 @@ def test_shrinkage_leaves_the_baseline_what_it_is_worth() -> None:
     assert not np.allclose(shrunk.reward_table, plain.reward_table)
 
 
+def test_a_rare_action_that_did_well_by_chance_is_not_believed_where_rare_actions_pay_less() -> None:
+    """The usual action pays 0.5 more in all states: rare ones are worse in the models, also those whose few visits paid more."""
+    rng = np.random.default_rng(4)
+    state, pi_b = rng.integers(0, STATES, 2000), np.tile([0.9, 0.05, 0.05], (STATES, 1))
+    action = rng.choice(ACTIONS, size=2000, p=pi_b[0])
+    problem = decisions(0, n=2000, state=state, action=action, reward=rng.normal(-0.5 * (action > 0), 1.0), pi_b=pi_b)
+    drawn = Shrinkage(Posterior(problem)).advantages(np.zeros((len(KEYS), problem.n_states)), KEYS).mean(axis=0)[:STATES]
+    paid = np.asarray(problem.counts.r_sa / np.maximum(problem.n_sa, 1))[:STATES]
+    lucky = (paid[:, 1:] > paid[:, :1]) & (np.asarray(problem.n_sa)[:STATES, 1:] > 0)
+    assert lucky.sum() > 10
+    assert (drawn[:, 1:][lucky] < drawn[:, :1].repeat(2, axis=1)[lucky]).mean() > 0.9
+    found = tune(problem, models=100, again=0)
+    assert (found.simulation.pi[[row is found.chosen for row in found.rows][1:]][..., :STATES, 0] >= 0.9 - 1e-9).mean() > 0.9
+
+
 def test_the_log_tells_whether_actions_differ() -> None:
     same, different = (Shrinkage(Posterior(decisions(3, effect))) for effect in (0.0, 1.0))
     assert same.by_rewards[-1] > 0.3

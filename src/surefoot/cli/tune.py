@@ -37,7 +37,7 @@ def tune(
     by: Annotated[str, typer.Option(help="here: the policies this log teaches; again: how settings do on logs made anew.")] = "here",
     models: Annotated[int, typer.Option(help="Models drawn from the posterior.")] = 200,
     again: Annotated[int, typer.Option(help="In how many of them the log is made anew.")] = 100,
-    alpha: Annotated[float, typer.Option(help="The CVaR is the mean over this share of the models, the worst.")] = 0.05,
+    alpha: Annotated[float, typer.Option(help="The CVaR is the mean over this share of the models, the worst.")] = 0.2,
     tolerance: Annotated[float, typer.Option(help="By how much a CVaR may be negative with --rule mean, in units of value.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     bound: Annotated[float | None, typer.Option(help="Instead: the n_wedge at which Pi_b-SPIBB loses at most this much.")] = None,

@@ -18,7 +18,7 @@ from surefoot.tuning.simulation import Progress, Simulation, simulate
 
 CVAR, MEAN = RULES = ("cvar", "mean")
 HERE, AGAIN = SOURCES = ("here", "again")
-MODELS, MODELS_AGAIN, ALPHA = 200, 100, 0.05
+MODELS, MODELS_AGAIN, ALPHA = 200, 100, 0.2
 LEVEL, RESAMPLES = 0.95, 400  # of the intervals, which are about the number of models
 ODD = 0.01  # a posterior predictive p-value below which the drawn models are said to miss the log
 

@@ -7,7 +7,8 @@ Gamma(alpha q_s'), drawn from the guess g_sa; divided by their sum (the Dirichle
 - A state that the log never saw is never reached; terminal states stay terminal.
 - Pairs are independent: `shrinkage` then lets the actions of a state differ only as far as the whole log shows it.
 - The reward of a triple seen is its mean, give or take its standard error where rewards scatter within triples. A triple never seen
-  has the mean reward of its arrival s' or of its pair, whichever explains the rewards seen better.
+  has the mean reward of its arrival s' or of its pair, whichever explains the rewards seen better; a pair never seen has that of its
+  state, a state never acted in that of the whole log.
 """
 
 from __future__ import annotations
@@ -119,17 +120,18 @@ class Posterior:
 
     @cached_property
     def mean_rewards(self) -> np.ndarray:
-        """R(s, a, s') [S, 1 or A, S']: declared; or the mean of the triple, and for one never seen that of its arrival or of its pair."""
+        """R(s, a, s') [S, 1 or A, S']: declared; or the mean of the triple, and for one never seen that of its arrival or its pair."""
         problem = self.problem
         if problem.reward_table is not None:
             return np.asarray(problem.reward_table)
         n, r = to_numpy(problem.counts.n_sas), to_numpy(problem.counts.r_sas)
 
-        def mean(axes: int | tuple[int, int]) -> np.ndarray:
+        def mean(axes: int | tuple[int, int], unseen: np.ndarray | float) -> np.ndarray:
             number = n.sum(axis=axes, keepdims=True)
-            return np.where(number > 0, r.sum(axis=axes, keepdims=True) / np.maximum(number, 1.0), problem.reward_range[0])
+            return np.where(number > 0, r.sum(axis=axes, keepdims=True) / np.maximum(number, 1.0), unseen)
 
-        own, arrival, pair = r / np.maximum(n, 1.0), mean((0, 1)), mean(2)
+        middle = float(r.sum() / n.sum())
+        own, arrival, pair = r / np.maximum(n, 1.0), mean((0, 1), middle), mean(2, mean((1, 2), middle))
         misses = [float((n * (own - guess) ** 2).sum()) for guess in (arrival, pair)]
         return np.where(n > 0, own, arrival if misses[0] <= misses[1] else pair)
 

@@ -5,11 +5,12 @@ A log of many states has many pairs that did well by chance. So every mean is sh
     arrivals    R(s'), the mean reward of all arrivals at s', towards the mean of all rewards
     states      e(s), the mean of  r - R(s')  over the visits of s, towards 0
     successors  p_sa . h  with  h(s') = R(s') + gamma v(s'),  v the baseline's values: towards that of all visits of s
-    rewards     the mean of  r - R(s')  over the visits of (s, a), towards that of s
+    rewards     the mean of  r - R(s')  over the visits of (s, a), towards that of s plus  beta pi_b(a|s)
 
 The prior of each: it is as its kind, to the worth of c visits; c = inf says that its kind does not differ at all.
 
     R(s') ~ N(., sigma^2 / c),  e(s) and mean residuals of pairs alike, sigma^2 the variance within
+    beta ~ N(0, 4 sigma^2 / c):  where usual actions pay more in many states, a rare one that did well by chance is not believed
     p_sa ~ Dirichlet(c m_s),  m_s the shares of the successors of s:  p_sa . h has the mean  (n p_hat . h + c m_s . h) / (n + c)
 
 The four c each have a posterior over a grid, with half of its prior on c = inf; those of pairs are fitted to the states in which two
@@ -35,7 +36,8 @@ VISITS = np.append(2.0 ** np.arange(-6, 15), np.inf)  # the grid of c
 EQUAL = 0.5  # prior probability of c = inf
 LEAN_STATE, LEAN_ALL = 10.0, 3.0  # so many visits count the variance of a state in that of its pairs, and that of all in that of a state
 NOTHING = 1e-9  # a variance of rewards, as a share of the squared reward range, that is as good as 0
-BY_SUCCESSOR, BY_REWARD, OWN, ARRIVAL, STATE = -21, -22, -23, -31, -33  # what the draws are for
+STEEP = 4.0  # prior variance of beta: so often that of a pair
+BY_SUCCESSOR, BY_REWARD, OWN, SLOPE, ARRIVAL, STATE = -21, -22, -23, -24, -31, -33  # what the draws are for
 
 
 class Shrinkage:
@@ -81,29 +83,60 @@ class Shrinkage:
 
     @cached_property
     def by_successors(self) -> np.ndarray:
-        """P(c | where pairs lead), over VISITS: Dirichlet-multinomial."""
-        other = self.compared.copy()
-        other[np.arange(len(other)), self.n_sa.argmax(axis=1)] = False
+        """P(c | where pairs lead), over VISITS: Dirichlet-multinomial rows around what the other actions of the state did.
+
+        N visits of other actions are worth N + 1 visits at most:  1 / concentration = 1 / c + 1 / (N + 1).
+        """
+        other = self.compared & (self.n_sa.argmax(axis=1)[:, None] != np.arange(self.n_sa.shape[1]))
         s, a, to = np.nonzero(self.n * other[..., None])
-        n, share, total = self.n[s, a, to], self.shares[1][s, to], self.n_sa[other]
-        fit = [
-            float((gammaln(n + c * share) - gammaln(c * share)).sum() + (gammaln(c) - gammaln(total + c)).sum()) for c in VISITS[:-1]
-        ]  # fmt: skip
-        return _posterior([*fit, float((n * np.log(share)).sum())])
+        n, share, total = self.n[s, a, to], self._share_of_others(s, a, to), self.n_sa[other]
+        others = self.n_sa.sum(axis=1, keepdims=True) - self.n_sa + 1.0
+        fit = []
+        for c in VISITS:
+            worth = 1 / (1 / c + 1 / others)
+            own, row = worth[s, a] * share, worth[other]
+            fit.append(float((gammaln(n + own) - gammaln(own)).sum() + (gammaln(row) - gammaln(total + row)).sum()))
+        return _posterior(fit)
+
+    def _share_of_others(self, s: np.ndarray, a: np.ndarray, to: np.ndarray) -> np.ndarray:
+        """The share of s' among the successors of the other actions of s; new ones have the share of those seen once (Good & Turing)."""
+        from_s = self.n.sum(axis=1)
+        n_s, once = from_s.sum(axis=1), (from_s == 1).sum(axis=1)
+        new = (once + 0.5) / (n_s + 1.0)
+        anywhere = self.n.sum(axis=(0, 1)) / self.n.sum()
+        others = (from_s[s, to] - self.n[s, a, to]) / np.maximum(n_s[s] - self.n_sa[s, a], 1.0)
+        return np.asarray((1 - new[s]) * others + new[s] * anywhere[to])
 
     @cached_property
     def by_rewards(self) -> np.ndarray:
-        """P(c | what pairs pay), over VISITS: normal, with a flat prior on the mean of every state integrated out."""
-        rows = self.compared.any(axis=1)
-        seen, (mean, error, state) = self.compared[rows], (x[rows] for x in self.residual)
+        """P(c | what pairs pay), over VISITS: normal, with the mean of every state (flat prior) and beta integrated out."""
         fit = []
         for c in VISITS:
-            weight = np.where(seen, 1 / (error + state[:, None] / c), 0.0)
+            weight, x, y = self._within(self.compared, self.residual[2][:, None] / c)
             total = weight.sum(axis=1)
-            middle = (weight * mean).sum(axis=1) / total
-            far = (weight * (mean - middle[:, None]) ** 2).sum(axis=1)
-            fit.append(0.5 * float((np.log(np.where(seen, weight, 1.0)).sum(axis=1) - np.log(total) - far).sum()))
+            slope, _ = self._slope(weight, x, y, np.array(c))
+            far = (weight * y**2).sum() - slope * (weight * x * y).sum()
+            free = np.log(np.where(weight > 0, weight, 1.0)).sum() - np.log(np.where(total > 0, total, 1.0)).sum()
+            fit.append(0.5 * float(free - far - np.log1p(self._slope_prior / c * (weight * x**2).sum())))
         return _posterior(fit)
+
+    @property
+    def _slope_prior(self) -> float:
+        """The prior variance of beta, times c."""
+        return float(STEEP * np.average(self.residual[2], weights=self.n_sa.sum(axis=1)))
+
+    def _within(self, seen: np.ndarray, between: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Weights of the pairs, pi_b and mean residuals less their weighted means in the state, [..., S, A]."""
+        weight = np.where(seen, 1 / (between + self.residual[1]), 0.0)
+        total = np.maximum(weight.sum(axis=-1, keepdims=True), 1e-300)
+        x, y = ((weight * z).sum(axis=-1, keepdims=True) / total for z in (self.pi_b, self.residual[0]))
+        return weight, self.pi_b - x, self.residual[0] - y
+
+    def _slope(self, weight: np.ndarray, x: np.ndarray, y: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of beta given c, [...]."""
+        prior = self._slope_prior / c
+        spread = prior / (1 + prior * (weight * x**2).sum(axis=(-2, -1)))
+        return spread * (weight * x * y).sum(axis=(-2, -1)), spread
 
     def worlds(self, keys: Array) -> Worlds:
         """A model drawn for every key [K]: the posterior's, with shrunk rewards, and shrunk advantages in every state acted in."""
@@ -138,12 +171,14 @@ class Shrinkage:
     def _from_rewards(self, keys: Array) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance [K, S, A] of the mean residual given c; a pair never seen has those of the prior."""
         mean, error, state = self.residual
-        between = state[:, None] / _drawn(self.by_rewards, keys, BY_REWARD)
-        seen = self.n_sa > 0
-        weight = np.where(seen, 1 / (between + error), 0.0)
-        middle = (weight * mean).sum(axis=-1, keepdims=True) / np.maximum(weight.sum(axis=-1, keepdims=True), 1e-300)
+        c = _drawn(self.by_rewards, keys, BY_REWARD)
+        between, seen = state[:, None] / c, self.n_sa > 0
+        weight, x, y = self._within(seen, between)
+        slope, spread = self._slope(weight, x, y, c[:, 0, 0])
+        slope = slope + np.sqrt(spread) * normals(keys, SLOPE, (1,))[:, 0]
+        prior = mean - y + slope[:, None, None] * x
         trust = np.where(seen, between / (between + error), 0.0)
-        return middle + trust * (mean - middle), np.where(seen, trust * error, between)
+        return prior + trust * (mean - prior), np.where(seen, trust * error, between)
 
     def _levels(self, keys: Array) -> tuple[np.ndarray, np.ndarray]:
         """R(s') [K, S'] and e(s) [K, S], each shrunk across states."""
