@@ -134,8 +134,10 @@ def tune(
     rule "mean"   the largest mean gain among settings whose CVaR_alpha is at least -tolerance
     by "here"     gains of the policies that this log teaches; by "again": gains over logs made anew in every model
 
-    The default is what the benchmarks favour (papers/tuning): choosing by the mean, or over logs made anew, keeps as much gain but has a
-    tail far below the baseline on Wet Chicken. A choice is no evidence: judge the chosen policy on held-out data (`surefoot improve`).
+    The default is what the benchmarks favour (docs/tuning.md): choosing by the mean, or over logs made anew, keeps as much gain but had a
+    tail far below the baseline on Wet Chicken. The setting that the rule prefers is chosen if it also gains where it learns from one
+    half of the log and is valued in models of the other; else "no change" is. A choice is no evidence: judge the chosen policy on
+    held-out data (`surefoot improve`).
     """
     for name, value, known in (("rule", rule, RULES), ("by", by, SOURCES)):
         if value not in known:
