@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 import surefoot
-from promises import null_world
 from surefoot.benchmarks import RandomMDPs, Sampler, WetChicken, Worlds, first_key
+from surefoot.benchmarks.worlds import one_world
 from surefoot.tuning import tune
 
 Gain = Callable[[np.ndarray], float]
@@ -70,6 +70,16 @@ def lottery(seed: int, steps: int = 2000, n_states: int = 60, n_actions: int = 3
         pi_b=np.full((n_states, n_actions), 1 / n_actions), start=np.full(n_states, 1 / n_states),
     )  # fmt: skip
     return problem, lambda pi: 0.0
+
+
+def null_world(name: str, key: int) -> Worlds:
+    """The world of a benchmark with p(s'|s, a) replaced by its mean over actions: no policy differs in value from another."""
+    worlds = (RandomMDPs() if name == "random-mdps" else WetChicken()).worlds(np.array([key]))
+    p = np.broadcast_to(worlds.p[0].mean(axis=1, keepdims=True), worlds.p[0].shape)
+    return one_world(
+        np.array([key]), p, worlds.reward_table[0], worlds.pi_b[0], worlds.start[0], np.flatnonzero(worlds.terminal[0]).tolist(),
+        worlds.gamma, worlds.reward_range, worlds.return_range,
+    )  # fmt: skip
 
 
 def benchmark(seed: int, name: str, size: int, *, null: bool) -> Made:
