@@ -81,7 +81,8 @@ def direct(case: Case) -> tuple[bool, float]:
     problem = surefoot.problem(
         state=state, action=action, reward=np.array(columns["reward"]), next_state=follow, gamma=case.world.gamma,
         episode=np.unique(columns["episode"], return_inverse=True)[1], time=np.array(columns["time"]),
-        terminal=np.array(columns.get("terminal", [0] * len(state))) > 0, n_states=len(case.world.pi_b), n_actions=case.world.pi_b.shape[1],
+        terminal=np.array(columns.get("terminal", [0] * len(state))) > 0, n_states=len(case.world.pi_b),
+        n_actions=case.world.pi_b.shape[1],
         pi_b=case.world.pi_b if case.given else None, reward_range=tuple(map(float, limits)) if len(limits) > 1 else None,
     )  # fmt: skip
     if problem.log.n_episodes == 1:

@@ -79,12 +79,13 @@ def test_a_contradicted_baseline_never_ends_with_exit_code_0(tmp_path: Path, run
 def test_every_output_names_its_assumptions(tmp_path: Path, run: Run) -> None:
     code, text, _ = run("improve", logfiles.good_log(tmp_path), "--gamma", 0.9, "--out", tmp_path / "out")
     assert code == 0
-    assert text.splitlines()[0].startswith("verdict   SUPPORTED: asymptotic test at 5%")
+    first = text.splitlines()[0]
+    assert first.startswith("verdict   SUPPORTED: asymptotic test at 5%") and "above 0, if no reward lies outside [" in first
     kept = json.loads((tmp_path / "out" / "summary.json").read_text())["assumptions"]
     for words in ("no hidden cause", "the world tomorrow", "Markov", "no reward lies outside", "it was estimated"):
         assert words in text and any(words in x for x in kept)
     _, text, _ = run("improve", logfiles.good_log(tmp_path), "--gamma", 0.9, "--reward-range", "-5,5", "--out", tmp_path / "out")
-    assert "no reward lies outside" not in text
+    assert "no reward lies outside" not in text and text.splitlines()[0].endswith("above 0")
 
 
 def test_what_the_log_cannot_exclude_is_said_and_a_declared_catastrophe_forbids_a_promise(tmp_path: Path, run: Run) -> None:

@@ -175,7 +175,9 @@ def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
     if gain.low > 0 and gain.low <= gain.explained:
         when = f"{gain.explained:.4g} of it is explained by when, or after what, the actions were taken"
         return NOT_SUPPORTED, f"{words}, but {when}"
-    return (SUPPORTED, f"{words}, above 0") if gain.positive else (NOT_SUPPORTED, f"{words}, not above 0")
+    low, high = advice.problem.reward_range
+    given = "" if advice.problem.return_range.declared else f", if no reward lies outside [{low:g}, {high:g}]"
+    return (SUPPORTED, f"{words}, above 0{given}") if gain.positive else (NOT_SUPPORTED, f"{words}, not above 0")
 
 
 def _against(stands: Sequence[Finding], reason: str) -> str:
