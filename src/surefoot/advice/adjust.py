@@ -17,7 +17,7 @@ from surefoot.advice.units import ENOUGH_EPISODES, Units
 from surefoot.core import Batch
 from surefoot.problems import Problem
 
-PERIODS = 8  # of the log, in the order of its rows
+PERIODS, FEWEST_ROWS = (8, 32), 50  # periods of the log, in the order of its rows: one for each 50 rows, within these limits
 MOST_ROWS = 500_000  # rows looked at, evenly spaced
 MOST_ACTIONS = 12  # beyond, the previous action is left out
 
@@ -58,7 +58,8 @@ def _circumstances(log: Batch, units: Units, residual: np.ndarray) -> np.ndarray
     before = np.where(first, 0.0, np.append(0.0, residual[:-1]))
     count = np.bincount(units.unit, minlength=units.number)[units.unit]
     others = (np.bincount(units.unit, weights=residual, minlength=units.number)[units.unit] - residual) / np.maximum(count - 1, 1)
-    columns = [*_flags(np.arange(n) * PERIODS // n, PERIODS), before, others]
+    periods = min(max(n // FEWEST_ROWS, PERIODS[0]), PERIODS[1])
+    columns = [*_flags(np.arange(n) * periods // n, periods), before, others]
     if log.n_episodes >= ENOUGH_EPISODES:
         columns += _flags(np.minimum(np.log2(step + 1).astype(int), 5), 6)
     if log.n_actions <= MOST_ACTIONS:
