@@ -224,7 +224,7 @@ def test_a_state_in_which_nobody_ever_acted_counts_against_the_policy_that_comes
     )  # fmt: skip
     parts = units_of_batch(problem.log, 0.5)
     there = UnitModel(parts, parts, problem, np.asarray(problem.pi_b))
-    more, less = (there.compare(np.array([[1 - p, p]] * 3)) for p in (0.9, 0.1))
+    more, less = (there.compare(np.array([[1 - p, p]] * 3), strict=True) for p in (0.9, 0.1))
     assert more.gain < more.value - more.baseline - 0.05
     assert less.gain < less.value - less.baseline - 0.05
 

@@ -110,7 +110,7 @@ def _asymptotic(problem: Problem, units: Units, learning: np.ndarray, pi: np.nda
     model = UnitModel(units.some(~learning), units, problem, pi_b)
     tested = model.checkable(pi)
     moved, kept = (float((np.abs(x - problem.pi_b) * model.n_sa.sum(axis=1, keepdims=True)).sum()) for x in (pi, tested))
-    compared = model.compare(tested)
+    compared = model.compare(tested, strict=True)
     low, high = interval(compared.difference, units, ~learning)
     return {
         "pi": tested, "estimate": compared.gain, "low": low, "high": high, "checked": kept / moved if moved > 0 else 1.0,

@@ -92,8 +92,8 @@ class UnitModel:
     - A pair that fewer than two of these units saw is worth what the baseline does in its state: moving mass to or from it is
       neither gain nor loss, since nothing could be said about its scatter. `checkable` takes such moves back.
     - A state in which these units never act does what the whole log did there, whatever the policy.
-    - A state in which the whole log never acts is worth as much as the average state under the baseline; for the difference it is worth
-      as much as the worst state (or an end) if the policy comes there more often, as the best if less often.
+    - A state in which the whole log never acts is worth as much as the average state under the baseline; in a strict comparison as
+      much as the worst state (or an end) if the policy comes there more often, as the best if less often.
 
     `pi_b` is the policy that made the log, with which others are compared; where it was estimated, these units' own frequencies stand for
     it, so that what is not known of it counts. The start is the problem's where it is given, otherwise that
@@ -196,15 +196,16 @@ class UnitModel:
         mass = np.minimum(up, down)
         return np.asarray(base + rise * mass / np.where(up > 0, up, 1.0) - fall * mass / np.where(down > 0, down, 1.0))
 
-    def compare(self, pi: np.ndarray) -> Comparison:
-        """The policy against the baseline."""
+    def compare(self, pi: np.ndarray, *, strict: bool = False) -> Comparison:
+        """The policy against the baseline; `strict`: what these units cannot tell counts against the gain, at its worst."""
         rows, base = self.over_counted(pi), self._baseline
         level = base.r * self._lost
         matrix, r = self._chain(rows)
         chain = Chain(matrix, r + level, self.problem.gamma, self.start)
         scores, base_scores = self._scores(rows, chain), self._scores(self.mixture, base, by_state=self.problem.pi_b_estimated)
         spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * self.mixture
-        gain = chain.at_start - base.at_start - self._doubt(chain, base) - self._forced(pi, chain, base)
+        doubt = self._doubt(chain, base) + self._forced(pi, chain, base) if strict else 0.0
+        gain = chain.at_start - base.at_start - doubt
         moved = np.abs(pi - self.problem.pi_b) * self.n_sa.sum(axis=1, keepdims=True)
         total = float(moved.sum())
         return Comparison(
