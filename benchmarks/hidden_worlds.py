@@ -156,3 +156,13 @@ def coin(p: Any, low: float = 0.0, high: float = 1.0) -> Draw:
     """`high` with probability p [H, A], else `low`."""
     p = np.atleast_2d(np.asarray(p, dtype=float))
     return lambda rng, h, a, to, passed: np.where(rng.random(len(h)) < p[h, a], high, low)
+
+
+def gamble(chance: np.ndarray, loss: float, pays: np.ndarray, sd: float) -> Draw:
+    """Action 0 pays 0; the others pay pays[h], and `loss` in its place with probability chance[h]; both with normal noise."""
+
+    def draw(rng: np.random.Generator, h: np.ndarray, a: np.ndarray, to: np.ndarray, passed: np.ndarray) -> np.ndarray:
+        outcome = np.where(rng.random(len(h)) < chance[h], loss, pays[h])
+        return np.where(a == 0, 0.0, outcome) + sd * rng.standard_normal(len(h))
+
+    return draw

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hidden_worlds import Case, World, bandit, coin, normal
+from hidden_worlds import Case, World, bandit, coin, gamble, normal
 from surefoot.benchmarks import ICUSepsis, RandomMDPs, WetChicken, first_key
 
 
@@ -85,32 +85,34 @@ def common_catastrophe(rng: np.random.Generator) -> Case:
 
 
 def rare_traps(rng: np.random.Generator, exact: bool = False) -> Case:
-    """400 rare states with two visits each, some of them traps that one visit did not show; a common state with a small sure gain."""
-    n = 400
-    trap = rng.random(n) < 0.1
-    means = np.stack([np.zeros(n), np.where(trap, -8.0, 0.5)], axis=1)
-    means[0] = [0.0, 0.02]  # one common state has a small sure gain
-    visits = np.append(0.5, np.full(n - 1, 0.5 / (n - 1)))
-    world = bandit(np.full((n, 2), 0.5), means, normal(means, 0.05), visits=visits, ends=1)
+    """400 rare states with two visits each, in which the other action mostly pays more, and sometimes costs a lot; one common state
+    has a small sure gain.
+    """
+    n, chance = 400, np.append(0.0, np.full(399, 0.25))
+    means = np.stack([np.zeros(n), 0.5 - 8.5 * chance], axis=1)
+    means[0, 1] = 0.02
+    pays = gamble(chance, -8.0, np.append(0.02, np.full(399, 0.5)), 0.02)
+    world = bandit(np.full((n, 2), 0.5), means, pays, visits=np.append(0.5, np.full(n - 1, 0.5 / (n - 1))), ends=1)
     found = case(world, rng, 4 * n, 1)
     if not exact:
         return found
     state = np.append(np.repeat(np.arange(1, n), 2), np.zeros(2 * n + 2, dtype=int))
     rng.shuffle(state)
     action = rng.integers(0, 2, 4 * n)
-    reward = means[state, action] + 0.05 * rng.standard_normal(4 * n)
     columns = found.columns | {
-        "state": [f"s{s:04d}" for s in state], "action": [f"a{a:04d}" for a in action], "reward": reward.tolist()
+        "state": [f"s{s:04d}" for s in state], "action": [f"a{a:04d}" for a in action],
+        "reward": pays(rng, state, action, state, state / n).tolist(),
     }  # fmt: skip
     return replace(found, columns=columns)
 
 
 def wedge(rng: np.random.Generator) -> Case:
-    """100 states with counts just above n_wedge, three actions that do nearly the same; Pi_b-SPIBB."""
-    n = 100
-    means = np.tile([0.0, -0.05, -0.05], (n, 1))
-    world = bandit(np.tile([0.5, 0.25, 0.25], (n, 1)), means, normal(means), ends=1)
-    return case(world, rng, 90 * n, 1, algorithm="pi-b-spibb", settings={"n_wedge": 20})
+    """Pi_b-SPIBB: a common state with a small sure gain, and 100 traps whose counts lie just above n_wedge = 10 in the whole log."""
+    n, chance = 101, np.append(0.0, np.full(100, 0.03))
+    means = np.stack([np.zeros(n), 0.1 - 30.1 * chance], axis=1)
+    pays = gamble(chance, -30.0, np.full(n, 0.1), 0.05)
+    world = bandit(np.full((n, 2), 0.5), means, pays, visits=np.append(0.6, np.full(100, 0.004)), ends=1)
+    return case(world, rng, 6000, 1, algorithm="pi-b-spibb")
 
 
 def hidden_level(rng: np.random.Generator, episodes: int = 0) -> Case:
