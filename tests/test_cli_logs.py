@@ -240,11 +240,11 @@ def test_improve_killed_at_any_moment_leaves_a_whole_policy_or_none(tmp_path: Pa
     begin = time.perf_counter()
     subprocess.run(command, capture_output=True, timeout=120, check=True)
     took = time.perf_counter() - begin
-    whole = {path.name: path.read_text() for path in out.iterdir()}
+    whole = {path.name: path.read_bytes() for path in out.iterdir()}
     rng = random.Random(0)
     for _ in range(25):
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             time.sleep(rng.uniform(0.6, 1.1) * took)
             process.kill()
         if (out / "policy.csv").exists():
-            assert {path.name: path.read_text() for path in out.iterdir() if path.is_file()} == whole
+            assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == whole
