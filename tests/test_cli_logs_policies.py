@@ -177,7 +177,7 @@ def test_counting_on_a_cluster_gives_the_same_counts_and_a_tested_policy(tmp_pat
     here, there = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("here", "there"))
     assert here["log"]["fingerprint"] == there["log"]["fingerprint"]
     assert there["worth"]["held_out"]["units"] == 16  # other halves than here: another policy, learned and tested in the same way
-    assert any("nobody looked for drift" in note for note in there["notes"])
+    assert any("contradictions were not looked at" in note for note in there["notes"])
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def test_the_word_is_kept_through_the_command_line(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["large-effect-1000", "random-mdps-200"])
+@pytest.mark.parametrize("name", ["large-effect-1000", "random-mdps-1000"])
 def test_what_is_there_is_found_through_the_command_line(name: str) -> None:
     import promises
 
