@@ -255,3 +255,26 @@ def test_what_is_not_known_of_an_estimated_baseline_counts() -> None:
     sure, unsure = (held_out_gain(p, units_of_batch(p.log, p.gamma), algorithm) for p in (known, estimated))
     assert sure.positive and not unsure.positive
     assert unsure.high - unsure.low > 3 * (sure.high - sure.low)
+
+
+def test_what_time_explains_is_taken_off_the_gain() -> None:
+    """Outcomes and the share of action 1 rise together over the log; the action itself does nothing."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    passed = np.arange(n) / n
+    action = (rng.random(n) < 0.1 + 0.6 * passed).astype(int)
+    problem = surefoot.problem(
+        state=np.zeros(n), action=action, reward=2 * passed + 0.3 * rng.normal(size=n), next_state=np.full(n, -1), terminal=np.ones(n),
+        episode=np.arange(n), gamma=0.9,
+    )  # fmt: skip
+    found = gain_of(problem)
+    assert found.low > 0 and found.explained > found.low
+    assert not found.positive
+
+
+def test_episodes_that_are_cut_are_not_weighed() -> None:
+    """What follows the cut is not in their returns: the finite-sample test must leave them alone."""
+    whole = coins(0, (0.1, 0.9), 2000)
+    log = replace(whole.log, ends=np.append(whole.log.ends[:-1], False))
+    assert gain_of(whole, markov=False).test == FINITE_SAMPLE
+    assert np.isnan(gain_of(replace(whole, log=log), markov=False).low)

@@ -247,3 +247,24 @@ def test_undiscounted_large_problems_are_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(chain, "DENSE_STATES", 0)
     with pytest.raises(surefoot.NotAvailableError, match="use gamma < 1"):
         chain.solve(np.zeros((2, 2)), np.ones(2), 1.0)
+
+
+def test_the_scatter_of_its_own_frequencies_is_part_of_an_estimated_baseline() -> None:
+    """Outcomes are certain given the action: what is uncertain of the baseline's value is how often it takes each."""
+    rng = np.random.default_rng(0)
+    n = 400
+    action = (rng.random(n) < 0.3).astype(int)
+    problem = surefoot.problem(
+        state=np.zeros(n),
+        action=action,
+        reward=5.0 * action,
+        next_state=np.full(n, -1),
+        terminal=np.ones(n),
+        episode=np.arange(n),
+        gamma=0.9,
+    )
+    assert problem.pi_b_estimated
+    found = pieces(problem).compare(np.asarray(problem.pi_b))
+    assert found.baseline_estimate.scores.var() * n == pytest.approx((5 * action).var() / n, rel=0.02)
+    known = replace(problem, pi_b_estimated=False)
+    assert np.abs(pieces(known).compare(np.asarray(problem.pi_b)).baseline_estimate.scores).max() < 1e-12
