@@ -19,7 +19,7 @@ from surefoot.advice.adjust import explained
 from surefoot.advice.model import Comparison, Estimate, UnitModel, Unseen
 from surefoot.advice.units import Units, sub_batch
 from surefoot.core import Solution
-from surefoot.errors import NotAvailableError, SurefootError
+from surefoot.errors import SurefootError
 from surefoot.improvement import improve
 from surefoot.ope import Standard, uncapped_betting
 from surefoot.ope.episodes import first_rows, take_episodes, times
@@ -212,6 +212,4 @@ def _groupings(units: Units, chosen: np.ndarray) -> list[np.ndarray]:
 
 def in_sample(problem: Problem, units: Units, pi: np.ndarray, pi_b: np.ndarray | None = None) -> Comparison:
     """The policy against the baseline in the model of all units: optimistic where the policy was learned from them."""
-    if units.number < 1:
-        raise NotAvailableError("the log has no steps")
     return UnitModel(units, units, problem, np.asarray(problem.pi_b if pi_b is None else pi_b)).compare(pi)
