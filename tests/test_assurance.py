@@ -66,6 +66,7 @@ def test_an_algorithm_with_a_proof_of_its_own_is_supported_by_it_from_all_data()
     assert np.allclose(solution.pi, surefoot.improve(problem, chosen_algorithm(problem, "certified-advantage")).pi)
     assert "proved (certified-advantage, rigorous)" in why
     assert proof(problem, chosen_algorithm(problem, "lower-exact-soft-spibb")) is None
+    assert proof(problem, chosen_algorithm(problem, "certified-advantage", {"delta": 0.3})) is None  # the word promises 5 %
     assert proof(bandit(40), chosen_algorithm(problem, "certified-advantage")) is None
     assert proof(bandit(reward_range=None, return_range=None), chosen_algorithm(problem, "certified-advantage")) is None  # only observed
 

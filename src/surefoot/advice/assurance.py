@@ -50,7 +50,8 @@ def fitting(algorithm: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
 def proof(problem: Problem, algorithm: Any) -> tuple[Solution, str] | None:
     """(solution from all data, why it is supported) of an algorithm whose own certificate proves that its policy is better.
 
-    The certificate holds for the data it was made from, so nothing is held out; None where it proves nothing.
+    The certificate holds for the data it was made from, so nothing is held out; None where it proves nothing, or at a larger failure
+    probability than that of the test it stands for.
     """
     part = getattr(algorithm, "restrict", algorithm)
     if "certified-advantage" not in part.name or problem.counts.is_sparse or problem.pi_b_estimated:
@@ -61,9 +62,10 @@ def proof(problem: Problem, algorithm: Any) -> tuple[Solution, str] | None:
         found = certify(problem, solution, method, **parameters)
     except SurefootError:
         return None
-    if not (found.useful and found.changed and found.label == RIGOROUS and found.bound > 0):
+    if not (found.useful and found.changed and found.label == RIGOROUS and found.bound > 0 and found.delta <= DELTA):
         return None
-    return solution, f"proved ({found.method}, rigorous): {found.bounded} >= {found.bound:.4g} with probability {1 - found.delta:g}"
+    words = f"proved ({found.method}, rigorous): {found.bounded} >= {found.bound:.4g} with probability {1 - found.delta:g}"
+    return solution, f"{words}; this policy is learned from all of the log, what is said of held-out data is about one from half of it"
 
 
 def assure(problem: Problem, solution: Solution, algorithm: Any, *, doubt: str = "") -> Assurance:

@@ -1,4 +1,4 @@
-"""Counting on a Dask cluster in parts that are kept apart, so that the gain can be cross-fitted over them."""
+"""Counting on a Dask cluster in parts that are kept apart, so that some can make a policy and the others test it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from surefoot.logs import Log, add_up, count_part, make_log
 from surefoot.logs.read import options_of
 from surefoot.logs.sources import find_source
 
-PARTS = 16  # at least: they are the units of the cross-fitted gain
+PARTS = 16  # at least: they are the units of the held-out gain
 PATIENCE = "10s"  # how long a scheduler may take to answer
 
 

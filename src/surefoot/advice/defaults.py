@@ -12,7 +12,7 @@ DEFAULT = "lower-exact-soft-spibb"
 # Why: it moves away from the baseline only as far as the counts of an action allow; it never raises an action that the log has not
 # tried; its parameters have no unit, so the same values serve rewards in cents and in lives (kappa of RaMDP, which does better in the
 # mean, has the unit of a reward); and lower-constrained Soft-SPIBB "performs empirically the best out of the whole SPIBB family" (Scholl
-# et al. 2022, Section 4.2). Exact: the row problem is solved, not approximated. A heuristic: what protects is the cross-fitted gain.
+# et al. 2022, Section 4.2). Exact: the row problem is solved, not approximated. A heuristic: what protects is the held-out test.
 # Table 1 of Scholl et al. 2022, the more cautious of its two benchmarks. Epsilon is compared with sqrt(2 ln(2 S A / delta) / n) times
 # a probability, so it has no unit; delta = 1 as in the table: a scale, not a failure probability.
 EPSILON, LOWER_EPSILON, DELTA, N_WEDGE = 1.0, 0.5, 1.0, 10.0

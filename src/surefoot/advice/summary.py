@@ -233,7 +233,12 @@ def worth_lines(summary: Mapping[str, Any]) -> list[str]:
             "(5 % each)",
             f"          learned from {out['units'] - out['units_tested']:,} {out['unit']}, tested on {out['units_tested']:,} others; "
             f"{out['informative_steps']:,} of their steps took an action",
-            f"          that gains probability; {out['share_checked']:.0%} of the moves could be checked, the others were taken back",
+            "          that gains probability; "
+            + (
+                "whole episodes were weighed, all moves together"
+                if out["test"] == FINITE_SAMPLE
+                else f"{out['share_checked']:.0%} of the moves could be checked, the others were taken back"
+            ),
         ]
     if inside is not None:
         values = f"baseline {inside['baseline']:.4g}, candidate {inside['policy']:.4g}"
