@@ -48,8 +48,8 @@ check: $(VENV)/.check-installed ## Lint, check the format, the types and the lay
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
-bench: $(VENV)/.bench-installed ## Run the benchmarks, each library on one thread
-	$(ONE_THREAD) $(PY) benchmarks/run.py
+bench: $(VENV)/.bench-installed ## Run the measurements, each library on one thread
+	$(ONE_THREAD) $(PY) measurements/run.py
 
 clean: ## Remove the virtual environment, caches and build products
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* coverage.xml

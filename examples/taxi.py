@@ -1,9 +1,12 @@
-"""Taxi: improve a half-random policy from logs of episodes played in Gymnasium, and see in the true table what it was worth.
+"""Taxi: improve a half-random policy from logs of episodes played in Gymnasium, and see in the true
+table what it was worth.
 
-    pip install 'surefoot[gymnasium]' && python examples/taxi.py        (--quick: small logs, seconds)
+    pip install 'surefoot[gymnasium]' && python examples/taxi.py        (--quick: small logs,
+    seconds)
 
-Half of the moves of this taxi are random. Policies are learned from the log alone, the policy that played being estimated from it too,
-and judged in the environment's own table P; both at gamma = 0.95.
+Half of the moves of this taxi are random. Policies are learned from the log alone, the policy that
+played being estimated from it too, and judged in the environment's own table P; both at gamma =
+0.95.
 """
 
 import sys
@@ -25,14 +28,18 @@ ALGORITHMS = {
 
 
 def learned(columns: dict[str, np.ndarray], played: np.ndarray) -> np.ndarray:
-    """The policy of each algorithm over all states and actions; where the log says nothing, the policy as it was played."""
+    """The policy of each algorithm over all states and actions; where the log says nothing, the
+    policy as it was played.
+    """
     log = read_log(columns)
     problem = log.problem(GAMMA, reward_range=(-10, 20))
     acted = log.n_sa.sum(axis=1) > 0
     policies = np.array([played] * len(ALGORITHMS))
     policies[:, np.array(log.states)[acted]] = 0.0
     for pi, algorithm in zip(policies, ALGORITHMS.values(), strict=True):
-        pi[np.ix_(np.array(log.states)[acted], log.actions)] = surefoot.improve(problem, algorithm).pi[acted]
+        pi[np.ix_(np.array(log.states)[acted], log.actions)] = surefoot.improve(
+            problem, algorithm
+        ).pi[acted]
     return policies
 
 
@@ -45,14 +52,25 @@ def main(sizes: tuple[int, ...], logs: int) -> None:
     for j, size in enumerate(sizes):
         for k in range(logs):
             rng = np.random.default_rng((size, k))
-            columns = rollout_columns(environment, lambda s, rng: int(rng.choice(len(played[s]), p=played[s])), rng, episodes=size)
+            columns = rollout_columns(
+                environment,
+                lambda s, rng: int(rng.choice(len(played[s]), p=played[s])),
+                rng,
+                episodes=size,
+            )
             values[:, j, k] = truth.value(learned(columns, played))
-    print(f"value at the start, gamma = {GAMMA}: policy that played {truth.rho_b[0]:.3f}, best possible {truth.rho_star[0]:.3f}")
+    print(
+        f"value at the start, gamma = {GAMMA}: policy that played {truth.rho_b[0]:.3f}, best"
+        f" possible {truth.rho_star[0]:.3f}"
+    )
     print(f"learned from the log alone; mean ± 1.96 standard errors over {logs} logs\n")
     print(f"{'episodes':26}" + "".join(f"{size:>18,}" for size in sizes))
     for name, row in zip(ALGORITHMS, values, strict=True):
         half = 1.96 * row.std(axis=1, ddof=1) / np.sqrt(logs)
-        print(f"{name:26}" + "".join(f"{m:10.3f} ± {h:.3f}" for m, h in zip(row.mean(axis=1), half, strict=True)))
+        print(
+            f"{name:26}"
+            + "".join(f"{m:10.3f} ± {h:.3f}" for m, h in zip(row.mean(axis=1), half, strict=True))
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""One Hypothesis profile for every run: the same examples each time, so that a failure is a change of the code.
+"""One Hypothesis profile for every run: the same examples each time, so that a failure is a change
+of the code.
 
 To look for new examples: HYPOTHESIS_PROFILE=explore make test.
 """

@@ -2,8 +2,9 @@
 
 The straight line: a log becomes a `Problem`, an algorithm makes it a `Solution`.
 
-    problem = surefoot.problem(state=..., action=..., reward=..., next_state=..., episode=..., pi_b=..., gamma=0.95)
-    solution = surefoot.improve(problem, surefoot.algorithm("lower-approx-soft-spibb", epsilon=0.5, delta=1))
+    problem = surefoot.problem(state=..., action=..., reward=..., next_state=..., episode=...,
+    pi_b=..., gamma=0.95) solution = surefoot.improve(problem,
+    surefoot.algorithm("lower-approx-soft-spibb", epsilon=0.5, delta=1))
 
 `surefoot.core` holds the glossary.
 """
@@ -13,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot import theory
 from surefoot.algorithms import ALGORITHMS, Algorithm, algorithm
-from surefoot.core import Batch, Counts, DenseModel, Model, Returns, Solution, SparseModel, Status, known_model
+from surefoot.core import (
+    Batch,
+    Counts,
+    DenseModel,
+    Model,
+    Returns,
+    Solution,
+    SparseModel,
+    Status,
+    known_model,
+)
 from surefoot.errors import (
     BaselineError,
     LogError,
@@ -26,7 +37,14 @@ from surefoot.errors import (
 )
 from surefoot.improvement import improve
 from surefoot.planning import evaluate, evaluate_at_start, optimal
-from surefoot.problems import Problem, ReturnRange, estimate_baseline, monte_carlo, problem, thinned_counts
+from surefoot.problems import (
+    Problem,
+    ReturnRange,
+    estimate_baseline,
+    monte_carlo,
+    problem,
+    thinned_counts,
+)
 from surefoot.trust import error_function
 
 if TYPE_CHECKING:
@@ -36,7 +54,9 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Certificates are loaded when they are first asked for: most who import surefoot do not, and it is to take half a second at most."""
+    """Certificates are loaded when they are first asked for: most who import surefoot do not,
+    and it is to take half a second at most.
+    """
     if name in ("CERTIFICATES", "Certificate", "certify"):
         from surefoot import certificates
 

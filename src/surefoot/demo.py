@@ -14,16 +14,20 @@ import numpy as np
 import surefoot
 from surefoot.advice import advise, baseline_elsewhere, chosen_algorithm, summarise, write_advice
 from surefoot.advice.summary import text
-from surefoot.benchmarks import Sampler, WetChicken, first_key
+from surefoot.benchmarks import WetChicken
 from surefoot.benchmarks.wet_chicken import ACTIONS
 from surefoot.logs import disagreement, read_baseline, read_log
+from surefoot.simulate import Sampler, first_key
 
 STEPS = 5000
 LOG, BASELINE = "wet_chicken.csv", "wet_chicken_rule.csv"
 
 
 def improved(out: str | Path | None = None) -> tuple[dict[str, Any], dict[str, Path]]:
-    """The whole line: read, improve, judge, write. What was found, with the truth, which only a demonstration knows; and the files."""
+    """The whole line: read, improve, judge, write.
+
+    What was found, with the truth, which only a demonstration knows; and the files.
+    """
     river = WetChicken()
     with resources.as_file(resources.files("surefoot") / "data") as data:
         log = read_log(data / LOG)
@@ -31,7 +35,9 @@ def improved(out: str | Path | None = None) -> tuple[dict[str, Any], dict[str, P
         elsewhere = baseline_elsewhere(data / BASELINE, log)
     problem = log.problem(river.gamma, rule, reward_range=(0, river.length - 1))
     advice = advise(log, problem, chosen_algorithm(problem), assured=True)
-    summary = summarise(advice, LOG, disagreement(log, rule)) | {"truth": _truth(river, advice.policy, log.states, log.actions)}
+    summary = summarise(advice, LOG, disagreement(log, rule)) | {
+        "truth": _truth(river, advice.policy, log.states, log.actions)
+    }
     folder = tempfile.mkdtemp(prefix="surefoot-demo-") if out is None else out
     return summary, write_advice(folder, advice, summary, elsewhere=elsewhere)
 
@@ -40,14 +46,21 @@ def run(out: str | Path | None = None) -> None:
     """Do it, and say what was found."""
     summary, files = improved(out)
     truth = summary["truth"]
-    print("A boat paddles towards a waterfall: the closer, the more it pays; who falls starts again. This is the log of its controller,")
     print(
-        "a rule of thumb that tries something else now and then. By hand: surefoot improve LOG --gamma 0.95 --baseline RULE --out DIR\n"
+        "A boat paddles towards a waterfall: the closer, the more it pays; who falls starts again."
+        " This is the log of its controller,"
+    )
+    print(
+        "a rule of thumb that tries something else now and then. By hand: surefoot improve LOG"
+        " --gamma 0.95 --baseline RULE --out DIR\n"
     )
     print(text(summary))
     print(f"files     {', '.join(str(path) for path in files.values())}\n")
     _print_changes(files["changes.csv"])
-    print(f"\ntruth     rule of thumb {truth['baseline']:.2f}, policy.csv {truth['policy']:.2f}, best possible {truth['best']:.2f}")
+    print(
+        f"\ntruth     rule of thumb {truth['baseline']:.2f}, policy.csv {truth['policy']:.2f}, best"
+        f" possible {truth['best']:.2f}"
+    )
     print("          (in the real river, which only a demonstration knows)")
 
 
@@ -57,12 +70,21 @@ def _print_changes(path: Path) -> None:
         rows = list(csv.DictReader(file))
     print(f"The {min(5, len(rows))} largest of {len(rows)} changes:")
     for row in rows[:5]:
-        more, less = (f"{row[name]!r} (seen {row[name + '_count']} times)" for name in ("more_of", "less_of"))
-        print(f"  {row['state']:8}  {float(row['mass_moved']):4.0%} of decisions, most to {more}, from {less}")
+        more, less = (
+            f"{row[name]!r} (seen {row[name + '_count']} times)" for name in ("more_of", "less_of")
+        )
+        print(
+            f"  {row['state']:8}  {float(row['mass_moved']):4.0%} of decisions, most to {more},"
+            f" from {less}"
+        )
 
 
-def _truth(river: WetChicken, policy: np.ndarray, states: tuple[Any, ...], actions: tuple[Any, ...]) -> dict[str, float]:
-    """Values in the real river of the rule, the policy and the best possible one; states never met keep the rule."""
+def _truth(
+    river: WetChicken, policy: np.ndarray, states: tuple[Any, ...], actions: tuple[Any, ...]
+) -> dict[str, float]:
+    """Values in the real river of the rule, the policy and the best possible one; states never
+    met keep the rule.
+    """
     pi = np.array(river.pi_b)
     at = [state_label(s) for s in range(river.n_states)]
     columns = [ACTIONS.index(str(label)) for label in actions]
@@ -70,7 +92,9 @@ def _truth(river: WetChicken, policy: np.ndarray, states: tuple[Any, ...], actio
         pi[at.index(str(label)), columns] = policy[i]
     start = np.eye(river.n_states)[0]
     found = {"baseline": river.pi_b, "policy": pi, "best": surefoot.optimal(river.model).pi}
-    return {name: float(surefoot.evaluate_at_start(river.model, x, start)) for name, x in found.items()}
+    return {
+        name: float(surefoot.evaluate_at_start(river.model, x, start)) for name, x in found.items()
+    }
 
 
 def state_label(state: int) -> str:
@@ -80,16 +104,27 @@ def state_label(state: int) -> str:
 
 
 def shipped_files(steps: int = STEPS) -> dict[str, str]:
-    """The text of the shipped files, by name: the log of one trip under the rule of thumb (trial 0 of seed 0), and the rule.
+    """The text of the shipped files, by name: the log of one trip under the rule of thumb (trial 0
+    of seed 0), and the rule.
 
     To make them again: write each text to src/surefoot/data under its name.
     """
     river = WetChicken()
     key = int(first_key(0, river.name, np.zeros(1, dtype=np.int64))[0])
     log = Sampler(river.worlds(np.array([key]))).log(key, river.episodes(steps))
-    columns = zip(*(log[name].tolist() for name in ("time", "state", "action", "reward", "next_state")), strict=True)
-    rows = [("trip 1", t, state_label(s), ACTIONS[a], f"{r:g}", state_label(n)) for t, s, a, r, n in columns]
-    rule = [(state_label(s), ACTIONS[a], f"{p:.2f}") for s in range(river.n_states) for a, p in enumerate(river.pi_b[s])]
+    columns = zip(
+        *(log[name].tolist() for name in ("time", "state", "action", "reward", "next_state")),
+        strict=True,
+    )
+    rows = [
+        ("trip 1", t, state_label(s), ACTIONS[a], f"{r:g}", state_label(n))
+        for t, s, a, r, n in columns
+    ]
+    rule = [
+        (state_label(s), ACTIONS[a], f"{p:.2f}")
+        for s in range(river.n_states)
+        for a, p in enumerate(river.pi_b[s])
+    ]
     return {
         LOG: _csv(("episode", "time", "state", "action", "reward", "next_state"), rows),
         BASELINE: _csv(("state", "action", "probability"), rule),

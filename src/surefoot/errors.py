@@ -1,4 +1,6 @@
-"""The exceptions surefoot raises on wrong input: what was expected, what came, where, and what to do."""
+"""The exceptions surefoot raises on wrong input: what was expected, what came, where, and what
+to do.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ class SurefootError(ValueError):
 
 
 class LogError(SurefootError):
-    """The log itself is wrong: a NaN reward, a state id out of range, an empty log, contradicting rows."""
+    """The log itself is wrong: a NaN reward, a state id out of range, an empty log,
+    contradicting rows.
+    """
 
 
 class BaselineError(SurefootError):
@@ -16,7 +20,9 @@ class BaselineError(SurefootError):
 
 
 class ProblemError(SurefootError):
-    """Something beside log and baseline is wrong: gamma, the return range, the mask, the start, a table's shape."""
+    """Something beside log and baseline is wrong: gamma, the return range, the mask, the start,
+    a table's shape.
+    """
 
 
 class ParameterError(SurefootError):
@@ -28,11 +34,15 @@ class UnknownNameError(SurefootError):
 
 
 class NotAvailableError(SurefootError):
-    """The problem lacks what this method needs, or the method refuses it (gamma = 1 where 1/(1 - gamma) appears)."""
+    """The problem lacks what this method needs, or the method refuses it (gamma = 1 where 1/(1 -
+    gamma) appears).
+    """
 
 
 class PolicyError(SurefootError):
-    """An algorithm returned something that is not a safe policy; raised by `improve`, which checks what comes back."""
+    """An algorithm returned something that is not a safe policy; raised by `improve`, which
+    checks what comes back.
+    """
 
 
 class StudyError(SurefootError):

@@ -14,17 +14,23 @@ SLACK = 1e-9  # what rounding may do to a probability
 
 
 def improve(problem: Problem, algorithm: Any) -> Solution:
-    """Improve the baseline of a problem (or of a whole batch of problems) with an algorithm, given as such or by name.
+    """Improve the baseline of a problem (or of a whole batch of problems) with an algorithm, given
+    as such or by name.
 
-    What comes back was checked: rows are probabilities, no forbidden action is used, no pair never seen has become more likely than
-    under the baseline (but for unseen_states="first-action"). Look at `.status` and `.notes` before you use `.pi`.
+    What comes back was checked: rows are probabilities, no forbidden action is used, no pair never
+    seen has become more likely than under the baseline (but for unseen_states="first-action"). Look
+    at `.status` and `.notes` before you use `.pi`.
     """
     if not isinstance(problem, Problem):
-        raise ProblemError(f"improve needs a Problem (see surefoot.problem), got {type(problem).__name__}")
+        raise ProblemError(
+            f"improve needs a Problem (see surefoot.problem), got {type(problem).__name__}"
+        )
     if isinstance(algorithm, str):
         algorithm = by_name(algorithm)
     if isinstance(algorithm, type) or not hasattr(algorithm, "solve"):
-        raise ParameterError(f"improve needs an algorithm or its name (see surefoot.algorithm), got {algorithm!r}")
+        raise ParameterError(
+            f"improve needs an algorithm or its name (see surefoot.algorithm), got {algorithm!r}"
+        )
     parts = []
     for block in problem.blocks:
         solution = algorithm.solve(block)
@@ -36,11 +42,19 @@ def improve(problem: Problem, algorithm: Any) -> Solution:
     def joined(arrays: list[Array], to: tuple[int, ...]) -> Array:
         return xp.reshape(arrays[0] if len(arrays) == 1 else xp.concat(arrays, axis=0), to)
 
-    status = Status(joined([p.status.converged for p in parts], batch), joined([p.status.steps for p in parts], batch))
+    status = Status(
+        joined([p.status.converged for p in parts], batch),
+        joined([p.status.steps for p in parts], batch),
+    )
     notes = problem.notes + tuple(dict.fromkeys(note for p in parts for note in p.notes))
     if not status.ok:
-        notes += ("the iteration did not converge: the policy is its last iterate, not its fixed point",)
-    pi, q = (xp.asarray(joined(x, shape), copy=True) for x in ([p.pi for p in parts], [p.q for p in parts]))  # nobody else's memory
+        notes += (
+            "the iteration did not converge: the policy is its last iterate, not its fixed point",
+        )
+    pi, q = (
+        xp.asarray(joined(x, shape), copy=True)
+        for x in ([p.pi for p in parts], [p.q for p in parts])
+    )  # nobody else's memory
     return Solution(pi, q, status, algorithm, notes)
 
 
@@ -51,7 +65,10 @@ def _check(problem: Problem, algorithm: Any, solution: Solution) -> None:
     name = getattr(algorithm, "name", type(algorithm).__name__)
     for what, x in (("a policy", pi), ("values", q)):
         if tuple(x.shape) != tuple(problem.pi_b.shape):
-            raise PolicyError(f"{name} returned {what} of shape {tuple(x.shape)}, expected {tuple(problem.pi_b.shape)}")
+            raise PolicyError(
+                f"{name} returned {what} of shape {tuple(x.shape)}, expected"
+                f" {tuple(problem.pi_b.shape)}"
+            )
     sound = xp.abs(pi) <= 2.0
     off = xp.abs(row_sum(xp.where(sound, pi, 0.0)) - 1)[..., None]
     acting = ~problem.terminal[..., None]
@@ -61,7 +78,9 @@ def _check(problem: Problem, algorithm: Any, solution: Solution) -> None:
         "uses a forbidden action": (pi > 0) & ~problem.allowed & acting,
     }
     if problem.unseen_states == "baseline":
-        wrong["makes an action more likely that was never seen"] = (pi > problem.pi_b + SLACK) & ~problem.seen & acting
+        wrong["makes an action more likely that was never seen"] = (
+            (pi > problem.pi_b + SLACK) & ~problem.seen & acting
+        )
     for what, where in wrong.items():
         if bool(xp.any(where)):
             rows = xp.any(where, axis=-1)
@@ -71,6 +90,6 @@ def _check(problem: Problem, algorithm: Any, solution: Solution) -> None:
                 f" of problem {first // problem.n_states}" if rows.shape[0] > 1 else ""
             )
             raise PolicyError(
-                f"{name} returned a row that {what}, first in {place} ({count} such rows): this is a fault of the algorithm, or of "
-                "extreme parameters"
+                f"{name} returned a row that {what}, first in {place} ({count} such rows): this is"
+                " a fault of the algorithm, or of extreme parameters"
             )

@@ -1,4 +1,6 @@
-"""The paper's theory in code: Definitions 1 to 3 as predicates, Assumption 1 and its counterexample, the bound of Theorem 1."""
+"""The paper's theory in code: Definitions 1 to 3 as predicates, Assumption 1 and its
+counterexample, the bound of Theorem 1.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,11 @@ ROUNDING = 1e-9  # by which share of its scale a constraint may be missed
 
 @dataclass(frozen=True)
 class Check:
-    """Whether a definition holds in every state, in which state it comes closest to failing (or fails most), and by how much.
+    """Whether a definition holds in every state, in which state it comes closest to failing (or
+    fails most), and by how much.
 
-    `excess` is what the worst state exceeds its limit by: negative where there is room, positive where it is violated. It is true
-    in a condition only if it holds: `if constrained(...)`.
+    `excess` is what the worst state exceeds its limit by: negative where there is room, positive
+    where it is violated. It is true in a condition only if it holds: `if constrained(...)`.
     """
 
     holds: bool
@@ -58,7 +61,9 @@ def _spent(e: Array, amount: Array) -> Array:
 
 
 def _check(spent: Array, limit: float, scale: Array | float = 0.0) -> Check:
-    """Whether spent <= limit in every state but for rounding at the state's own scale; NaN never passes."""
+    """Whether spent <= limit in every state but for rounding at the state's own scale; NaN never
+    passes.
+    """
     spent, scale = (to_numpy(x).astype(float) for x in (spent, scale))
     excess = spent - limit
     worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
@@ -68,7 +73,9 @@ def _check(spent: Array, limit: float, scale: Array | float = 0.0) -> Check:
 
 @dataclass(frozen=True)
 class Assumption1:
-    """What Assumption 1 would need on this MDP and data: `kappa` (it asks for less than 1 / gamma), and the pairs that break it."""
+    """What Assumption 1 would need on this MDP and data: `kappa` (it asks for less than 1 /
+    gamma), and the pairs that break it.
+    """
 
     kappa: float
     limit: float
@@ -88,11 +95,13 @@ class Assumption1:
 
 
 def assumption_1(model: Model, pi_b: np.ndarray, e: np.ndarray) -> Assumption1:
-    """Assumption 1:  sum_{s', a'} e(s', a') pi_b(a'|s') P(s'|s, a)  <=  kappa e(s, a)  for all pairs, with kappa < 1 / gamma.
+    """Assumption 1:  sum_{s', a'} e(s', a') pi_b(a'|s') P(s'|s, a)  <=  kappa e(s, a)  for all
+    pairs, with kappa < 1 / gamma.
 
-    Returns the smallest kappa that would do. A pair whose own error is infinite satisfies it (anything <= inf), and so is undecided
-    here; if an infinite error can follow a finite one, kappa is infinite. model is the true MDP (one problem, dense); e [S, A]; give
-    terminal states the error of their pseudo-action, by the number of arrivals, as in the proof of Theorem 3.
+    Returns the smallest kappa that would do. A pair whose own error is infinite satisfies it
+    (anything <= inf), and so is undecided here; if an infinite error can follow a finite one, kappa
+    is infinite. model is the true MDP (one problem, dense); e [S, A]; give terminal states the
+    error of their pseudo-action, by the number of arrivals, as in the proof of Theorem 3.
     """
     if not isinstance(model, DenseModel):
         raise ProblemError("assumption_1 needs a dense model of the true MDP")
@@ -112,10 +121,11 @@ def assumption_1(model: Model, pi_b: np.ndarray, e: np.ndarray) -> Assumption1:
 
 
 def counterexample(gamma: float) -> Model:
-    """Theorem 3: one state, one action, n terminal states reached with probability 1/n each, with sqrt(n) > 1 / gamma.
+    """Theorem 3: one state, one action, n terminal states reached with probability 1/n each, with
+    sqrt(n) > 1 / gamma.
 
-    For any data that visit every state, the mean of the errors behind state 0 is at least sqrt(n) e(0) > e(0) / gamma, so
-    Assumption 1 fails; state 0 is the start, states 1..n are terminal.
+    For any data that visit every state, the mean of the errors behind state 0 is at least sqrt(n)
+    e(0) > e(0) / gamma, so Assumption 1 fails; state 0 is the start, states 1..n are terminal.
     """
     if not 0 < gamma < 1:
         raise ProblemError(f"the counterexample is for 0 < gamma < 1, got {gamma!r}")
@@ -126,13 +136,16 @@ def counterexample(gamma: float) -> Model:
 
 
 def theorem_1_bound(epsilon: float, g_max: float, gamma: float) -> float:
-    """Theorem 1:  v^pi(s) - v^{pi_b}(s) >= -epsilon g_max / (1 - gamma)  in every state, with probability at least 1 - delta.
+    """Theorem 1:  v^pi(s) - v^{pi_b}(s) >= -epsilon g_max / (1 - gamma)  in every state, with
+    probability at least 1 - delta.
 
-    For a (pi_b, epsilon, e_Q)-constrained policy that is advantageous with respect to the Monte-Carlo q of independent returns, where
-    delta is the one in e_Q and g_max bounds |return|.
+    For a (pi_b, epsilon, e_Q)-constrained policy that is advantageous with respect to the
+    Monte-Carlo q of independent returns, where delta is the one in e_Q and g_max bounds |return|.
     """
     if not 0 <= gamma < 1:
-        raise NotAvailableError(f"Theorem 1 divides by 1 - gamma: it needs 0 <= gamma < 1, got {gamma!r}")
+        raise NotAvailableError(
+            f"Theorem 1 divides by 1 - gamma: it needs 0 <= gamma < 1, got {gamma!r}"
+        )
     if not (epsilon >= 0 and g_max >= 0):
         raise ProblemError(f"epsilon and g_max must be >= 0, got {epsilon!r} and {g_max!r}")
     return -epsilon * g_max / (1 - gamma)

@@ -1,15 +1,17 @@
-"""Advice: what a log says about improving its baseline, whether the data support it, and the files that hold it."""
+"""Advice: what a log says about improving its baseline, whether the data support it, and the
+files that hold it.
+"""
 
 from surefoot.advice.advise import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Advice, advise
 from surefoot.advice.assurance import Assurance, assure, fitting
-from surefoot.advice.cluster import log_and_units_on_dask
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters, parameters_of
 from surefoot.advice.elsewhere import baseline_elsewhere
-from surefoot.advice.files import plain, read_policy, write_advice
+from surefoot.advice.folder import plain, read_policy, write_advice
 from surefoot.advice.gain import Gain, held_out_gain, in_sample, interval
-from surefoot.advice.model import Comparison, UnitModel
-from surefoot.advice.safety import SafetyTest, safety_test
+from surefoot.advice.gate import SafetyTest, safety_test
+from surefoot.advice.on_dask_units import log_and_units_on_dask
 from surefoot.advice.summary import summarise
+from surefoot.advice.unit_model import Comparison, UnitModel
 from surefoot.advice.units import Units, units, units_of_batch, units_of_log, units_of_tallies
 
 __all__ = [

@@ -1,4 +1,6 @@
-"""Assurance: the certificate that fits an algorithm, and whether an algorithm's own certificate proves its policy better."""
+"""Assurance: the certificate that fits an algorithm, and whether an algorithm's own certificate
+proves its policy better.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ LARGE = "the problem is large (its counts are sparse): ask surefoot.certify for 
 
 @dataclass(frozen=True)
 class Assurance:
-    """A certificate of the candidate, or why there is none; `refused` are bounds that came first and did not apply."""
+    """A certificate of the candidate, or why there is none; `refused` are bounds that came first
+    and did not apply.
+    """
 
     certificate: Certificate | None
     no_certificate: str
@@ -29,15 +33,22 @@ class Assurance:
 
 
 def fitting(algorithm: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
-    """(certificate, its parameters) that an algorithm's policy may meet, to be tried in turn; of a composed one, by its trust.
+    """(certificate, its parameters) that an algorithm's policy may meet, to be tried in turn; of a
+    composed one, by its trust.
 
-    What restricts by returns has a bound on returns, what plans with the worst case its worst case. The Soft-SPIBB bound on the model
-    (Theorem 2 of Nadjahi et al. 2019) is wrong, and DUIPI's holds for fresh data only: "advantage" bounds any policy whatever.
+    What restricts by returns has a bound on returns, what plans with the worst case its worst case.
+    The Soft-SPIBB bound on the model (Theorem 2 of Nadjahi et al. 2019) is wrong, and DUIPI's holds
+    for fresh data only: "advantage" bounds any policy whatever.
     """
     part = getattr(algorithm, "restrict", algorithm)
     name, anything = part.name, ("advantage", {"delta": DELTA, "error": "mpeb"})
     if "certified-advantage" in name:
-        return (("certified-advantage", {"delta": part.delta, "error": part.error, "visits": part.visits}),)
+        return (
+            (
+                "certified-advantage",
+                {"delta": part.delta, "error": part.error, "visits": part.visits},
+            ),
+        )
     if name in ("robust", "mbie"):
         return ((name, {"delta": DELTA}),)
     if name == "pi-b-spibb":
@@ -48,10 +59,11 @@ def fitting(algorithm: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
 
 
 def proof(problem: Problem, algorithm: Any) -> tuple[Solution, str] | None:
-    """(solution from all data, why it is supported) of an algorithm whose own certificate proves that its policy is better.
+    """(solution from all data, why it is supported) of an algorithm whose own certificate proves
+    that its policy is better.
 
-    The certificate holds for the data it was made from, so nothing is held out; None where it proves nothing, or at a larger failure
-    probability than that of the test it stands for.
+    The certificate holds for the data it was made from, so nothing is held out; None where it
+    proves nothing, or at a larger failure probability than that of the test it stands for.
     """
     part = getattr(algorithm, "restrict", algorithm)
     if "certified-advantage" not in part.name or problem.counts.is_sparse or problem.pi_b_estimated:
@@ -62,10 +74,25 @@ def proof(problem: Problem, algorithm: Any) -> tuple[Solution, str] | None:
         found = certify(problem, solution, method, **parameters)
     except SurefootError:
         return None
-    if not (found.useful and found.changed and found.label == RIGOROUS and found.bound > 0 and found.delta <= DELTA):
+    if not (
+        found.useful
+        and found.changed
+        and found.label == RIGOROUS
+        and found.bound > 0
+        and found.delta <= DELTA
+    ):
         return None
-    words = f"proved ({found.method}, rigorous): {found.bounded} >= {found.bound:.4g} with probability {1 - found.delta:g}"
-    return solution, f"{words}; this policy is learned from all of the log, what is said of held-out data is about one from half of it"
+    words = (
+        f"proved ({found.method}, rigorous): {found.bounded} >= {found.bound:.4g} with probability"
+        f" {1 - found.delta:g}"
+    )
+    return (
+        solution,
+        (
+            f"{words}; this policy is learned from all of the log, what is said of held-out data is"
+            " about one from half of it"
+        ),
+    )
 
 
 def assure(problem: Problem, solution: Solution, algorithm: Any, *, doubt: str = "") -> Assurance:
@@ -77,7 +104,8 @@ def assure(problem: Problem, solution: Solution, algorithm: Any, *, doubt: str =
         try:
             if method in ("robust", "mbie") and problem.n_states > WORST_CASE_STATES:
                 raise NotAvailableError(
-                    f"{method}: the worst case over {problem.n_states} states takes long: ask surefoot.certify for it"
+                    f"{method}: the worst case over {problem.n_states} states takes long: ask"
+                    " surefoot.certify for it"
                 )
             certificate = certify(problem, solution, method, **parameters)
             break
@@ -94,11 +122,21 @@ def assurance_summary(found: Assurance | None) -> dict[str, Any]:
     certificate: dict[str, Any] = {"not_given": found.no_certificate}
     if c is not None:
         certificate = {
-            "method": c.method, "bounded": c.bounded, "bound": c.bound, "delta": c.delta, "label": c.label, "useful": c.useful,
-            "vacuous": c.vacuous, "states_changed": c.changed, "samples_smallest": c.n_smallest, "samples_typical": c.n_typical,
-            "rows_needed": c.data_needed, "rows_needed_why": c.data_needed_why, "assumptions": list(c.assumptions),
+            "method": c.method,
+            "bounded": c.bounded,
+            "bound": c.bound,
+            "delta": c.delta,
+            "label": c.label,
+            "useful": c.useful,
+            "vacuous": c.vacuous,
+            "states_changed": c.changed,
+            "samples_smallest": c.n_smallest,
+            "samples_typical": c.n_typical,
+            "rows_needed": c.data_needed,
+            "rows_needed_why": c.data_needed_why,
+            "assumptions": list(c.assumptions),
             "notes": list(c.notes),
-        }  # fmt: skip
+        }
     return {"certificate": certificate | {"refused_before": list(found.refused)}}
 
 
@@ -110,17 +148,35 @@ def assurance_lines(summary: Mapping[str, Any]) -> list[str]:
     if "not_given" in c:
         return [f"certified nothing: {c['not_given']}"]
     if c["bound"] is None or np.isinf(c["bound"]):
-        return [f"certified nothing ({c['method']}: VACUOUS): it moves probability of pairs whose value no return in the log bounds"]
-    words = f"{c['bounded']} >= {c['bound']:.4g} with probability {1 - c['delta']:g} ({c['method']}; {c['label']})"
+        return [
+            f"certified nothing ({c['method']}: VACUOUS): it moves probability of pairs whose value"
+            " no return in the log bounds"
+        ]
+    words = (
+        f"{c['bounded']} >= {c['bound']:.4g} with probability {1 - c['delta']:g} ({c['method']};"
+        f" {c['label']})"
+    )
     return [f"certified {words}:", f"          {_worth(c)}"]
 
 
 def _worth(c: Mapping[str, Any]) -> str:
     """What a bound is worth, plainly."""
     if c["useful"]:
-        return "USEFUL, it is proved to be no worse" if c["label"] == RIGOROUS else "USEFUL if its assumptions hold: it is no worse then"
+        return (
+            "USEFUL, it is proved to be no worse"
+            if c["label"] == RIGOROUS
+            else "USEFUL if its assumptions hold: it is no worse then"
+        )
     if not c["states_changed"]:
         return "the policy is the baseline"
     needed = c["rows_needed"]
-    more = "no growth of this log would do" if needed is None or np.isinf(needed) else f"about {needed:.2g} rows would do"
-    return f"VACUOUS, it says no more than the range of returns; {more}" if c["vacuous"] else f"not useful, it may be worse; {more}"
+    more = (
+        "no growth of this log would do"
+        if needed is None or np.isinf(needed)
+        else f"about {needed:.2g} rows would do"
+    )
+    return (
+        f"VACUOUS, it says no more than the range of returns; {more}"
+        if c["vacuous"]
+        else f"not useful, it may be worse; {more}"
+    )

@@ -1,4 +1,6 @@
-"""A Markov reward process: its values and its discounted visits, by a direct or an iterative solution."""
+"""A Markov reward process: its values and its discounted visits, by a direct or an iterative
+solution.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ ACCURACY = 1e-9  # relative residual of iterative solutions
 
 @dataclass(frozen=True, repr=False)
 class Chain:
-    """A Markov reward process: v = r + gamma P v, and the discounted visits d = start + gamma P' d."""
+    """A Markov reward process: v = r + gamma P v, and the discounted visits d = start + gamma P'
+    d.
+    """
 
     matrix: Any
     r: np.ndarray
@@ -46,9 +50,13 @@ def solve(matrix: Any, right: np.ndarray, gamma: float) -> np.ndarray:
         try:
             found: np.ndarray = np.linalg.solve(np.eye(n) - gamma * matrix.toarray(), right)
         except np.linalg.LinAlgError as error:
-            raise NotAvailableError("gamma = 1 and a part of the log in which episodes do not end: use gamma < 1") from error
+            raise NotAvailableError(
+                "gamma = 1 and a part of the log in which episodes do not end: use gamma < 1"
+            ) from error
         if gamma == 1 and not np.abs(found).max() < 1e10 * (1 + np.abs(right).max()):
-            raise NotAvailableError("gamma = 1 and a part of the log in which episodes do not end: use gamma < 1")
+            raise NotAvailableError(
+                "gamma = 1 and a part of the log in which episodes do not end: use gamma < 1"
+            )
         return found
     if gamma == 1:
         raise NotAvailableError(f"gamma = 1 is possible up to {DENSE_STATES} states: use gamma < 1")

@@ -1,4 +1,6 @@
-"""Defaults: the algorithm and the parameters of someone who has a log and has not read the papers."""
+"""Defaults: the algorithm and the parameters of someone who has a log and has not read the
+papers.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,14 @@ from surefoot.algorithms import ALGORITHMS, algorithm
 from surefoot.problems import Problem
 
 DEFAULT = "lower-exact-soft-spibb"
-# Why: it moves away from the baseline only as far as the counts of an action allow; it never raises an action that the log has not
-# tried; its parameters have no unit, so the same values serve rewards in cents and in lives (kappa of RaMDP, which does better in the
-# mean, has the unit of a reward); and lower-constrained Soft-SPIBB "performs empirically the best out of the whole SPIBB family" (Scholl
-# et al. 2022, Section 4.2). Exact: the row problem is solved, not approximated. A heuristic: what protects is the held-out test.
-# Table 1 of Scholl et al. 2022, the more cautious of its two benchmarks. Epsilon is compared with sqrt(2 ln(2 S A / delta) / n) times
-# a probability, so it has no unit; delta = 1 as in the table: a scale, not a failure probability.
+# Why: it moves away from the baseline only as far as the counts of an action allow; it never raises
+# an action that the log has not tried; its parameters have no unit, so the same values serve
+# rewards in cents and in lives (kappa of RaMDP, which does better in the mean, has the unit of a
+# reward); and lower-constrained Soft-SPIBB "performs empirically the best out of the whole SPIBB
+# family" (Scholl et al. 2022, Section 4.2). Exact: the row problem is solved, not approximated. A
+# heuristic: what protects is the held-out test. Table 1 of Scholl et al. 2022, the more cautious of
+# its two benchmarks. Epsilon is compared with sqrt(2 ln(2 S A / delta) / n) times a probability, so
+# it has no unit; delta = 1 as in the table: a scale, not a failure probability.
 EPSILON, LOWER_EPSILON, DELTA, N_WEDGE = 1.0, 0.5, 1.0, 10.0
 FAILURE = 0.05  # delta of the algorithms for which it is one
 KAPPA = 0.5  # of the width of the reward range: 2 of 4 on Wet Chicken
@@ -34,9 +38,13 @@ PARAMETERS: dict[str, dict[str, float]] = {
 
 
 def default_parameters(name: str, problem: Problem) -> dict[str, Any]:
-    """What an algorithm is run with unless told otherwise; kappa of RaMDP, which has the unit of a reward, follows the rewards."""
+    """What an algorithm is run with unless told otherwise; kappa of RaMDP, which has the unit of
+    a reward, follows the rewards.
+    """
     if "+" in name:
-        return {k: v for part in name.split("+") for k, v in default_parameters(part, problem).items()}
+        return {
+            k: v for part in name.split("+") for k, v in default_parameters(part, problem).items()
+        }
     if name == "ramdp":
         low, high = problem.reward_range
         return {"kappa": KAPPA * (high - low)}
@@ -45,7 +53,9 @@ def default_parameters(name: str, problem: Problem) -> dict[str, Any]:
     return dict(PARAMETERS.get(name, {}))
 
 
-def chosen_algorithm(problem: Problem, name: str = DEFAULT, given: dict[str, Any] | None = None) -> Any:
+def chosen_algorithm(
+    problem: Problem, name: str = DEFAULT, given: dict[str, Any] | None = None
+) -> Any:
     """The algorithm by name, with the default of every parameter that is not given."""
     return algorithm(name, **(default_parameters(name, problem) | (given or {})))
 
@@ -62,5 +72,12 @@ def described() -> list[tuple[str, str, list[str], str]]:
     rows = []
     for name, cls in ALGORITHMS.items():
         sentence = " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
-        rows.append((name, str(getattr(cls, "taxonomy", "")), [f.name for f in dataclasses.fields(cls)], sentence))
+        rows.append(
+            (
+                name,
+                str(getattr(cls, "taxonomy", "")),
+                [f.name for f in dataclasses.fields(cls)],
+                sentence,
+            )
+        )
     return rows

@@ -1,4 +1,6 @@
-"""The rows of a baseline file about states that the log never visits: there the policy keeps the baseline, and its file says so."""
+"""The rows of a baseline file about states that the log never visits: there the policy keeps the
+baseline, and its file says so.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,11 @@ from surefoot.logs.table import read_table
 Row = tuple[Any, str, float]  # state, action, probability
 
 
-def baseline_elsewhere(source: Any, log: Log, states: Sequence[str] = ("state",), action: str = "action") -> tuple[Row, ...]:
-    """(state, action, probability) of the states of the file that the log does not have; `states` as the log's columns are called.
+def baseline_elsewhere(
+    source: Any, log: Log, states: Sequence[str] = ("state",), action: str = "action"
+) -> tuple[Row, ...]:
+    """(state, action, probability) of the states of the file that the log does not have; `states`
+    as the log's columns are called.
 
     To be asked after `read_baseline`, which has checked the file.
     """
@@ -24,4 +29,6 @@ def baseline_elsewhere(source: Any, log: Log, states: Sequence[str] = ("state",)
     }
     places = places_of(log.states)
     rows = read_table(source, roles)
-    return tuple((s, as_text(a), float(p)) for s, a, p in rows if match(s, places) is None and float(p) > 0)
+    return tuple(
+        (s, as_text(a), float(p)) for s, a, p in rows if match(s, places) is None and float(p) > 0
+    )

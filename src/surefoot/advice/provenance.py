@@ -1,9 +1,12 @@
-"""Provenance: fingerprints of the episodes a policy was made from, and which episodes of another log are among them.
+"""Provenance: fingerprints of the episodes a policy was made from, and which episodes of another
+log are among them.
 
-An episode has a label (its name and the time of its first row) and a content (states, actions and rewards in order). Content that
-happens once in a log tells an episode apart, whatever it is called. Content that happens often ("ward a, old, 0") tells nothing by
-itself: honest logs of few states share it. So every finding is compared with what chance explains: how often the content of an
-episode occurs in other episodes of the same log, and how often two episodes that start alike have the same content.
+An episode has a label (its name and the time of its first row) and a content (states, actions and
+rewards in order). Content that happens once in a log tells an episode apart, whatever it is called.
+Content that happens often ("ward a, old, 0") tells nothing by itself: honest logs of few states
+share it. So every finding is compared with what chance explains: how often the content of an
+episode occurs in other episodes of the same log, and how often two episodes that start alike have
+the same content.
 """
 
 from __future__ import annotations
@@ -29,16 +32,19 @@ from surefoot.ope.episodes import first_rows
 TRAINING = "training.npz"
 PIECE = 20  # rows: a longer episode is compared piece by piece
 BY_CHANCE = 1e-5  # probability below which a coincidence of two logs is none
-DISTINCT = 0.01  # share of episodes with the content of another up to which content alone tells which episodes are the same
+# share of episodes with the content of another up to which content alone tells which episodes are
+# the same
+DISTINCT = 0.01
 FOLD = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
 
 
 @dataclass(frozen=True, repr=False)
 class Fingerprints:
-    """64-bit hashes of the n episodes of a log: label, content and first state of each; at most 24 bytes a row in all.
+    """64-bit hashes of the n episodes of a log: label, content and first state of each; at most 24
+    bytes a row in all.
 
-    piece, of   of episodes longer than PIECE rows: all pieces of PIECE rows in a row, and the episode of each; a shorter episode is one
-                piece, its content
+    piece, of   of episodes longer than PIECE rows: all pieces of PIECE rows in a row, and the
+                episode of each; a shorter episode is one piece, its content
     """
 
     label: np.ndarray
@@ -58,7 +64,9 @@ class Fingerprints:
 
     @cached_property
     def repeated(self) -> float:
-        """The share of episodes most of whose pieces occur in other episodes: as likely is it that a new episode has been seen."""
+        """The share of episodes most of whose pieces occur in other episodes: as likely is it
+        that a new episode has been seen.
+        """
         hashes, of = self.pieces
         _, inverse = np.unique(hashes, return_inverse=True)
         order = np.lexsort((of, inverse))
@@ -73,12 +81,17 @@ class Fingerprints:
     def _mostly(self, flags: np.ndarray) -> np.ndarray:
         """Which episodes have the flag on at least half of their pieces."""
         _, of = self.pieces
-        return np.asarray(2 * np.bincount(of, weights=flags, minlength=len(self)) >= np.bincount(of, minlength=len(self)))
+        return np.asarray(
+            2 * np.bincount(of, weights=flags, minlength=len(self))
+            >= np.bincount(of, minlength=len(self))
+        )
 
 
 @dataclass(frozen=True, repr=False)
 class Shared:
-    """Which tested episodes are to be left out, the share found to be in both logs, and why nothing can be tested ("" where it can)."""
+    """Which tested episodes are to be left out, the share found to be in both logs, and why
+    nothing can be tested ("" where it can).
+    """
 
     left_out: np.ndarray
     share: float
@@ -87,29 +100,53 @@ class Shared:
 
 def fingerprints(log: Log, batch: Batch) -> Fingerprints:
     """The fingerprints of the episodes of a log, whose coded rows are `batch`."""
-    state, action = (np.array([_of_text(as_text(x)) for x in labels], dtype=np.uint64) for labels in (log.states, log.actions))
+    state, action = (
+        np.array([_of_text(as_text(x)) for x in labels], dtype=np.uint64)
+        for labels in (log.states, log.actions)
+    )
     start = first_rows(batch)
-    return of_rows(_labels(log)[batch.row[start]], state[batch.state], action[batch.action], batch.reward, start)
+    return of_rows(
+        _labels(log)[batch.row[start]],
+        state[batch.state],
+        action[batch.action],
+        batch.reward,
+        start,
+    )
 
 
-def of_rows(label: np.ndarray, state: np.ndarray, action: np.ndarray, reward: np.ndarray, start: np.ndarray) -> Fingerprints:
-    """The fingerprints of episodes that begin at the rows `start` and follow each other; states and actions are hashes [rows]."""
+def of_rows(
+    label: np.ndarray, state: np.ndarray, action: np.ndarray, reward: np.ndarray, start: np.ndarray
+) -> Fingerprints:
+    """The fingerprints of episodes that begin at the rows `start` and follow each other; states
+    and actions are hashes [rows].
+    """
     row = _mixed(_mixed(_mixed(state) + action) + (reward + 0.0).view(np.uint64))  # -0.0 is 0.0
     stop = np.append(start[1:], len(row))
     episode = np.repeat(np.arange(len(start)), stop - start)
     total, power = _running(row)
-    begin = np.flatnonzero((np.arange(len(row)) + PIECE <= stop[episode]) & (stop - start > PIECE)[episode])
+    begin = np.flatnonzero(
+        (np.arange(len(row)) + PIECE <= stop[episode]) & (stop - start > PIECE)[episode]
+    )
     pieces = _between(total, power, begin, begin + PIECE)
-    return Fingerprints(label, _between(total, power, start, stop), state[start], pieces, episode[begin].astype(np.int32))
+    return Fingerprints(
+        label,
+        _between(total, power, start, stop),
+        state[start],
+        pieces,
+        episode[begin].astype(np.int32),
+    )
 
 
 def shared_episodes(tested: Fingerprints, trained: Fingerprints) -> Shared:
     """Find the episodes of `trained` in `tested`.
 
-    1. Content that tells episodes apart: those with the pieces of a training episode are left out, whatever they are called.
-    2. Else labels: if more episodes than chance explains have both the label and the content of a training episode, all whose label is
+    1. Content that tells episodes apart: those with the pieces of a training episode are left out,
+      whatever they are called.
+    2. Else labels: if more episodes than chance explains have both the label and the content of a
+      training episode, all whose label is
        known from there are left out: to choose by content would favour some outcomes.
-    3. If what is left still resembles the training log more than chance explains, nothing can be tested.
+    3. If what is left still resembles the training log more than chance explains, nothing can be
+      tested.
     """
     none = np.zeros(len(tested), dtype=bool)
     seen = tested.seen_in(trained)
@@ -122,17 +159,28 @@ def shared_episodes(tested: Fingerprints, trained: Fingerprints) -> Shared:
     left = int(rest.sum())
     if left and surprising and _at_least(int(seen[rest].sum()), left, chance) < BY_CHANCE:
         excess = float((seen.mean() - chance) / (1 - chance))
-        return Shared(none, excess, "their contents are those of training episodes, more often than chance explains")
+        return Shared(
+            none,
+            excess,
+            "their contents are those of training episodes, more often than chance explains",
+        )
     if not known.any() and _too_alike(tested.content, trained.content):
-        return Shared(none, 1.0, "each kind of episode is there as often as in the training log, more exactly than chance explains")
+        return Shared(
+            none,
+            1.0,
+            "each kind of episode is there as often as in the training log, more exactly than"
+            " chance explains",
+        )
     return Shared(known, excess)
 
 
 def _same_names(tested: Fingerprints, trained: Fingerprints) -> tuple[np.ndarray, float]:
-    """(the tested episodes whose label is known from training, if too many of them have the same content too; the share that has).
+    """(the tested episodes whose label is known from training, if too many of them have the same
+    content too; the share that has).
 
-    Names may tell where an episode starts (a patient's ward), so only pairs of one name and one first state are compared: by chance
-    they have the same content as often as two training episodes with that first state.
+    Names may tell where an episode starts (a patient's ward), so only pairs of one name and one
+    first state are compared: by chance they have the same content as often as two training episodes
+    with that first state.
     """
     none = np.zeros(len(tested), dtype=bool)
     order = np.argsort(trained.label, kind="stable")
@@ -154,14 +202,19 @@ def _same_names(tested: Fingerprints, trained: Fingerprints) -> tuple[np.ndarray
 def _too_alike(x: np.ndarray, y: np.ndarray) -> bool:
     """Whether two samples of few kinds agree in their counts better than independent ones do.
 
-    By the lower tail of chi-square for large differences, and by the probability of (nearly) equal counts for small ones.
+    By the lower tail of chi-square for large differences, and by the probability of (nearly) equal
+    counts for small ones.
     """
     from scipy.special import chdtr
 
     kinds, inverse = np.unique(np.concatenate([x, y]), return_inverse=True)
-    counts = np.stack([np.bincount(part, minlength=len(kinds)) for part in np.split(inverse, [len(x)])])
+    counts = np.stack(
+        [np.bincount(part, minlength=len(kinds)) for part in np.split(inverse, [len(x)])]
+    )
     often = counts.sum(axis=0) >= 10
-    counts = np.concatenate([counts[:, often], counts[:, ~often].sum(axis=1, keepdims=True)], axis=1)
+    counts = np.concatenate(
+        [counts[:, often], counts[:, ~often].sum(axis=1, keepdims=True)], axis=1
+    )
     counts = counts[:, counts.sum(axis=0) > 0]
     k = counts.shape[1]
     if k < 2:
@@ -170,16 +223,22 @@ def _too_alike(x: np.ndarray, y: np.ndarray) -> bool:
     n = counts.sum(axis=1, keepdims=True)
     distance = ((counts - n * share) ** 2 / (n * share)).sum()
     spread = float(n[0, 0] * (1 + n[0, 0] / n[1, 0]))
-    equal = k**2 * math.exp(-0.5 * ((k - 1) * math.log(2 * math.pi * spread) + float(np.log(share).sum())))
+    equal = k**2 * math.exp(
+        -0.5 * ((k - 1) * math.log(2 * math.pi * spread) + float(np.log(share).sum()))
+    )
     return bool(chdtr(k - 1, distance) + equal < BY_CHANCE)
 
 
 def _at_least(k: int, n: int, chance: float) -> float:
-    """A bound on the probability of k or more of n independent events of this mean chance: exp( -n KL(k/n, chance) ) (Hoeffding 1963)."""
+    """A bound on the probability of k or more of n independent events of this mean chance: exp(
+    -n KL(k/n, chance) ) (Hoeffding 1963).
+    """
     share = k / n if n else 0.0
     if share <= chance:
         return 1.0
-    kl = share * math.log(share / chance) + ((1 - share) * math.log((1 - share) / (1 - chance)) if share < 1 else 0.0)
+    kl = share * math.log(share / chance) + (
+        (1 - share) * math.log((1 - share) / (1 - chance)) if share < 1 else 0.0
+    )
     return math.exp(-n * kl)
 
 
@@ -198,9 +257,14 @@ def _labels(log: Log) -> np.ndarray:
     with Database(log.workspace, 1, log.memory_limit) as database:
         for file in reading.store.files:
             part = replace(reading, store=replace(reading.store, files=(file,)))
-            sql = f"select x.at, md5_number_lower(concat_ws('|', cast(e as varchar){time})) as label from {part.steps()} x"
+            sql = (
+                f"select x.at, md5_number_lower(concat_ws('|', cast(e as varchar){time})) as label"
+                f" from {part.steps()} x"
+            )
             found = database.arrays("reading episodes", sql)
-            parts.append(np.asarray(found["label"], dtype=np.uint64)[np.argsort(found["at"], kind="stable")])
+            parts.append(
+                np.asarray(found["label"], dtype=np.uint64)[np.argsort(found["at"], kind="stable")]
+            )
     return np.concatenate(parts)
 
 
@@ -221,10 +285,15 @@ def _running(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for power in powers:
         power[0] = 1
         np.multiply.accumulate(power, out=power)
-    return np.append(np.zeros(1, np.uint64), np.cumsum(row * powers[0][:-1], dtype=np.uint64)), powers[1]
+    return (
+        np.append(np.zeros(1, np.uint64), np.cumsum(row * powers[0][:-1], dtype=np.uint64)),
+        powers[1],
+    )
 
 
-def _between(total: np.ndarray, power: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
+def _between(
+    total: np.ndarray, power: np.ndarray, start: np.ndarray, stop: np.ndarray
+) -> np.ndarray:
     """The hash of the rows from start to stop, whatever their place in the log."""
     return _mixed((total[stop] - total[start]) * power[start] + (stop - start).astype(np.uint64))
 

@@ -12,10 +12,10 @@ import surefoot
 from surefoot.advice.advise import Advice
 from surefoot.advice.assurance import assurance_lines, assurance_summary
 from surefoot.advice.defaults import DEFAULT, parameters_of
-from surefoot.advice.evaluation import WHERE, own_lines, own_summary
 from surefoot.advice.gain import DELTA, FINITE_SAMPLE, Gain
-from surefoot.advice.model import EVENTS, Comparison
 from surefoot.advice.provenance import TRAINING
+from surefoot.advice.unit_model import EVENTS, Comparison
+from surefoot.advice.value_on_log import WHERE, own_lines, own_summary
 from surefoot.diagnosis.finding import DOUBTFUL
 from surefoot.logs import Disagreement, Log
 from surefoot.logs.accounting import OTHER, REASONS
@@ -26,12 +26,20 @@ def log_summary(log: Log, source: str) -> dict[str, Any]:
     """What was read, row by row accounted for."""
     account = log.accounting
     return {
-        "source": source, "path": str(Path(source).resolve()), "fingerprint": log.fingerprint, "columns": log.columns,
-        "rows_read": account.rows, "rows_used": account.used,
-        "rows_left_out": dict(account.left_out), "states": log.n_states - log.has_end, "actions": log.n_actions,
-        "episodes": log.n_episodes, "pairs_seen": int((log.n_sa > 0).sum()), "reward_lowest": log.rewards[0],
+        "source": source,
+        "path": str(Path(source).resolve()),
+        "fingerprint": log.fingerprint,
+        "columns": log.columns,
+        "rows_read": account.rows,
+        "rows_used": account.used,
+        "rows_left_out": dict(account.left_out),
+        "states": log.n_states - log.has_end,
+        "actions": log.n_actions,
+        "episodes": log.n_episodes,
+        "pairs_seen": int((log.n_sa > 0).sum()),
+        "reward_lowest": log.rewards[0],
         "reward_highest": log.rewards[1],
-    }  # fmt: skip
+    }
 
 
 def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, Any]:
@@ -39,28 +47,48 @@ def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, An
     found: dict[str, Any] = {"held_out": None, "in_sample_optimistic": None}
     if gain is not None:
         found["held_out"] = {
-            "gain": gain.estimate, "low": gain.low, "high": gain.high, "delta": DELTA, "test": gain.test, "units": gain.units,
-            "units_tested": gain.tested, "unit": gain.kind, "share_checked": gain.checked, "informative_steps": gain.informative,
+            "gain": gain.estimate,
+            "low": gain.low,
+            "high": gain.high,
+            "delta": DELTA,
+            "test": gain.test,
+            "units": gain.units,
+            "units_tested": gain.tested,
+            "unit": gain.kind,
+            "share_checked": gain.checked,
+            "informative_steps": gain.informative,
             "explained_by_time_and_past": gain.explained,
-        }  # fmt: skip
+        }
     if compared is not None:
-        found["in_sample_optimistic"] = {"gain": compared.gain, "policy": compared.value, "baseline": compared.baseline}
+        found["in_sample_optimistic"] = {
+            "gain": compared.gain,
+            "policy": compared.value,
+            "baseline": compared.baseline,
+        }
     return found
 
 
 def unseen_summary(advice: Advice) -> dict[str, Any] | None:
-    """What this log cannot exclude: the pair in which an outcome that has not shown would cost most."""
+    """What this log cannot exclude: the pair in which an outcome that has not shown would cost
+    most.
+    """
     gain = advice.gain
     if gain is None or gain.unseen is None or not gain.unseen.change > 0 or not gain.estimate > 0:
         return None
     u = gain.unseen
     s, a = divmod(u.pair, advice.problem.n_actions)
     return {
-        "state": as_text(advice.log.states[s]), "action": as_text(advice.log.actions[a]), "held_out_visits": u.n,
-        "more_often": u.shift > 0, "outcome": u.worst, "not_excluded_one_in": max(u.n / EVENTS, 1.0),
-        "would_undo_one_in": abs(u.shift) * u.distance / gain.estimate, "could_take": u.change, "gain": gain.estimate,
+        "state": as_text(advice.log.states[s]),
+        "action": as_text(advice.log.actions[a]),
+        "held_out_visits": u.n,
+        "more_often": u.shift > 0,
+        "outcome": u.worst,
+        "not_excluded_one_in": max(u.n / EVENTS, 1.0),
+        "would_undo_one_in": abs(u.shift) * u.distance / gain.estimate,
+        "could_take": u.change,
+        "gain": gain.estimate,
         "range_declared": advice.problem.return_range.declared,
-    }  # fmt: skip
+    }
 
 
 def summarise(advice: Advice, source: str, compared: Disagreement | None = None) -> dict[str, Any]:
@@ -68,25 +96,53 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
     problem, solution, inside = advice.problem, advice.solution, advice.in_sample
     acting = advice.log.n_sa.sum(axis=1) > 0
     return {
-        "surefoot": surefoot.__version__, "verdict": advice.verdict, "reason": advice.reason, "supported": advice.supported,
-        "accepted_unsupported": advice.accepted, "policy_is": policy_words(advice), "log": log_summary(advice.log, source),
-        "against": [{"key": x.key, "sentence": x.sentence, "waived": x.key in advice.despite} for x in advice.against],
-        "despite": list(advice.despite), "assumptions": assumptions(advice), "cannot_exclude": unseen_summary(advice),
-        "gamma": problem.gamma, "start": problem.start_from, "algorithm": algorithm_summary(advice.algorithm),
-        "baseline": {"estimated": problem.pi_b_estimated} | disagreement_summary(compared) | _forced(advice),
-        "reward_range": {"declared": problem.return_range.declared, "low": problem.reward_range[0], "high": problem.reward_range[1]},
-        "changes": {
-            "states_changed": len(advice.changed), "states_visited": int(acting.sum()), "mass_moved": advice.mass_moved,
+        "surefoot": surefoot.__version__,
+        "verdict": advice.verdict,
+        "reason": advice.reason,
+        "supported": advice.supported,
+        "accepted_unsupported": advice.accepted,
+        "policy_is": policy_words(advice),
+        "log": log_summary(advice.log, source),
+        "against": [
+            {"key": x.key, "sentence": x.sentence, "waived": x.key in advice.despite}
+            for x in advice.against
+        ],
+        "despite": list(advice.despite),
+        "assumptions": assumptions(advice),
+        "cannot_exclude": unseen_summary(advice),
+        "gamma": problem.gamma,
+        "start": problem.start_from,
+        "algorithm": algorithm_summary(advice.algorithm),
+        "baseline": (
+            {"estimated": problem.pi_b_estimated} | disagreement_summary(compared) | _forced(advice)
+        ),
+        "reward_range": {
+            "declared": problem.return_range.declared,
+            "low": problem.reward_range[0],
+            "high": problem.reward_range[1],
         },
-        "worth": gain_summary(advice.gain, inside) | {"over_renormalised": advice.over_renormalised},
-        "own_return": None if inside is None else own_summary(advice.own, inside.baseline), **assurance_summary(advice.assurance),
-        "converged": None if solution is None else bool(solution.status.ok), "notes": list(advice.notes),
-        "training_fingerprints": TRAINING if problem.log is not None and advice.log.reading is not None else None,
-    }  # fmt: skip
+        "changes": {
+            "states_changed": len(advice.changed),
+            "states_visited": int(acting.sum()),
+            "mass_moved": advice.mass_moved,
+        },
+        "worth": (
+            gain_summary(advice.gain, inside) | {"over_renormalised": advice.over_renormalised}
+        ),
+        "own_return": None if inside is None else own_summary(advice.own, inside.baseline),
+        **assurance_summary(advice.assurance),
+        "converged": None if solution is None else bool(solution.status.ok),
+        "notes": list(advice.notes),
+        "training_fingerprints": (
+            TRAINING if problem.log is not None and advice.log.reading is not None else None
+        ),
+    }
 
 
 def _forced(advice: Advice) -> dict[str, Any]:
-    """Whether forbidden actions were taken out of the policy that made the log; gains are against that policy."""
+    """Whether forbidden actions were taken out of the policy that made the log; gains are
+    against that policy.
+    """
     return {"renormalised": advice.over_renormalised is not None}
 
 
@@ -96,13 +152,23 @@ def assumptions(advice: Advice) -> list[str]:
     if gain is None:
         return []
     found = [
-        "nothing outside the state drives both the choice of action and the outcome (no hidden cause)",
+        (
+            "nothing outside the state drives both the choice of action and the outcome (no hidden"
+            " cause)"
+        ),
         "the world tomorrow is the world of this log",
-        f"{gain.kind} depend little on each other" if gain.kind.startswith("blocks") else f"the {gain.kind} are independent",
-    ]  # fmt: skip
+        (
+            f"{gain.kind} depend little on each other"
+            if gain.kind.startswith("blocks")
+            else f"the {gain.kind} are independent"
+        ),
+    ]
     low, high = problem.reward_range
     if not problem.return_range.declared:
-        found.append(f"no reward lies outside [{low:g}, {high:g}], the range that was seen; declare it with --reward-range")
+        found.append(
+            f"no reward lies outside [{low:g}, {high:g}], the range that was seen; declare it with"
+            " --reward-range"
+        )
     if gain.test == FINITE_SAMPLE:
         found.append(f"no episode has more than {gain.longest} steps, as in this log")
     else:
@@ -124,11 +190,17 @@ def disagreement_summary(found: Disagreement | None) -> dict[str, Any]:
     """Whether a given baseline can have made the log."""
     if found is None:
         return {}
-    worst = [{"state": as_text(s), "distance": d, "p_value": p, "impossible_rows": k} for s, d, p, k in found.worst()]
+    worst = [
+        {"state": as_text(s), "distance": d, "p_value": p, "impossible_rows": k}
+        for s, d, p, k in found.worst()
+    ]
     disagrees = bool(doubt(found))
     return {
-        "disagrees": disagrees, "impossible_rows": found.impossible, "p_value": found.p_value, "worst_states": worst if disagrees else [],
-    }  # fmt: skip
+        "disagrees": disagrees,
+        "impossible_rows": found.impossible,
+        "p_value": found.p_value,
+        "worst_states": worst if disagrees else [],
+    }
 
 
 def doubt(found: Disagreement | None) -> str:
@@ -136,7 +208,8 @@ def doubt(found: Disagreement | None) -> str:
     if found is None or not (found.impossible or found.p_value < DOUBTFUL):
         return ""
     return (
-        f"the baseline cannot have made this log (p = {found.p_value:.2g}, {found.impossible} impossible rows): give the policy that did"
+        f"the baseline cannot have made this log (p = {found.p_value:.2g}, {found.impossible}"
+        " impossible rows): give the policy that did"
     )
 
 
@@ -148,8 +221,15 @@ def policy_words(advice: Advice) -> str:
 
 
 def text(summary: Mapping[str, Any]) -> str:
-    """The summary as a page for people: the conclusion, how sure it is, what it rests on; then how it was found."""
-    lines = [*_verdict_lines(summary), *worth_lines(summary), *_unseen_lines(summary["cannot_exclude"]), *_change_lines(summary)]
+    """The summary as a page for people: the conclusion, how sure it is, what it rests on; then
+    how it was found.
+    """
+    lines = [
+        *_verdict_lines(summary),
+        *worth_lines(summary),
+        *_unseen_lines(summary["cannot_exclude"]),
+        *_change_lines(summary),
+    ]
     lines += [*assurance_lines(summary), *_assumption_lines(summary["assumptions"]), ""]
     lines += [*read_lines(summary["log"]), *_baseline_lines(summary), *_algorithm_lines(summary)]
     return "\n".join(lines + [f"note: {note}" for note in summary["notes"]])
@@ -160,18 +240,29 @@ def _unseen_lines(found: Mapping[str, Any] | None) -> list[str]:
     if found is None:
         return []
     kind = "worst" if found["more_often"] else "best"
-    of = f"the {kind} {'declared' if found['range_declared'] else 'this log suggests, none is declared'}"
+    of = (
+        f"the {kind}"
+        f" {'declared' if found['range_declared'] else 'this log suggests, none is declared'}"
+    )
     where = f"{found['action']!r} in state {found['state']!r}"
     undo, open_ = found["would_undo_one_in"], found["not_excluded_one_in"]
     if undo <= 1:
         return [
-            f"unseen    no outcome within the range would undo this gain by itself; an outcome of {found['outcome']:.4g} ({of}) in every",
+            (
+                "unseen    no outcome within the range would undo this gain by itself; an outcome"
+                f" of {found['outcome']:.4g} ({of}) in every"
+            ),
             f"          decision for {where} would take {_signed(-undo * found['gain'])}",
         ]
     return [
-        f"unseen    an outcome of {found['outcome']:.4g} ({of}) in one of {undo:.3g} decisions for {where}",
-        f"          would undo this gain; the held-out half has {found['held_out_visits']:.0f} of them and cannot exclude one in "
-        f"{open_:.3g}",
+        (
+            f"unseen    an outcome of {found['outcome']:.4g} ({of}) in one of {undo:.3g} decisions"
+            f" for {where}"
+        ),
+        (
+            f"          would undo this gain; the held-out half has {found['held_out_visits']:.0f}"
+            f" of them and cannot exclude one in {open_:.3g}"
+        ),
     ]
 
 
@@ -183,32 +274,65 @@ def read_lines(log: Mapping[str, Any]) -> list[str]:
     """What was read."""
     left_out = log["rows_left_out"]
     size = f"{log['states']:,} states, {log['actions']:,} actions"
-    episodes = "" if log["episodes"] is None else f", {log['episodes']:,} episode{'s' if log['episodes'] != 1 else ''}"
+    episodes = (
+        ""
+        if log["episodes"] is None
+        else f", {log['episodes']:,} episode{'s' if log['episodes'] != 1 else ''}"
+    )
     return [
-        f"read      {log['source']}: {log['rows_read']:,} rows = {log['rows_used']:,} used + {sum(left_out.values()):,} left out",
-        *(f"          left out: {n:,} {(REASONS | OTHER)[reason]}" for reason, n in left_out.items()),
+        (
+            f"read      {log['source']}: {log['rows_read']:,} rows = {log['rows_used']:,} used +"
+            f" {sum(left_out.values()):,} left out"
+        ),
+        *(
+            f"          left out: {n:,} {(REASONS | OTHER)[reason]}"
+            for reason, n in left_out.items()
+        ),
         f"          {size}{episodes}; {log['pairs_seen']:,} pairs of state and action ever tried",
     ]
 
 
 def _baseline_lines(summary: Mapping[str, Any]) -> list[str]:
     baseline = summary["baseline"]
-    lines = ["baseline  ESTIMATED from the log itself: give --baseline if it is known" if baseline["estimated"] else "baseline  given"]
+    lines = [
+        "baseline  ESTIMATED from the log itself: give --baseline if it is known"
+        if baseline["estimated"]
+        else "baseline  given"
+    ]
     if baseline["renormalised"]:
-        lines.append("          forbidden actions were taken out of it; gains are against the policy that made the log, which used them")
-        lines.append(f"          (over what is left of it: {_signed(summary['worth']['over_renormalised'])} in sample)")
+        lines.append(
+            "          forbidden actions were taken out of it; gains are against the policy that"
+            " made the log, which used them"
+        )
+        lines.append(
+            f"          (over what is left of it: {_signed(summary['worth']['over_renormalised'])}"
+            " in sample)"
+        )
     if baseline.get("disagrees"):
-        lines[0] += f", but DISAGREES with the log (p = {baseline['p_value']:.2g}, {baseline['impossible_rows']} impossible rows)"
-        lines += [f"          worst in state {x['state']}: p = {x['p_value']:.2g}" for x in baseline["worst_states"][:3]]
+        lines[0] += (
+            f", but DISAGREES with the log (p = {baseline['p_value']:.2g},"
+            f" {baseline['impossible_rows']} impossible rows)"
+        )
+        lines += [
+            f"          worst in state {x['state']}: p = {x['p_value']:.2g}"
+            for x in baseline["worst_states"][:3]
+        ]
     return lines
 
 
 def _algorithm_lines(summary: Mapping[str, Any]) -> list[str]:
     algorithm = summary["algorithm"]
-    values = ", ".join(f"{k} = {_value(v)}" for k, v in algorithm["parameters"].items() if v is not None)
-    lines = [f"method    {algorithm['name']} ({values or 'no parameters'}), gamma = {summary['gamma']:g}"]
+    values = ", ".join(
+        f"{k} = {_value(v)}" for k, v in algorithm["parameters"].items() if v is not None
+    )
+    lines = [
+        f"method    {algorithm['name']} ({values or 'no parameters'}), gamma = {summary['gamma']:g}"
+    ]
     if algorithm["name"] == DEFAULT:
-        lines.append("          the default: cautious where counts are small, free of units, never an action the log has not tried")
+        lines.append(
+            "          the default: cautious where counts are small, free of units, never an action"
+            " the log has not tried"
+        )
     if summary["converged"] is False:
         lines.append("          NOT CONVERGED: the candidate is the last iterate")
     return lines
@@ -217,8 +341,8 @@ def _algorithm_lines(summary: Mapping[str, Any]) -> list[str]:
 def _change_lines(summary: Mapping[str, Any]) -> list[str]:
     changes = summary["changes"]
     return [
-        f"changes   {changes['states_changed']:,} of {changes['states_visited']:,} visited states; {changes['mass_moved']:.1%} of "
-        "decisions would change"
+        f"changes   {changes['states_changed']:,} of {changes['states_visited']:,} visited states;"
+        f" {changes['mass_moved']:.1%} of decisions would change"
     ]
 
 
@@ -229,15 +353,23 @@ def worth_lines(summary: Mapping[str, Any]) -> list[str]:
     if out is not None and out["gain"] is not None and not np.isnan(out["gain"]):
         where = WHERE[summary["start"]]
         lines += [
-            f"worth     {_signed(out['gain'])} {where}, on held-out data; at least {_signed(out['low'])}, at most {_signed(out['high'])} "
-            "(5 % each)",
-            f"          learned from {out['units'] - out['units_tested']:,} {out['unit']}, tested on {out['units_tested']:,} others; "
-            f"{out['informative_steps']:,} of their steps took an action",
+            (
+                f"worth     {_signed(out['gain'])} {where}, on held-out data; at least"
+                f" {_signed(out['low'])}, at most {_signed(out['high'])} (5 % each)"
+            ),
+            (
+                f"          learned from {out['units'] - out['units_tested']:,} {out['unit']},"
+                f" tested on {out['units_tested']:,} others; {out['informative_steps']:,} of their"
+                " steps took an action"
+            ),
             "          that gains probability; "
             + (
                 "whole episodes were weighed, all moves together"
                 if out["test"] == FINITE_SAMPLE
-                else f"{out['share_checked']:.0%} of the moves could be checked, the others were taken back"
+                else (
+                    f"{out['share_checked']:.0%} of the moves could be checked, the others were"
+                    " taken back"
+                )
             ),
         ]
     if inside is not None:
@@ -251,7 +383,10 @@ def _verdict_lines(summary: Mapping[str, Any]) -> list[str]:
     word = "SUPPORTED" if summary["supported"] else "NOT SUPPORTED by the data"
     if summary["verdict"] == "nothing to learn":
         return [summary["reason"], f"          policy.csv holds {summary['policy_is']}"]
-    return [f"verdict   {word}: {summary['reason']}", f"          policy.csv holds {summary['policy_is']}"]
+    return [
+        f"verdict   {word}: {summary['reason']}",
+        f"          policy.csv holds {summary['policy_is']}",
+    ]
 
 
 def _signed(x: float) -> str:

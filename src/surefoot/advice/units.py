@@ -1,4 +1,6 @@
-"""Units: the pieces of a log that count as independent, whole episodes or blocks of a single one, and what was counted in each."""
+"""Units: the pieces of a log that count as independent, whole episodes or blocks of a single
+one, and what was counted in each.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,12 @@ COARSE_UNITS = 64  # units of a log too large for memory, whose triples are kept
 
 @dataclass(frozen=True, repr=False)
 class Units:
-    """Entries: in unit `unit`, (state, action) led to next_state k times with rewards that sum to r (m2: their scatter).
+    """Entries: in unit `unit`, (state, action) led to next_state k times with rewards that sum to r
+    (m2: their scatter).
 
-    A log in memory has one entry a row, with k = 1. Codes are those of the log. `kind` says what a unit is, in words. Units are numbered
-    in the order of the log. `start_*`: so many episodes of a unit start in this state. `blocks`: units are pieces of the one episode.
+    A log in memory has one entry a row, with k = 1. Codes are those of the log. `kind` says what a
+    unit is, in words. Units are numbered in the order of the log. `start_*`: so many episodes of a
+    unit start in this state. `blocks`: units are pieces of the one episode.
     """
 
     unit: np.ndarray
@@ -55,15 +59,36 @@ class Units:
     def some(self, chosen: np.ndarray) -> Units:
         """The entries of the chosen units [number]; units keep their numbers."""
         keep, first = chosen[self.unit], chosen[self.start_unit]
-        entries = {name: getattr(self, name)[keep] for name in ("unit", "state", "action", "next_state", "k", "r", "m2")}
-        return replace(self, **entries, **{name: getattr(self, name)[first] for name in ("start_unit", "start_state", "start_k")})
+        entries = {
+            name: getattr(self, name)[keep]
+            for name in ("unit", "state", "action", "next_state", "k", "r", "m2")
+        }
+        return replace(
+            self,
+            **entries,
+            **{
+                name: getattr(self, name)[first]
+                for name in ("start_unit", "start_state", "start_k")
+            },
+        )
 
     def counts(self, *, as_sparse: bool) -> Counts:
         """What all of them count together."""
         tally = Tally(
-            tuple(range(self.n_states)), tuple(range(self.n_actions)), self.state, self.action, self.next_state, self.k, self.r, self.m2,
-            ended=(), starts=None, lowest=0.0, highest=0.0, accounting=Accounting(0, 0),
-        )  # fmt: skip
+            tuple(range(self.n_states)),
+            tuple(range(self.n_actions)),
+            self.state,
+            self.action,
+            self.next_state,
+            self.k,
+            self.r,
+            self.m2,
+            ended=(),
+            starts=None,
+            lowest=0.0,
+            highest=0.0,
+            accounting=Accounting(0, 0),
+        )
         return tally.counts(as_sparse=as_sparse)
 
 
@@ -73,19 +98,38 @@ def units_of_batch(batch: Batch, gamma: float) -> Units:
     first = np.append(True, batch.last[:-1])
     number = int(unit.max()) + 1
     return Units(
-        unit, batch.state, batch.action, batch.next_state, np.ones(len(batch)), batch.reward, np.zeros(len(batch)),
-        number, batch.n_states, batch.n_actions, kind, unit[first], batch.state[first], np.ones(int(first.sum())),
+        unit,
+        batch.state,
+        batch.action,
+        batch.next_state,
+        np.ones(len(batch)),
+        batch.reward,
+        np.zeros(len(batch)),
+        number,
+        batch.n_states,
+        batch.n_actions,
+        kind,
+        unit[first],
+        batch.state[first],
+        np.ones(int(first.sum())),
         kind.startswith("blocks"),
-    )  # fmt: skip
+    )
 
 
 def units_of_log(log: Log, gamma: float) -> Units:
-    """The units of a log that need not fit in memory: its triples are counted in some 64 units, block by block."""
+    """The units of a log that need not fit in memory: its triples are counted in some 64 units,
+    block by block.
+    """
     if log.reading is None or log.n_episodes is None:
-        raise NotAvailableError("this log holds counts alone: its rows were counted elsewhere, or read with check_order=False")
+        raise NotAvailableError(
+            "this log holds counts alone: its rows were counted elsewhere, or read with"
+            " check_order=False"
+        )
     parts, starts, episodes, rows, kind = [], [], 0, 0, ""
     for batch in log.blocks():
-        unit, kind = _numbered(batch, gamma, log.n_episodes, log.accounting.used, episodes, rows, coarse=True)
+        unit, kind = _numbered(
+            batch, gamma, log.n_episodes, log.accounting.used, episodes, rows, coarse=True
+        )
         parts.append(_grouped(unit, batch))
         first = np.append(True, batch.last[:-1])
         starts.append((unit[first], batch.state[first], np.ones(int(first.sum()))))
@@ -94,16 +138,34 @@ def units_of_log(log: Log, gamma: float) -> Units:
 
 
 def units_of_tallies(tallies: Sequence[Tally], log: Log) -> Units:
-    """One unit for each part of a log that was tallied by itself (parts hold whole episodes); `log` is that of all parts."""
+    """One unit for each part of a log that was tallied by itself (parts hold whole episodes);
+    `log` is that of all parts.
+    """
     end = log.n_states - 1
     states, actions = log.states[: log.n_states - log.has_end], log.actions
     parts, starts = [], []
     for i, tally in enumerate(tallies):
         t = tally.over(states, actions)
         if len(t.s):
-            parts.append((np.full(len(t.s), i), t.s, t.a, np.where(t.t == TO_END, end, t.t), t.k.astype(float), t.r, t.m2))
+            parts.append(
+                (
+                    np.full(len(t.s), i),
+                    t.s,
+                    t.a,
+                    np.where(t.t == TO_END, end, t.t),
+                    t.k.astype(float),
+                    t.r,
+                    t.m2,
+                )
+            )
             at = np.flatnonzero(t.starts) if t.starts is not None else np.zeros(0, dtype=np.int64)
-            starts.append((np.full(len(at), i), at, np.zeros(0) if t.starts is None else t.starts[at].astype(float)))
+            starts.append(
+                (
+                    np.full(len(at), i),
+                    at,
+                    np.zeros(0) if t.starts is None else t.starts[at].astype(float),
+                )
+            )
     return _joined(parts, starts, log.n_states, log.n_actions, "groups of episodes")
 
 
@@ -113,7 +175,9 @@ def units(log: Log, batch: Batch | None, gamma: float) -> Units:
 
 
 def sub_batch(batch: Batch, unit: np.ndarray, chosen: np.ndarray) -> Batch:
-    """The rows of the chosen units as a batch of its own: where a block stops, its episode is cut."""
+    """The rows of the chosen units as a batch of its own: where a block stops, its episode is
+    cut.
+    """
     keep = chosen[unit]
     names = ("state", "action", "reward", "next_state", "ends", "truncated", "row")
     piece = np.append(0, np.cumsum((np.diff(unit) != 0) | (np.diff(batch.episode) != 0)))[keep]
@@ -127,13 +191,23 @@ def horizon(gamma: float) -> int:
 
 
 def _numbered(
-    batch: Batch, gamma: float, n_episodes: int, n_rows: int, episodes_before: int, rows_before: int, coarse: bool = False
+    batch: Batch,
+    gamma: float,
+    n_episodes: int,
+    n_rows: int,
+    episodes_before: int,
+    rows_before: int,
+    coarse: bool = False,
 ) -> tuple[np.ndarray, str]:
-    """(the unit of every row, what a unit is): of a batch that starts after so many episodes and rows of its log."""
+    """(the unit of every row, what a unit is): of a batch that starts after so many episodes and
+    rows of its log.
+    """
     most = COARSE_UNITS if coarse else MOST_UNITS
     if n_episodes > 1:
         episode = batch.episode + episodes_before
-        return (episode, "episodes") if n_episodes <= most else (episode % most, "groups of episodes")
+        return (
+            (episode, "episodes") if n_episodes <= most else (episode % most, "groups of episodes")
+        )
     length = max(math.ceil(n_rows / (COARSE_UNITS if coarse else BLOCKS)), horizon(gamma))
     return (np.arange(len(batch)) + rows_before) // length, f"blocks of {length} steps"
 
@@ -155,7 +229,13 @@ def _grouped(unit: np.ndarray, batch: Batch) -> Part:
     return unit[at], batch.state[at], batch.action[at], batch.next_state[at], k, total, m2
 
 
-def _joined(parts: Iterable[Part], starts: Iterable[tuple[np.ndarray, ...]], n_states: int, n_actions: int, kind: str) -> Units:
+def _joined(
+    parts: Iterable[Part],
+    starts: Iterable[tuple[np.ndarray, ...]],
+    n_states: int,
+    n_actions: int,
+    kind: str,
+) -> Units:
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     if not columns:
         raise LogError("no row of the log has a successor")
@@ -164,6 +244,19 @@ def _joined(parts: Iterable[Part], starts: Iterable[tuple[np.ndarray, ...]], n_s
     number = number.reshape(-1)
     first, at, many = (np.concatenate(column) for column in zip(*starts, strict=True))
     return Units(
-        number, s, a, t, k, r, m2, len(known), n_states, n_actions, kind, np.searchsorted(known, first), at, many,
+        number,
+        s,
+        a,
+        t,
+        k,
+        r,
+        m2,
+        len(known),
+        n_states,
+        n_actions,
+        kind,
+        np.searchsorted(known, first),
+        at,
+        many,
         kind.startswith("blocks"),
-    )  # fmt: skip
+    )

@@ -1,4 +1,6 @@
-"""The algorithms: one file per paper; this file is the explicit list that the command line, studies and tests read."""
+"""The algorithms: one file per paper; this file is the explicit list that the command line,
+studies and tests read.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,22 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from surefoot.algorithms.approx_soft_spibb import AdvApproxSoftSPIBB, ApproxSoftSPIBB, LowerApproxSoftSPIBB
-from surefoot.algorithms.base import NEITHER, PENALISES, RESTRICTS, Algorithm, needs_log
+from surefoot.algorithms.algorithm import NEITHER, PENALISES, RESTRICTS, Algorithm, needs_log
+from surefoot.algorithms.approx_soft_spibb import (
+    AdvApproxSoftSPIBB,
+    ApproxSoftSPIBB,
+    LowerApproxSoftSPIBB,
+)
 from surefoot.algorithms.basic_rl import BasicRL
 from surefoot.algorithms.certified_advantage import CertifiedAdvantage, OneStepCertifiedAdvantage
 from surefoot.algorithms.composed import Composed
 from surefoot.algorithms.duipi import DUIPI
 from surefoot.algorithms.duipi_centred import CentredDUIPI
-from surefoot.algorithms.exact_soft_spibb import AdvExactSoftSPIBB, ExactSoftSPIBB, LowerExactSoftSPIBB
+from surefoot.algorithms.exact_soft_spibb import (
+    AdvExactSoftSPIBB,
+    ExactSoftSPIBB,
+    LowerExactSoftSPIBB,
+)
 from surefoot.algorithms.hcpi import HCPI
 from surefoot.algorithms.one_step import (
     OneStepAdvApproxSoftSPIBB,
@@ -64,7 +74,8 @@ ALGORITHMS: Mapping[str, type] = MappingProxyType({cls.name: cls for cls in _ALL
 
 
 def algorithm(name: str, **parameters: Any) -> Algorithm:
-    """The algorithm of this name with these hyper-parameters; "penalising+restricting" combines two.
+    """The algorithm of this name with these hyper-parameters; "penalising+restricting" combines
+    two.
 
     >>> algorithm("pi-b-spibb", n_wedge=10)
     PiBSPIBB(n_wedge=10)
@@ -80,16 +91,30 @@ def algorithm(name: str, **parameters: Any) -> Algorithm:
         return found
     first, *others = name.split("+")
     if len(others) != 1:
-        raise UnknownNameError(f"{name!r}: one penalising and one restricting algorithm are combined, as in 'ramdp+pi-b-spibb'")
+        raise UnknownNameError(
+            f"{name!r}: one penalising and one restricting algorithm are combined, as in"
+            " 'ramdp+pi-b-spibb'"
+        )
     penalise, restrict = _find(first), _find(others[0])
     if not hasattr(penalise, "plan"):
         able = ", ".join(n for n, c in ALGORITHMS.items() if hasattr(c, "plan"))
-        raise UnknownNameError(f"{name!r}: {first!r} cannot lend its values to another algorithm; these can: {able}")
+        raise UnknownNameError(
+            f"{name!r}: {first!r} cannot lend its values to another algorithm; these can: {able}"
+        )
     if not hasattr(restrict, "trust") or getattr(restrict, "one_step", False):
-        able = ", ".join(n for n, c in ALGORITHMS.items() if hasattr(c, "trust") and not getattr(c, "one_step", False))
-        raise UnknownNameError(f"{name!r}: {others[0]!r} does not restrict an iteration; these do: {able}")
+        able = ", ".join(
+            n
+            for n, c in ALGORITHMS.items()
+            if hasattr(c, "trust") and not getattr(c, "one_step", False)
+        )
+        raise UnknownNameError(
+            f"{name!r}: {others[0]!r} does not restrict an iteration; these do: {able}"
+        )
     _check_known(name, parameters, _fields(penalise) | _fields(restrict))
-    parts = [_build(c, {k: v for k, v in parameters.items() if k in _fields(c)}) for c in (penalise, restrict)]
+    parts = [
+        _build(c, {k: v for k, v in parameters.items() if k in _fields(c)})
+        for c in (penalise, restrict)
+    ]
     return Composed(*parts)
 
 
@@ -97,7 +122,10 @@ def _find(name: str) -> type:
     if name not in ALGORITHMS:
         near = difflib.get_close_matches(name, ALGORITHMS, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise UnknownNameError(f"no algorithm is called {name!r}: {hint}surefoot.ALGORITHMS lists all {len(ALGORITHMS)}")
+        raise UnknownNameError(
+            f"no algorithm is called {name!r}: {hint}surefoot.ALGORITHMS lists all"
+            f" {len(ALGORITHMS)}"
+        )
     return ALGORITHMS[name]
 
 
@@ -109,15 +137,30 @@ def _check_known(name: str, parameters: dict[str, Any], known: set[str]) -> None
     unknown = sorted(set(parameters) - known)
     if unknown:
         takes = ", ".join(sorted(known)) or "no parameters"
-        raise ParameterError(f"{name} does not take {', '.join(map(repr, unknown))}; it takes {takes}")
+        raise ParameterError(
+            f"{name} does not take {', '.join(map(repr, unknown))}; it takes {takes}"
+        )
 
 
 def _build(cls: type, parameters: dict[str, Any]) -> Any:
-    needed = [f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING]
+    needed = [
+        f.name
+        for f in dataclasses.fields(cls)
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    ]
     missing = [n for n in needed if n not in parameters]
     if missing:
         raise ParameterError(f"{cls.name} needs {', '.join(missing)}")  # type: ignore[attr-defined]
     return cls(**parameters)
 
 
-__all__ = ["ALGORITHMS", "NEITHER", "PENALISES", "RESTRICTS", "Algorithm", "Composed", "algorithm", "needs_log"]
+__all__ = [
+    "ALGORITHMS",
+    "NEITHER",
+    "PENALISES",
+    "RESTRICTS",
+    "Algorithm",
+    "Composed",
+    "algorithm",
+    "needs_log",
+]

@@ -1,11 +1,13 @@
-"""Basic RL: trust the maximum-likelihood model blindly; what safe policy improvement is compared with."""
+"""Basic RL: trust the maximum-likelihood model blindly; what safe policy improvement is compared
+with.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefoot.algorithms.base import NEITHER, maximum_likelihood, plan
+from surefoot.algorithms.algorithm import NEITHER, maximum_likelihood, plan
 from surefoot.core import Solution
 from surefoot.problems import Problem
 from surefoot.trust import unrestricted

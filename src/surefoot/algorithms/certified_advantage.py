@@ -1,16 +1,28 @@
-"""Certified-advantage improvement: probability moves only where the returns prove, errors included, that it does no harm."""
+"""Certified-advantage improvement: probability moves only where the returns prove, errors
+included, that it does no harm.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefoot.algorithms.base import RESTRICTS, maximum_likelihood, plan
+from surefoot.algorithms.algorithm import RESTRICTS, maximum_likelihood, plan
 from surefoot.algorithms.parameters import check_choice, check_number
 from surefoot.core import Solution, Status
 from surefoot.problems import Problem
-from surefoot.rows.arrays import Array, actions_first, count_up, first_max, namespace, only, restore, row_sum, times
-from surefoot.trust.evidence import RETURN_ERRORS, VISITS, Evidence, evidence
+from surefoot.returns.evidence import RETURN_ERRORS, VISITS, Evidence, evidence
+from surefoot.rows.arrays import (
+    Array,
+    actions_first,
+    count_up,
+    first_max,
+    namespace,
+    only,
+    restore,
+    row_sum,
+    times,
+)
 from surefoot.trust.starts import left_for_values
 
 MARGIN = 1e-9  # by which share errors are enlarged, so that rounding never breaks the proof
@@ -20,10 +32,12 @@ MARGIN = 1e-9  # by which share errors are enlarged, so that rounding never brea
 class CertifiedAdvantage:
     """max_pi  v(pi; M_hat)   s.t.   c(s) = sum_a (pi - pi_b) q_mc  -  sum_a E |pi - pi_b|  >=  0   in every state.
 
-    q_mc are Monte-Carlo values of the baseline and E their error, |q^{pi_b} - q_mc| <= E for all pairs w.p. 1 - delta (`evidence`). By
-    the performance difference lemma v^pi >= v^{pi_b} in every state then: no epsilon, and no slack. A state in which nothing is proved
-    keeps the baseline. visits says which returns are used; "every" needs no log, and proves nothing. Where the start is estimated a tenth
-    of delta is left for it, so that the certificate at the start finds the same c.
+    q_mc are Monte-Carlo values of the baseline and E their error, |q^{pi_b} - q_mc| <= E for all
+    pairs w.p. 1 - delta (`evidence`). By the performance difference lemma v^pi >= v^{pi_b} in every
+    state then: no epsilon, and no slack. A state in which nothing is proved keeps the baseline.
+    visits says which returns are used; "every" needs no log, and proves nothing. Where the start is
+    estimated a tenth of delta is left for it, so that the certificate at the start finds the same
+    c.
     """
 
     name: ClassVar[str] = "certified-advantage"
@@ -45,7 +59,12 @@ class CertifiedAdvantage:
 
     def trust(self, problem: Problem) -> CertifiedTrust:
         """The policies whose advantage is certified."""
-        return _trust(problem, evidence(problem, left_for_values(problem, self.delta), error=self.error, visits=self.visits))
+        return _trust(
+            problem,
+            evidence(
+                problem, left_for_values(problem, self.delta), error=self.error, visits=self.visits
+            ),
+        )
 
     def solve(self, problem: Problem) -> Solution:
         """Policy iteration inside the trust."""
@@ -54,10 +73,11 @@ class CertifiedAdvantage:
 
 @dataclass(frozen=True)
 class OneStepCertifiedAdvantage(CertifiedAdvantage):
-    """max_pi  c(s)  in every state, in closed form and without a model; c, q_mc and E as in `CertifiedAdvantage`.
+    """max_pi  c(s)  in every state, in closed form and without a model; c, q_mc and E as in
+    `CertifiedAdvantage`.
 
-    The receiver is the action with the best lower bound q_mc - E; every action whose upper bound q_mc + E lies below it gives it all
-    its mass.
+    The receiver is the action with the best lower bound q_mc - E; every action whose upper bound
+    q_mc + E lies below it gives it all its mass.
     """
 
     name: ClassVar[str] = "one-step-certified-advantage"
@@ -78,13 +98,17 @@ def _trust(problem: Problem, found: Evidence) -> CertifiedTrust:
     xp = namespace(found.n)
     known = (found.radius < xp.inf) & ~problem.terminal[..., None]
     w = xp.where(known, found.mean, 0.0)
-    error = xp.where(known, (1 + MARGIN) * found.radius + 1e-13 * problem.return_range.v_max, xp.inf)
+    error = xp.where(
+        known, (1 + MARGIN) * found.radius + 1e-13 * problem.return_range.v_max, xp.inf
+    )
     return CertifiedTrust(problem.pi_b, w, error, problem.may_rise & known, problem.tolerance)
 
 
 @dataclass(frozen=True)
 class CertifiedTrust:
-    """c(pi) = w . (pi - b) - error . |pi - b| >= 0 in every row, solved exactly; a pair with an infinite error does not move."""
+    """c(pi) = w . (pi - b) - error . |pi - b| >= 0 in every row, solved exactly; a pair with an
+    infinite error does not move.
+    """
 
     maximises: ClassVar[bool] = True
     b: Array
@@ -98,7 +122,9 @@ class CertifiedTrust:
         return row_sum(times(self.w, move)) - row_sum(times(self.error, namespace(move).abs(move)))
 
     def best_move(self, value: Array, price: Array | float) -> Array:
-        """argmax of  value . move - price error . |move|:  all mass that gains goes to the best value - price error."""
+        """argmax of  value . move - price error . |move|:  all mass that gains goes to the best
+        value - price error.
+        """
         xp = namespace(value)
         known = self.error < xp.inf
         cost = price * xp.where(known, self.error, 0.0)
@@ -112,12 +138,14 @@ class CertifiedTrust:
         return only(to, xp.zeros_like(given) + row_sum(given)[..., None]) - given
 
     def step(self, q: Array, pi: Array) -> Array:
-        """argmax q . pi  s.t.  c(pi) >= 0:  where the best move is not certified, a search over the multiplier of c.
+        """argmax q . pi  s.t.  c(pi) >= 0:  where the best move is not certified, a search over the
+        multiplier of c.
 
-        h(mu) = max_pi q . (pi - b) + mu c(pi) is convex and piecewise linear in mu >= 0, and each maximum is a closed form. Keep a move
-        that violates the constraint and one that meets it (at first none), go to the multiplier at which their lines cross, solve,
-        replace one of them. Where h does not rise above the crossing both maximise the Lagrangian, so does every mixture, and c is
-        linear between them: the mixture with c = 0 is optimal.
+        h(mu) = max_pi q . (pi - b) + mu c(pi) is convex and piecewise linear in mu >= 0, and each
+        maximum is a closed form. Keep a move that violates the constraint and one that meets it (at
+        first none), go to the multiplier at which their lines cross, solve, replace one of them.
+        Where h does not rise above the crossing both maximise the Lagrangian, so does every
+        mixture, and c is linear between them: the mixture with c = 0 is optimal.
         """
         xp = namespace(q)
         flat = _flat(self)
@@ -133,26 +161,40 @@ class CertifiedTrust:
     def take(self, index: Array) -> CertifiedTrust:
         """The same for these problems of the batch."""
         xp = namespace(self.b)
-        parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("b", "w", "error", "may_rise")}
+        parts = {
+            name: xp.take(getattr(self, name), index, axis=0)
+            for name in ("b", "w", "error", "may_rise")
+        }
         return replace(self, **parts)
 
 
 def _flat(trust: CertifiedTrust) -> CertifiedTrust:
     """The same rows as [rows, A]."""
     xp = namespace(trust.b)
-    parts = {name: xp.reshape(getattr(trust, name), (-1, trust.b.shape[-1])) for name in ("b", "w", "error", "may_rise")}
+    parts = {
+        name: xp.reshape(getattr(trust, name), (-1, trust.b.shape[-1]))
+        for name in ("b", "w", "error", "may_rise")
+    }
     return replace(trust, **parts)
 
 
 def _cross(q: Array, trust: CertifiedTrust, against: Array) -> Array:
-    """Moves for rows whose best move `against` is not certified; a row leaves when its search ends."""
+    """Moves for rows whose best move `against` is not certified; a row leaves when its search
+    ends.
+    """
     xp = namespace(q)
     with_it = xp.zeros_like(q)
     index = count_up(q.shape[0], q)
     last = xp.full_like(q[:, 0], -1.0)
     finished: list[tuple[Array, Array]] = []
-    for left in range(4 * q.shape[1] + 16, -1, -1):  # each round finds a new vertex; the cap is for rounding that finds two in turn
-        c_against, c_with, q_with = trust.certified(against), trust.certified(with_it), row_sum(q * with_it)
+    for left in range(
+        4 * q.shape[1] + 16, -1, -1
+    ):  # each round finds a new vertex; the cap is for rounding that finds two in turn
+        c_against, c_with, q_with = (
+            trust.certified(against),
+            trust.certified(with_it),
+            row_sum(q * with_it),
+        )
         mu = (row_sum(q * against) - q_with) / (c_with - c_against)
         mu = xp.maximum(mu, xp.zeros_like(mu))
         price = mu[:, None]

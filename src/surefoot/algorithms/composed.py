@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from surefoot.algorithms.base import needs_log
+from surefoot.algorithms.algorithm import needs_log
 from surefoot.core import Solution
 from surefoot.problems import Problem
 
 
 @dataclass(frozen=True)
 class Composed:
-    """Plan with the values of one algorithm inside the trust of another: "ramdp+lower-exact-soft-spibb".
+    """Plan with the values of one algorithm inside the trust of another:
+    "ramdp+lower-exact-soft-spibb".
 
-    The paper's taxonomy separates algorithms that penalise the action value from those that restrict the set of policies; the
-    row problem does not care which q it is given, so nothing forbids both.
+    The paper's taxonomy separates algorithms that penalise the action value from those that
+    restrict the set of policies; the row problem does not care which q it is given, so nothing
+    forbids both.
     """
 
     taxonomy: ClassVar[str] = "penalises and restricts"

@@ -1,36 +1,55 @@
-"""DUIPI as published: action values minus xi standard deviations, both iterated, the policy moving by 1/m at step m."""
+"""DUIPI as published: action values minus xi standard deviations, both iterated, the policy
+moving by 1/m at step m.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefoot.algorithms.base import PENALISES
+from surefoot.algorithms.algorithm import PENALISES
 from surefoot.algorithms.parameters import check_choice, check_number
 from surefoot.core import Model, Operator, Solution, operator
 from surefoot.planning import evaluate, iterate
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows import free_rows
-from surefoot.rows.arrays import Array, actions_first, count_up, device_of, first_max, namespace, restore, row_sum
+from surefoot.rows.arrays import (
+    Array,
+    actions_first,
+    count_up,
+    device_of,
+    first_max,
+    namespace,
+    restore,
+    row_sum,
+)
 
-PATIENCE = 5  # steps for which a deterministic policy must stand before it is tried as the final one
+PATIENCE = (
+    5  # steps for which a deterministic policy must stand before it is tried as the final one
+)
 AGAIN = 40  # steps after which one that was refused is tried again
 TOGETHER = 4  # it is tried at steps divisible by this only, so that more are solved at once
 
 
 @dataclass(frozen=True)
 class DUIPI:
-    """Diagonal approximation of uncertainty incorporating policy iteration (Hans & Udluft 2009, Jain et al. 2010); iterate jointly
+    """Diagonal approximation of uncertainty incorporating policy iteration (Hans & Udluft 2009,
+    Jain et al. 2010); iterate jointly
 
-        v = sum_a pi q,                       w = sum_a pi^2 u,                  (u, w: variances of q and v)
-        q = sum_s' P (R + gamma v'),          u = sum_s' gamma^2 P^2 w' + (R + gamma v')^2 Var(P) + P^2 Var(R),
-        pi <- pi + step towards  argmax_a q - xi sqrt(u)   over seen actions;  at step m at most 1/m of mass moves.
+        v = sum_a pi q,                       w = sum_a pi^2 u,                  (u, w: variances of
+                                              q and v)
+        q = sum_s' P (R + gamma v'),          u = sum_s' gamma^2 P^2 w' + (R + gamma v')^2 Var(P) +
+                                              P^2 Var(R),
+        pi <- pi + step towards  argmax_a q - xi sqrt(u)   over seen actions;  at step m at most 1/m
+                                 of mass moves.
 
-    prior "bayesian": Dirichlet counts n + alpha on every state, P their mean and Var(P) their variance; "frequentist":
-    P = n_sas / n, Var(P) = P (1 - P) / (n - 1), and 1/4 for every successor where n <= 1. As published, this is not invariant to a
-    constant added to all rewards (the row's negative covariances are dropped), the Bayesian prior gives terminal states successors,
-    and it need not converge; `duipi-centred` mends all three. As soon as the policy is deterministic and stands still, both fixed
-    points are solved exactly; if the argmax agrees, the iteration has ended early at the point it was approaching.
+    prior "bayesian": Dirichlet counts n + alpha on every state, P their mean and Var(P) their
+    variance; "frequentist": P = n_sas / n, Var(P) = P (1 - P) / (n - 1), and 1/4 for every
+    successor where n <= 1. As published, this is not invariant to a constant added to all rewards
+    (the row's negative covariances are dropped), the Bayesian prior gives terminal states
+    successors, and it need not converge; `duipi-centred` mends all three. As soon as the policy is
+    deterministic and stands still, both fixed points are solved exactly; if the argmax agrees, the
+    iteration has ended early at the point it was approaching.
     """
 
     name: ClassVar[str] = "duipi"
@@ -47,7 +66,9 @@ class DUIPI:
         check_number(self, "max_steps", low=1, whole=True, finite=True)
 
     def solve(self, problem: Problem) -> Solution:
-        """Iterate from the uniform policy (ties="baseline": from the baseline, so that equal values keep it)."""
+        """Iterate from the uniform policy (ties="baseline": from the baseline, so that equal
+        values keep it).
+        """
         xp = namespace(problem.pi_b)
         pi = problem.start_policy
         if problem.ties == "lowest-index":
@@ -75,11 +96,13 @@ class DUIPI:
 
 @dataclass(frozen=True)
 class _Moments:
-    """Mean and variance of q from those of v, over sparse successors plus what all states get alike (prior, or 1/4).
+    """Mean and variance of q from those of v, over sparse successors plus what all states get alike
+    (prior, or 1/4).
 
-    sum_s' f(s') P(s') = sum over seen successors of f (P - P_0) + P_0 sum over all s' of f, and so for every coefficient. The part of
-    u that v decides is sum_s' (R + gamma v')^2 Var(P) + P^2 Var(R): where R is a table of arrivals R(s'), summed over z = R + gamma v;
-    else as a quadratic, constant + sum linear v' + gamma^2 Var(P) v'^2 + 2 gamma Var(P_0) (R . v).
+    sum_s' f(s') P(s') = sum over seen successors of f (P - P_0) + P_0 sum over all s' of f, and so
+    for every coefficient. The part of u that v decides is sum_s' (R + gamma v')^2 Var(P) + P^2
+    Var(R): where R is a table of arrivals R(s'), summed over z = R + gamma v; else as a quadratic,
+    constant + sum linear v' + gamma^2 Var(P) v'^2 + 2 gamma Var(P_0) (R . v).
     """
 
     sums_of_q: Operator  # gamma P v
@@ -99,12 +122,26 @@ class _Moments:
         """u from v and w."""
         if self.by_arrival:
             return self.sums_of_u((self.arrivals.table[:, 0, 0, :] + self.gamma * v) ** 2, w)
-        return self.constant + 2 * self.gamma * self.var_all * self.arrivals.dot(v) + self.sums_of_u(v**2, w, v)
+        return (
+            self.constant
+            + 2 * self.gamma * self.var_all * self.arrivals.dot(v)
+            + self.sums_of_u(v**2, w, v)
+        )
 
     def take(self, index: Array) -> _Moments:
         xp = namespace(self.r)
-        parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("r", "constant", "var_all")}
-        return replace(self, **parts, **{name: getattr(self, name).take(index) for name in ("sums_of_q", "sums_of_u", "arrivals")})
+        parts = {
+            name: xp.take(getattr(self, name), index, axis=0)
+            for name in ("r", "constant", "var_all")
+        }
+        return replace(
+            self,
+            **parts,
+            **{
+                name: getattr(self, name).take(index)
+                for name in ("sums_of_q", "sums_of_u", "arrivals")
+            },
+        )
 
 
 def _flat(x: Array) -> Array:
@@ -113,7 +150,9 @@ def _flat(x: Array) -> Array:
 
 
 def _moments(problem: Problem, alpha: float) -> tuple[_Moments, Model]:
-    """The published update, and the model whose values its means are; alpha = 0 is the frequentist one."""
+    """The published update, and the model whose values its means are; alpha = 0 is the
+    frequentist one.
+    """
     xp = namespace(problem.pi_b)
     support, arrivals, gamma = problem.support, problem.arrivals, problem.gamma
     n = problem.n_sa
@@ -133,20 +172,29 @@ def _moments(problem: Problem, alpha: float) -> tuple[_Moments, Model]:
     r = support.dot(p - everyone, support.reward) + p_all * arrivals.total
     constant = support.dot(var, support.reward**2) + var_all * arrivals.squares
     linear = 2 * gamma * var * support.reward
-    if problem.reward_table is None:  # a triple has its own mean reward, and rewards may scatter within it
+    if (
+        problem.reward_table is None
+    ):  # a triple has its own mean reward, and rewards may scatter within it
         own = xp.where(support.n > 0, support.reward - arrivals.at(support), 0.0)
         r = r + p_all * support.total(own)
         constant = constant + var_all * support.dot(own, 2 * support.reward - own)
         if problem.counts.r_rest is not None:
             constant = constant + problem.counts.r_rest * weight**2
         linear = linear + 2 * gamma * support.spread(var_all) * own
-    by_arrival = problem.reward_table is not None and arrivals.table.shape[1] == arrivals.table.shape[2] == 1
+    by_arrival = (
+        problem.reward_table is not None and arrivals.table.shape[1] == arrivals.table.shape[2] == 1
+    )
     scale_of_v = 1.0 if by_arrival else gamma**2
-    of_u = [(scale_of_v * var, scale_of_v * var_all), (gamma**2 * (p**2 - everyone**2), gamma**2 * p_all**2)]
+    of_u = [
+        (scale_of_v * var, scale_of_v * var_all),
+        (gamma**2 * (p**2 - everyone**2), gamma**2 * p_all**2),
+    ]
     if not by_arrival:
         of_u.append((linear, xp.zeros_like(p_all)))
     of_q = operator(support, (gamma * (p - everyone), gamma * p_all))
-    moments = _Moments(of_q, operator(support, *of_u), r, arrivals, gamma, constant, var_all, by_arrival)
+    moments = _Moments(
+        of_q, operator(support, *of_u), r, arrivals, gamma, constant, var_all, by_arrival
+    )
     return moments, problem.model_of(r, weight, alpha)
 
 
@@ -180,13 +228,16 @@ class _Iteration:
         new = pi
         if not bool(xp.all(still)):
             moved = 0.5 * row_sum(xp.abs(move))[..., None]  # at most 1/m of a row
-            share = xp.minimum(1.0 / xp.maximum(step * moved, xp.full_like(moved, 1e-300)), xp.ones_like(moved))
+            share = xp.minimum(
+                1.0 / xp.maximum(step * moved, xp.full_like(moved, 1e-300)), xp.ones_like(moved)
+            )
             new = xp.where(share < 1, pi + share * move, target)
         standing = xp.where(still, standing + 1, 0.0)
         done = still
         if bool(xp.any(still)):
             done = still & (xp.max(_flat(xp.abs(q - old)), axis=-1) <= self.tolerance)
-        # A deterministic policy that stands still is tried as the final one: solve both fixed points exactly.
+        # A deterministic policy that stands still is tried as the final one: solve both fixed
+        # points exactly.
         ripe = ~done & (standing >= PATIENCE) & ((standing - PATIENCE) % AGAIN < TOGETHER)
         if step % TOGETHER == 0 and bool(xp.any(ripe)):
             ripe = ripe & xp.all(row_sum(new**2) == 1.0, axis=-1)
@@ -204,7 +255,9 @@ class _Iteration:
         return (new, q, u, standing), done
 
     def target(self, pi: Array, q: Array, u: Array) -> Array:
-        """All mass on the best q - xi sqrt(u) among the actions that may rise; a state without one keeps its row."""
+        """All mass on the best q - xi sqrt(u) among the actions that may rise; a state without
+        one keeps its row.
+        """
         xp = namespace(pi)
         score = q - self.xi * xp.sqrt(xp.maximum(u, xp.zeros_like(u))) - self.closed
         if self.lowest_index:
@@ -212,7 +265,8 @@ class _Iteration:
             choice = xp.reshape(xp.take(self.one_action, best, axis=0), pi.shape)
             return xp.where(self.opens, choice, pi)
         rows = free_rows(score, self.start, self.may_rise, tolerance=self.tolerance)
-        # A sum of probabilities may miss 1 by rounding; a row with one action must not, or it would never count as settled.
+        # A sum of probabilities may miss 1 by rounding; a row with one action must not, or it would
+        # never count as settled.
         whole = xp.astype(rows > 1 - 1e-12, rows.dtype)
         return xp.where(row_sum(whole)[..., None] > 0, whole, rows)
 
@@ -227,5 +281,8 @@ class _Iteration:
 
     def take(self, index: Array) -> _Iteration:
         xp = namespace(self.may_rise)
-        parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("place", "may_rise", "opens", "closed", "start")}
+        parts = {
+            name: xp.take(getattr(self, name), index, axis=0)
+            for name in ("place", "may_rise", "opens", "closed", "start")
+        }
         return replace(self, moments=self.moments.take(index), **parts)

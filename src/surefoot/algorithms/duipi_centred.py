@@ -1,11 +1,13 @@
-"""Centred DUIPI: the same idea with the right variance, terminal states that stay terminal, and exact evaluation."""
+"""Centred DUIPI: the same idea with the right variance, terminal states that stay terminal, and
+exact evaluation.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefoot.algorithms.base import PENALISES
+from surefoot.algorithms.algorithm import PENALISES
 from surefoot.algorithms.parameters import check_choice, check_number
 from surefoot.core import Model, Solution, Support
 from surefoot.planning import Trust, evaluate, policy_iteration
@@ -18,13 +20,16 @@ from surefoot.trust import unrestricted
 class CentredDUIPI:
     """argmax_pi  of  q - xi sqrt(u),   q = r + gamma P v,   u = gamma^2 sum_s' P^2 w' + Var_P(R + gamma v') / m,
 
-    with v = sum_a pi q, w = sum_a pi^2 u; m = n - 1 (frequentist) or n + alpha S + 1 (Bayesian: Dirichlet counts n + alpha).
+    with v = sum_a pi q, w = sum_a pi^2 u; m = n - 1 (frequentist) or n + alpha S + 1 (Bayesian:
+    Dirichlet counts n + alpha).
 
-    Var_P(R + gamma v') / m is the variance of the mean target under the full covariance of a multinomial (Dirichlet) row, where the
-    published DUIPI drops the negative covariances: a constant added to all rewards changes nothing here. Terminal states stay
-    terminal; a pair never seen is worth lo; with n <= 1 the variance is the largest the return range allows, (hi - lo)^2 / 4.
-    Rewards that scatter within a triple add their scatter to the target's variance. Every policy is evaluated exactly; should
-    policies cycle, their moves are damped as in the published version, and the status says if that did not settle.
+    Var_P(R + gamma v') / m is the variance of the mean target under the full covariance of a
+    multinomial (Dirichlet) row, where the published DUIPI drops the negative covariances: a
+    constant added to all rewards changes nothing here. Terminal states stay terminal; a pair never
+    seen is worth lo; with n <= 1 the variance is the largest the return range allows, (hi - lo)^2 /
+    4. Rewards that scatter within a triple add their scatter to the target's variance. Every policy
+    is evaluated exactly; should policies cycle, their moves are damped as in the published version,
+    and the status says if that did not settle.
     """
 
     name: ClassVar[str] = "duipi-centred"
@@ -44,7 +49,12 @@ class CentredDUIPI:
         """Policy iteration with the penalised values inside a trust."""
         estimate = _estimate(problem, self.xi, self.alpha if self.prior == "bayesian" else 0.0)
         return policy_iteration(
-            estimate, trust, problem.pi_b, accuracy=problem.evaluation_tolerance, max_steps=int(self.max_steps), damped=True
+            estimate,
+            trust,
+            problem.pi_b,
+            accuracy=problem.evaluation_tolerance,
+            max_steps=int(self.max_steps),
+            damped=True,
         )
 
     def solve(self, problem: Problem) -> Solution:
@@ -70,7 +80,9 @@ class _CentredEstimate:
 
     @property
     def exact(self) -> bool:
-        """Solved to rounding on dense models; on sparse ones to the final accuracy at every step."""
+        """Solved to rounding on dense models; on sparse ones to the final accuracy at every
+        step.
+        """
         return True
 
     def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> Array:
@@ -84,7 +96,9 @@ class _CentredEstimate:
         return q - self.xi * xp.sqrt(xp.where(u > 0, u, 0.0))
 
     def local(self, v: Array) -> Array:
-        """Var_P(R + gamma v') / m, in values centred on the middle of the range, so that nothing cancels."""
+        """Var_P(R + gamma v') / m, in values centred on the middle of the range, so that nothing
+        cancels.
+        """
         xp = namespace(v)
         gamma, prior, weight = self.mean.gamma, self.mean.prior, self.mean.weight
         v = v - 0.5 * (xp.max(v, axis=-1) + xp.min(v, axis=-1))[:, None]
@@ -93,7 +107,9 @@ class _CentredEstimate:
         if prior:
             n_states = self.mean.n_states
             shift = self.middle
-            total = self.arrivals.total - n_states * shift + gamma * xp.sum(v, axis=-1)[:, None, None]
+            total = (
+                self.arrivals.total - n_states * shift + gamma * xp.sum(v, axis=-1)[:, None, None]
+            )
             mean = mean + prior * weight * (total + self.support.total(self.own))
             squares = (
                 self.arrivals.squares - 2 * shift * self.arrivals.total + n_states * shift**2
@@ -112,9 +128,17 @@ class _CentredEstimate:
     def take(self, index: Array) -> _CentredEstimate:
         xp = namespace(self.scale)
         own = xp.take(self.own, index, axis=1) if self.own.ndim == 4 else self.own
-        parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("scatter", "scale", "pinned")}
+        parts = {
+            name: xp.take(getattr(self, name), index, axis=0)
+            for name in ("scatter", "scale", "pinned")
+        }
         return replace(
-            self, mean=self.mean.take(index), support=self.support.take(index), arrivals=self.arrivals.take(index), own=own, **parts
+            self,
+            mean=self.mean.take(index),
+            support=self.support.take(index),
+            arrivals=self.arrivals.take(index),
+            own=own,
+            **parts,
         )
 
 
@@ -132,10 +156,21 @@ def _estimate(problem: Problem, xi: float, alpha: float) -> _CentredEstimate:
     many = n > 1
     scale = 1.0 / xp.where(many, total + 1 if alpha > 0 else n - 1, 1.0)
     rest = problem.counts.r_rest
-    scatter = xp.zeros_like(n) if rest is None or problem.reward_table is not None else rest * weight
+    scatter = (
+        xp.zeros_like(n) if rest is None or problem.reward_table is not None else rest * weight
+    )
     low, high = problem.reward_range
     single = problem.seen & ~many
     return _CentredEstimate(
-        problem.model_of(r, weight, alpha), support, arrivals, own, scatter, xp.where(many, scale, 0.0), single,
-        problem.return_range.g_max**2, 0.5 * (low + high), xi, problem.tolerance,
-    )  # fmt: skip
+        problem.model_of(r, weight, alpha),
+        support,
+        arrivals,
+        own,
+        scatter,
+        xp.where(many, scale, 0.0),
+        single,
+        problem.return_range.g_max**2,
+        0.5 * (low + high),
+        xi,
+        problem.tolerance,
+    )

@@ -1,4 +1,6 @@
-"""HCPI: leave the baseline only for a policy that episodes it was not made from show to be better."""
+"""HCPI: leave the baseline only for a policy that episodes it was not made from show to be
+better.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +9,31 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from surefoot.algorithms.base import RESTRICTS
+from surefoot.algorithms.algorithm import RESTRICTS
 from surefoot.algorithms.parameters import check_choice, check_number, value_of
 from surefoot.core import Batch, Solution
 from surefoot.errors import NotAvailableError, ParameterError, UnknownNameError
 from surefoot.ope.caps import APPROXIMATE, FLOORED
 from surefoot.ope.episodes import FEWEST
-from surefoot.ope.hcpi import ALPHAS, Verdict, hcpi
-from surefoot.ope.improvement import ESTIMATORS, FEWEST_EFFECTIVE, Standard
+from surefoot.ope.gain_test import ESTIMATORS, FEWEST_EFFECTIVE, Standard
+from surefoot.ope.split_test import ALPHAS, Verdict, hcpi
 from surefoot.problems import Problem, return_range
 
 
 @dataclass(frozen=True)
 class HCPI:
-    """(1 - alpha) pi_hat + alpha pi_b  if held-out episodes show at level delta that it is better than pi_b, else pi_b.
+    """(1 - alpha) pi_hat + alpha pi_b  if held-out episodes show at level delta that it is better
+    than pi_b, else pi_b.
 
-    Thomas, Theocharous & Ghavamzadeh, "High Confidence Policy Improvement", ICML 2015; the mixtures as in Satija et al. 2021. A random
-    `share` of the episodes makes pi_hat, with the algorithm `propose` ("ramdp kappa=0.1": a name, then its parameters), and chooses alpha
-    (0, 0.1, ..., 0.9) and the cap of the bound; the others are used for one test. estimator and bound as in `surefoot.ope.Standard`:
-    "betting", "maurer-pontil" and "hoeffding" are finite-sample, "student-t" and "bca" approximate ("dr" values need one of these).
-    An approximate bound counts only where the weights leave `fewest_effective` episodes (0, as in the literature, lets "dr" accept what
-    the model promises where no episode says anything). The verdict is in the notes of the solution. Needs the log, of at least 4
-    episodes, and the true baseline.
+    Thomas, Theocharous & Ghavamzadeh, "High Confidence Policy Improvement", ICML 2015; the mixtures
+    as in Satija et al. 2021. A random `share` of the episodes makes pi_hat, with the algorithm
+    `propose` ("ramdp kappa=0.1": a name, then its parameters), and chooses alpha (0, 0.1, ..., 0.9)
+    and the cap of the bound; the others are used for one test. estimator and bound as in
+    `surefoot.ope.Standard`: "betting", "maurer-pontil" and "hoeffding" are finite-sample,
+    "student-t" and "bca" approximate ("dr" values need one of these). An approximate bound counts
+    only where the weights leave `fewest_effective` episodes (0, as in the literature, lets "dr"
+    accept what the model promises where no episode says anything). The verdict is in the notes of
+    the solution. Needs the log, of at least 4 episodes, and the true baseline.
     """
 
     name: ClassVar[str] = "hcpi"
@@ -49,7 +54,9 @@ class HCPI:
         check_number(self, "share", low=0.01, high=0.99)
         check_number(self, "seed", low=0, whole=True, finite=True)
         check_number(self, "fewest_effective", low=0, finite=True)
-        Standard(self.delta, self.estimator, self.bound)  # refuses "dr" with a bound that needs a floor
+        Standard(
+            self.delta, self.estimator, self.bound
+        )  # refuses "dr" with a bound that needs a floor
         self.proposer  # noqa: B018 - refuses what is no algorithm
 
     @property
@@ -63,9 +70,17 @@ class HCPI:
             name, *parameters = self.propose.split()
             if name == self.name:
                 raise ParameterError("it cannot propose to itself")
-            return algorithm(name, **{key: value_of(value) for key, _, value in (x.partition("=") for x in parameters)})
+            return algorithm(
+                name,
+                **{
+                    key: value_of(value) for key, _, value in (x.partition("=") for x in parameters)
+                },
+            )
         except (ParameterError, UnknownNameError) as error:
-            words = f"{self.name}: propose must be an algorithm such as 'ramdp kappa=0.1' ({error}), got {self.propose!r}"
+            words = (
+                f"{self.name}: propose must be an algorithm such as 'ramdp kappa=0.1' ({error}),"
+                f" got {self.propose!r}"
+            )
             raise ParameterError(words) from error
 
     def solve(self, problem: Problem) -> Solution:
@@ -77,56 +92,86 @@ class HCPI:
             proposed.append(self.proposer.solve(problem.with_log(training)))
             return np.asarray(proposed[0].pi[0])
 
-        standard = standard_of(problem, self.delta, self.estimator, self.bound, self.fewest_effective)
+        standard = standard_of(
+            problem, self.delta, self.estimator, self.bound, self.fewest_effective
+        )
         rng = np.random.default_rng(int(self.seed))
         try:
             verdict = hcpi(log, propose, pi_b, problem.gamma, standard, rng=rng, share=self.share)
             pi, notes = verdict.pi, (self._words(verdict), *verdict.notes, *proposed[0].notes)
         except NotAvailableError as trouble:
-            pi, notes = pi_b, (f"{self.name}: the baseline is kept, for no candidate can be judged: {trouble}",)
+            pi, notes = (
+                pi_b,
+                (f"{self.name}: the baseline is kept, for no candidate can be judged: {trouble}",),
+            )
         q = proposed[0].q if proposed else np.zeros_like(problem.pi_b)
         return Solution(np.array(pi)[None], q, proposed[0].status, notes=notes)
 
     def _log(self, problem: Problem) -> Batch:
         if problem.log is None or problem.pi_b.shape[0] != 1:
             raise NotAvailableError(
-                f"{self.name} splits the episodes of the log, but the problem has none (it was built from counts, or is a batch): build "
-                "each problem from its log with surefoot.problem"
+                f"{self.name} splits the episodes of the log, but the problem has none (it was"
+                " built from counts, or is a batch): build each problem from its log with"
+                " surefoot.problem"
             )
         if problem.pi_b_estimated:
             raise NotAvailableError(
-                f"{self.name} weighs episodes by the baseline that made them, but it is estimated here: give the baseline itself"
+                f"{self.name} weighs episodes by the baseline that made them, but it is estimated"
+                " here: give the baseline itself"
             )
         if problem.log.n_episodes < 2 * FEWEST:
             raise NotAvailableError(
-                f"{self.name} needs {2 * FEWEST} episodes, the log has {problem.log.n_episodes}: one long trajectory cannot be split"
+                f"{self.name} needs {2 * FEWEST} episodes, the log has {problem.log.n_episodes}:"
+                " one long trajectory cannot be split"
             )
         return problem.log
 
     def _words(self, verdict: Verdict) -> str:
         """What was decided, in one sentence."""
         if verdict.evidence is None:
-            return f"{self.name}: the baseline is kept, for {self.proposer.name} proposes nothing else"
+            return (
+                f"{self.name}: the baseline is kept, for {self.proposer.name} proposes nothing else"
+            )
         found, alpha = verdict.evidence, ALPHAS[verdict.chosen]
         word = "accepted" if verdict.accepted else "rejected, and the baseline kept"
         return (
-            f"{self.name}: {1 - alpha:g} x {self.proposer.name} + {alpha:g} x baseline is {word}: {found.quantity} >= "
-            f"{found.bound.value:.4g} at delta {self.delta:g} on {verdict.n_held_out} episodes not learned from ("
-            f"{self.estimator}, {self.bound}; {found.bound.validity})"
+            f"{self.name}: {1 - alpha:g} x {self.proposer.name} + {alpha:g} x baseline is {word}:"
+            f" {found.quantity} >= {found.bound.value:.4g} at delta {self.delta:g} on"
+            f" {verdict.n_held_out} episodes not learned from ({self.estimator}, {self.bound};"
+            f" {found.bound.validity})"
         )
 
 
-def standard_of(problem: Problem, delta: float, estimator: str, bound: str, fewest_effective: float = FEWEST_EFFECTIVE) -> Standard:
+def standard_of(
+    problem: Problem,
+    delta: float,
+    estimator: str,
+    bound: str,
+    fewest_effective: float = FEWEST_EFFECTIVE,
+) -> Standard:
     """The standard with the ranges that the problem declares.
 
-    Rewards count as declared where a reward table is, or where the return range follows from their range.
+    Rewards count as declared where a reward table is, or where the return range follows from their
+    range.
     """
     returns = problem.return_range
     if not returns.declared:
         return Standard(delta, estimator, bound, fewest_effective=fewest_effective)
     vouched = problem.reward_table is not None
     if not vouched and problem.gamma < 1:
-        implied = return_range(problem.reward_range, problem.gamma, has_terminal=bool(problem.terminal.any()), declared=True)
+        implied = return_range(
+            problem.reward_range,
+            problem.gamma,
+            has_terminal=bool(problem.terminal.any()),
+            declared=True,
+        )
         vouched = implied == returns
     rewards = problem.reward_range if vouched else None
-    return Standard(delta, estimator, bound, rewards, (returns.lo, returns.hi), fewest_effective=fewest_effective)
+    return Standard(
+        delta,
+        estimator,
+        bound,
+        rewards,
+        (returns.lo, returns.hi),
+        fewest_effective=fewest_effective,
+    )

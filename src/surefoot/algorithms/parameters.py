@@ -12,9 +12,18 @@ LARGEST = 1e100  # beyond this, products of parameters and values would overflow
 
 
 def check_number(
-    owner: Any, name: str, *, low: float, high: float = math.inf, open_low: bool = False, whole: bool = False, finite: bool = False
+    owner: Any,
+    name: str,
+    *,
+    low: float,
+    high: float = math.inf,
+    open_low: bool = False,
+    whole: bool = False,
+    finite: bool = False,
 ) -> None:
-    """Raise unless the parameter is a number in [low, high] (above low if open_low; whole if asked)."""
+    """Raise unless the parameter is a number in [low, high] (above low if open_low; whole if
+    asked).
+    """
     value = getattr(owner, name)
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     fits = is_number and low <= value <= high  # NaN is in no range
@@ -24,7 +33,9 @@ def check_number(
     if not fits:
         left, right = ("(" if open_low else "["), (")" if math.isinf(high) and finite else "]")
         kind = "a whole number" if whole else "a number"
-        raise ParameterError(f"{owner.name}: {name} must be {kind} in {left}{low:g}, {high:g}{right}, got {value!r}")
+        raise ParameterError(
+            f"{owner.name}: {name} must be {kind} in {left}{low:g}, {high:g}{right}, got {value!r}"
+        )
 
 
 def value_of(text: str) -> Any:
@@ -43,7 +54,9 @@ def check_choice(owner: Any, name: str, known: tuple[str, ...]) -> None:
     """Raise unless the parameter is one of the known names."""
     value = getattr(owner, name)
     if not isinstance(value, str) or value not in known:
-        raise ParameterError(f"{owner.name}: {name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+        raise ParameterError(
+            f"{owner.name}: {name} must be one of {', '.join(map(repr, known))}, got {value!r}"
+        )
 
 
 def check_flag(owner: Any, name: str) -> None:

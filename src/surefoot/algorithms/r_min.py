@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefoot.algorithms.base import PENALISES, plan
+from surefoot.algorithms.algorithm import PENALISES, plan
 from surefoot.algorithms.parameters import check_number
 from surefoot.core import Solution
 from surefoot.planning import ModelEstimate, Trust
@@ -18,7 +18,8 @@ from surefoot.trust import unrestricted
 class RMin:
     """q(s, a) = lo  where n(s, a) <= n_wedge,   q = r + gamma P max q  elsewhere.
 
-    Scholl et al. 2022, after R-MAX (Brafman & Tennenholtz 2002). With nothing known all values are equal, and the baseline stays.
+    Scholl et al. 2022, after R-MAX (Brafman & Tennenholtz 2002). With nothing known all values are
+    equal, and the baseline stays.
     """
 
     name: ClassVar[str] = "r-min"
@@ -32,7 +33,10 @@ class RMin:
         """Policy iteration in the model where an unknown pair ends with lo."""
         xp = namespace(problem.n_sa)
         known = (problem.n_sa > self.n_wedge) | problem.terminal[..., None]
-        model = problem.model_of(xp.where(known, problem.r, problem.return_range.lo), xp.where(known, problem.weight, 0.0))
+        model = problem.model_of(
+            xp.where(known, problem.r, problem.return_range.lo),
+            xp.where(known, problem.weight, 0.0),
+        )
         return plan(problem, ModelEstimate(model, problem.tolerance), trust)
 
     def solve(self, problem: Problem) -> Solution:

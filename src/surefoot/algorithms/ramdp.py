@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefoot.algorithms.base import PENALISES, plan
+from surefoot.algorithms.algorithm import PENALISES, plan
 from surefoot.algorithms.parameters import check_number
 from surefoot.core import Solution
 from surefoot.planning import ModelEstimate, Trust
@@ -18,8 +18,8 @@ from surefoot.trust import unrestricted
 class RaMDP:
     """max_pi  v(pi; M_hat)  with the rewards  r(s, a) - kappa / sqrt(n(s, a)).
 
-    Petrik, Ghavamzadeh & Chow, NeurIPS 2016, with the factor kappa of Laroche et al., ICML 2019. A pair never seen is worth lo.
-    kappa has the unit of a reward.
+    Petrik, Ghavamzadeh & Chow, NeurIPS 2016, with the factor kappa of Laroche et al., ICML 2019. A
+    pair never seen is worth lo. kappa has the unit of a reward.
     """
 
     name: ClassVar[str] = "ramdp"

@@ -1,11 +1,13 @@
-"""What the Soft-SPIBB algorithms share: epsilon, delta, the error function, and the advantage they may have to keep."""
+"""What the Soft-SPIBB algorithms share: epsilon, delta, the error function, and the advantage
+they may have to keep.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefoot.algorithms.base import RESTRICTS, maximum_likelihood, plan
+from surefoot.algorithms.algorithm import RESTRICTS, maximum_likelihood, plan
 from surefoot.algorithms.parameters import LARGEST, check_choice, check_number
 from surefoot.core import Solution, Status
 from surefoot.planning import Trust
@@ -16,11 +18,13 @@ from surefoot.trust import ERRORS, error_function
 
 @dataclass(frozen=True)
 class SoftSPIBB:
-    """Abstract: improve within  sum_a e(s, a) |pi(a|s) - pi_b(a|s)| <= epsilon  in every state (Nadjahi et al. 2019).
+    """Abstract: improve within  sum_a e(s, a) |pi(a|s) - pi_b(a|s)| <= epsilon  in every state
+    (Nadjahi et al. 2019).
 
-    e is any error function: "hoeffding" (e_Q), "transition" (e_P), "mpeb", or their thinned forms; delta its failure
-    probability (1, as in the paper's Table 1, makes it a plain hyper-parameter without a guarantee); g_max the scale of returns
-    that MPeB needs (default: half the return range).
+    e is any error function: "hoeffding" (e_Q), "transition" (e_P), "mpeb", or their thinned forms;
+    delta its failure probability (1, as in the paper's Table 1, makes it a plain hyper-parameter
+    without a guarantee); g_max the scale of returns that MPeB needs (default: half the return
+    range).
     """
 
     name: ClassVar[str] = "soft-spibb"
@@ -40,10 +44,14 @@ class SoftSPIBB:
             check_number(self, "g_max", low=0, open_low=True, finite=True)
 
     def e(self, problem: Problem) -> Array:
-        """The error function of this problem; where an advantage must be known and is not, infinite."""
+        """The error function of this problem; where an advantage must be known and is not,
+        infinite.
+        """
         xp = namespace(problem.n_sa)
         n = problem.n_sa
-        if self.one_step or self.advantageous:  # bounds on Monte-Carlo values rest on the returns there are
+        if (
+            self.one_step or self.advantageous
+        ):  # bounds on Monte-Carlo values rest on the returns there are
             n = xp.minimum(n, problem.returns.n)
         e = error_function(problem, self.error, self.delta, self.g_max, n=n)
         return xp.where(n > 0, e, xp.inf)
@@ -63,7 +71,9 @@ class SoftSPIBB:
         raise NotImplementedError
 
     def solve(self, problem: Problem) -> Solution:
-        """Policy iteration inside the trust; the one-step variants take a single step on the Monte-Carlo values instead."""
+        """Policy iteration inside the trust; the one-step variants take a single step on the
+        Monte-Carlo values instead.
+        """
         if not self.one_step:
             return plan(problem, maximum_likelihood(problem), self.trust(problem))
         xp = namespace(problem.pi_b)
@@ -75,5 +85,7 @@ class SoftSPIBB:
 
 
 def advantage(problem: Problem) -> Array:
-    """w: the Monte-Carlo q^{pi_b} that an advantageous policy must not lower, 0 where there is no return (and e is infinite)."""
+    """w: the Monte-Carlo q^{pi_b} that an advantageous policy must not lower, 0 where there is
+    no return (and e is infinite).
+    """
     return namespace(problem.pi_b).where(problem.returns.n > 0, problem.returns.mean, 0.0)

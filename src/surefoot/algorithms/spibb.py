@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefoot.algorithms.base import RESTRICTS, maximum_likelihood, plan
+from surefoot.algorithms.algorithm import RESTRICTS, maximum_likelihood, plan
 from surefoot.algorithms.parameters import check_number
 from surefoot.core import Solution
 from surefoot.planning import Trust
@@ -17,8 +17,8 @@ from surefoot.trust import by_count
 class PiBSPIBB:
     """max_pi  v(pi; M_hat)   s.t.   pi(a|s) = pi_b(a|s)  wherever  n(s, a) <= n_wedge.
 
-    Laroche, Trichelair & Tachet des Combes, ICML 2019, Algorithm 1. The published code, and so this class, counts n = n_wedge as
-    unknown; the text of the paper does not.
+    Laroche, Trichelair & Tachet des Combes, ICML 2019, Algorithm 1. The published code, and so this
+    class, counts n = n_wedge as unknown; the text of the paper does not.
     """
 
     name: ClassVar[str] = "pi-b-spibb"
@@ -41,7 +41,8 @@ class PiBSPIBB:
 class PiLeqBSPIBB:
     """max_pi  v(pi; M_hat)   s.t.   pi(a|s) <= pi_b(a|s)  wherever  n(s, a) <= n_wedge.
 
-    Laroche, Trichelair & Tachet des Combes, ICML 2019, Algorithm 2: a heuristic relaxation without a guarantee.
+    Laroche, Trichelair & Tachet des Combes, ICML 2019, Algorithm 2: a heuristic relaxation without
+    a guarantee.
     """
 
     name: ClassVar[str] = "pi-leq-b-spibb"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefoot.algorithms.base import PENALISES
+from surefoot.algorithms.algorithm import PENALISES
 from surefoot.algorithms.parameters import check_number
 from surefoot.core import Model, Solution
 from surefoot.errors import NotAvailableError
@@ -19,11 +19,13 @@ from surefoot.trust import unrestricted
 class VILCB:
     """q <- max{ r + gamma P v - b(v), lo },   v = max_a q,   with
 
-        b = min{ max{ sqrt(c_b L Var_P(v) / n), 2 c_b L H / n }, H } + 5 R / n,   L = ln( N / ((1 - gamma) delta) ).
+        b = min{ max{ sqrt(c_b L Var_P(v) / n), 2 c_b L H / n }, H } + 5 R / n,   L = ln( N / ((1 -
+        gamma) delta) ).
 
-    Li, Shi, Chen, Chi & Wei, Annals of Statistics 2024, eq. 25-28, for rewards in [0, 1]; here H = hi - lo is the width of the
-    return range (there 1/(1 - gamma)) and R that of the reward range (there 1). N is the number of transitions. The theory asks
-    for c_b = 144; in practice it is a hyper-parameter around 0.01 to 1. Refuses gamma = 1.
+    Li, Shi, Chen, Chi & Wei, Annals of Statistics 2024, eq. 25-28, for rewards in [0, 1]; here H =
+    hi - lo is the width of the return range (there 1/(1 - gamma)) and R that of the reward range
+    (there 1). N is the number of transitions. The theory asks for c_b = 144; in practice it is a
+    hyper-parameter around 0.01 to 1. Refuses gamma = 1.
     """
 
     name: ClassVar[str] = "vi-lcb"
@@ -53,7 +55,9 @@ class VILCB:
             problem.gamma,
             problem.tolerance,
         )
-        v = xp.where(problem.terminal, 0.0, xp.full_like(problem.pi_b[..., 0], problem.return_range.lo))
+        v = xp.where(
+            problem.terminal, 0.0, xp.full_like(problem.pi_b[..., 0], problem.return_range.lo)
+        )
         return value_iteration(operator, trust, problem.pi_b, v)
 
     def solve(self, problem: Problem) -> Solution:
@@ -82,16 +86,23 @@ class _PenalisedBackup:
     def backup(self, v: Array) -> Array:
         """One penalised backup."""
         xp = namespace(v)
-        middle = 0.5 * (xp.max(v, axis=-1) + xp.min(v, axis=-1))[:, None]  # centred: variances do not cancel
+        middle = (
+            0.5 * (xp.max(v, axis=-1) + xp.min(v, axis=-1))[:, None]
+        )  # centred: variances do not cancel
         mean = self.model.expect(v - middle)
         variance = self.model.expect((v - middle) ** 2) - mean**2
         spread = xp.sqrt(self.scale * xp.where(variance > 0, variance, 0.0))
         rough = 2 * self.scale * self.width
-        penalty = xp.minimum(xp.maximum(spread, rough), xp.full_like(rough, self.width)) + self.offset
+        penalty = (
+            xp.minimum(xp.maximum(spread, rough), xp.full_like(rough, self.width)) + self.offset
+        )
         q = self.model.backup(v) - xp.where(self.seen, penalty, 0.0)
         return xp.where(self.seen & (q < self.lo), self.lo, q)
 
     def take(self, index: Array) -> _PenalisedBackup:
         xp = namespace(self.scale)
-        parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("scale", "offset", "seen")}
+        parts = {
+            name: xp.take(getattr(self, name), index, axis=0)
+            for name in ("scale", "offset", "seen")
+        }
         return replace(self, model=self.model.take(index), **parts)

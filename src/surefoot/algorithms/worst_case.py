@@ -1,4 +1,6 @@
-"""MBIE (pessimistic) and robust MDP: the worst transition probabilities in an L1 ball around the estimate."""
+"""MBIE (pessimistic) and robust MDP: the worst transition probabilities in an L1 ball around the
+estimate.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefoot.algorithms.base import PENALISES
+from surefoot.algorithms.algorithm import PENALISES
 from surefoot.algorithms.parameters import check_number
 from surefoot.core import Solution, Support
 from surefoot.errors import NotAvailableError
@@ -20,8 +22,9 @@ from surefoot.trust import unrestricted
 class MBIE:
     """q(s, a) = min { sum_s' P (R + gamma max q) :  ||P - P_hat(.|s, a)||_1 <= e },   e = sqrt( (2/n) ln( 2 S A (2^S - 2) / delta ) ).
 
-    Strehl & Littman, JCSS 2008, with the sign turned to pessimism, as in the experiments of Scholl et al. 2022. A pair never seen
-    is worth lo. With a single state there is nothing to be unsure about: e = 0.
+    Strehl & Littman, JCSS 2008, with the sign turned to pessimism, as in the experiments of Scholl
+    et al. 2022. A pair never seen is worth lo. With a single state there is nothing to be unsure
+    about: e = 0.
     """
 
     name: ClassVar[str] = "mbie"
@@ -35,7 +38,11 @@ class MBIE:
         """Value iteration of the worst case inside a trust."""
         s, a = problem.n_bound_states, problem.n_actions
         # ln(2^S - 2) = S ln 2 + ln(1 - 2^(1 - S)), which does not overflow.
-        log = math.log(2 * s * a / self.delta) + s * math.log(2) + math.log1p(-(2.0 ** (1 - s))) if s > 1 else 0.0
+        log = (
+            math.log(2 * s * a / self.delta) + s * math.log(2) + math.log1p(-(2.0 ** (1 - s)))
+            if s > 1
+            else 0.0
+        )
         return _plan_worst_case(problem, trust, log)
 
     def solve(self, problem: Problem) -> Solution:
@@ -45,9 +52,11 @@ class MBIE:
 
 @dataclass(frozen=True)
 class RobustMDP:
-    """max_pi min_P  v(pi; P)  over all P with  ||P(.|s, a) - P_hat(.|s, a)||_1 <= sqrt( (2/n) ln( S A 2^S / delta ) )  for every pair.
+    """max_pi min_P  v(pi; P)  over all P with  ||P(.|s, a) - P_hat(.|s, a)||_1 <= sqrt( (2/n) ln( S
+    A 2^S / delta ) )  for every pair.
 
-    Nilim & El Ghaoui 2005, Iyengar 2005: L1 balls, independent for every pair. A pair never seen is worth lo.
+    Nilim & El Ghaoui 2005, Iyengar 2005: L1 balls, independent for every pair. A pair never seen is
+    worth lo.
     """
 
     name: ClassVar[str] = "robust"
@@ -70,7 +79,9 @@ class RobustMDP:
 def _plan_worst_case(problem: Problem, trust: Trust, log: float) -> Solution:
     """Robust value iteration with radius sqrt(2 log / n), from the lowest value."""
     if problem.gamma == 1:
-        raise NotAvailableError("worst-case value iteration needs gamma < 1: at gamma = 1 it need not converge")
+        raise NotAvailableError(
+            "worst-case value iteration needs gamma < 1: at gamma = 1 it need not converge"
+        )
     xp = namespace(problem.n_sa)
     radius = xp.sqrt(2 * max(log, 0.0) * problem.weight)
     mass = xp.minimum(0.5 * radius, xp.ones_like(radius))
@@ -93,7 +104,8 @@ def _plan_worst_case(problem: Problem, trust: Trust, log: float) -> Solution:
 class WorstCase:
     """v -> min over the L1 balls of  sum_s' P(s') (R(s, a, s') + gamma v(s')).
 
-    The worst case takes `mass`, half the radius, from the best successors seen and gives it to the worst state of all.
+    The worst case takes `mass`, half the radius, from the best successors seen and gives it to the
+    worst state of all.
     """
 
     support: Support
@@ -116,11 +128,14 @@ class WorstCase:
         xp = namespace(v)
         z = self.support.reward + self.gamma * self.support.at(v)
         worst = xp.minimum(self._outside(v), self.support.least(z))
-        kept = self.support.without_top(self.support.n * self.support.spread(self.weight), z, self.mass)
+        kept = self.support.without_top(
+            self.support.n * self.support.spread(self.weight), z, self.mass
+        )
         return xp.where(self.seen, kept + self.mass * xp.where(self.seen, worst, 0.0), self.r)
 
     def _outside(self, v: Array) -> Array:
-        """The least R + gamma v(s') over successors never observed, [B, S, A]; a successor observed has its own reward.
+        """The least R + gamma v(s') over successors never observed, [B, S, A]; a successor observed
+        has its own reward.
 
         With a declared table there is no difference, and the least over all states will do.
         """
@@ -131,7 +146,9 @@ class WorstCase:
         z = z[:, 0, 0, :]
         order = xp.argsort(z, axis=-1, stable=True)
         worst, missing = xp.full_like(self.r, xp.inf), self.seen
-        for j in range(z.shape[-1]):  # from the worst state up, until every pair has met one it never led to
+        for j in range(
+            z.shape[-1]
+        ):  # from the worst state up, until every pair has met one it never led to
             state = order[:, j]
             inside = self.support.has(state)
             value = xp.take_along_axis(z, state[:, None], axis=-1)[:, :, None]
@@ -144,5 +161,10 @@ class WorstCase:
     def take(self, index: Array) -> WorstCase:
         """The same for these problems of the batch."""
         xp = namespace(self.r)
-        parts = {name: xp.take(getattr(self, name), index, axis=0) for name in ("weight", "mass", "r", "seen")}
-        return replace(self, support=self.support.take(index), arrivals=self.arrivals.take(index), **parts)
+        parts = {
+            name: xp.take(getattr(self, name), index, axis=0)
+            for name in ("weight", "mass", "r", "seen")
+        }
+        return replace(
+            self, support=self.support.take(index), arrivals=self.arrivals.take(index), **parts
+        )

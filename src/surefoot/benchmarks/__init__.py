@@ -1,4 +1,6 @@
-"""Benchmarks: known MDPs with a baseline, one file each; this file is the explicit list that studies and the command line read."""
+"""Benchmarks: known MDPs with a baseline, one file each; this file is the explicit list that
+studies and the command line read.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from surefoot.benchmarks.base import NORMALISED, VALUE, Benchmark
-from surefoot.benchmarks.draws import first_key, trial_numbers
+from surefoot.benchmarks.benchmark import NORMALISED, VALUE, Benchmark
 from surefoot.benchmarks.icu_sepsis import ICUSepsis
 from surefoot.benchmarks.random_mdps import RandomMDPs
-from surefoot.benchmarks.sampling import Episodes, Sampler
 from surefoot.benchmarks.toy_text import ToyText
 from surefoot.benchmarks.wet_chicken import WetChicken
-from surefoot.benchmarks.worlds import Worlds
 from surefoot.errors import ParameterError, UnknownNameError
 
 _ALL: tuple[type, ...] = (RandomMDPs, WetChicken, ICUSepsis, ToyText)
@@ -32,11 +31,15 @@ def benchmark(name: str, **parameters: Any) -> Benchmark:
     if name not in BENCHMARKS:
         near = difflib.get_close_matches(name, BENCHMARKS, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise UnknownNameError(f"no benchmark is called {name!r}: {hint}there are {', '.join(BENCHMARKS)}")
+        raise UnknownNameError(
+            f"no benchmark is called {name!r}: {hint}there are {', '.join(BENCHMARKS)}"
+        )
     known = [f.name for f in dataclasses.fields(BENCHMARKS[name])]
     unknown = sorted(set(parameters) - set(known))
     if unknown:
-        raise ParameterError(f"{name} does not take {', '.join(map(repr, unknown))}; it takes {', '.join(known)}")
+        raise ParameterError(
+            f"{name} does not take {', '.join(map(repr, unknown))}; it takes {', '.join(known)}"
+        )
     found: Benchmark = BENCHMARKS[name](**parameters)
     return found
 
@@ -46,14 +49,9 @@ __all__ = [
     "NORMALISED",
     "VALUE",
     "Benchmark",
-    "Episodes",
     "ICUSepsis",
     "RandomMDPs",
-    "Sampler",
     "ToyText",
     "WetChicken",
-    "Worlds",
     "benchmark",
-    "first_key",
-    "trial_numbers",
 ]

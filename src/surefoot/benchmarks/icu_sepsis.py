@@ -1,4 +1,6 @@
-"""ICU-Sepsis: treating sepsis in intensive care, estimated from hospital records; the clinicians' policy is the baseline."""
+"""ICU-Sepsis: treating sepsis in intensive care, estimated from hospital records; the
+clinicians' policy is the baseline.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,31 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefoot.benchmarks.base import NORMALISED, check_share, check_whole
-from surefoot.benchmarks.sampling import Episodes
-from surefoot.benchmarks.worlds import Worlds, one_world
+from surefoot.benchmarks.benchmark import NORMALISED, check_share, check_whole
 from surefoot.errors import NotAvailableError
 from surefoot.problems import ReturnRange
 from surefoot.rows.arrays import Array
+from surefoot.simulate.sampling import Episodes
+from surefoot.simulate.worlds import Worlds, one_world
 
-DEATH, SURVIVAL, ABSORBING = 713, 714, 715  # the last three states of the package; the episode ends on entering one of the first two
+DEATH, SURVIVAL, ABSORBING = (
+    713,
+    714,
+    715,
+)  # the last three states of the package; the episode ends on entering one of the first two
 
 
 @dataclass(frozen=True)
 class ICUSepsis:
-    """715 states, reward 1 on survival, 0 on death; from the package icu-sepsis 2 (Choudhary et al. 2024), MIMIC-III behind it.
+    """715 states, reward 1 on survival, 0 on death; from the package icu-sepsis 2 (Choudhary et al.
+    2024), MIMIC-III behind it.
 
-    Of the 25 doses only those given often enough to the patients of a state are admissible there (3.1 on average, 13 at most); the
-    others carry no information. `actions="admissible"` numbers the admissible ones of each state 0, 1, ... (`labels` names the dose),
-    which keeps everything small; `actions="all"` keeps 25 with a mask. The baseline is the clinicians' policy, renormalised over
-    admissible doses, since 15.6 % of its mass lies elsewhere. Undiscounted values: clinicians 0.782, optimum 0.875.
-    Simulated: no clinical conclusions.
+    Of the 25 doses only those given often enough to the patients of a state are admissible there
+    (3.1 on average, 13 at most); the others carry no information. `actions="admissible"` numbers
+    the admissible ones of each state 0, 1, ... (`labels` names the dose), which keeps everything
+    small; `actions="all"` keeps 25 with a mask. The baseline is the clinicians' policy,
+    renormalised over admissible doses, since 15.6 % of its mass lies elsewhere. Undiscounted
+    values: clinicians 0.782, optimum 0.875. Simulated: no clinical conclusions.
     """
 
     name: ClassVar[str] = "icu-sepsis"
@@ -42,7 +50,9 @@ class ICUSepsis:
         check_share(self, "gamma")
         check_whole(self, "max_steps", low=1)
         if self.actions not in ("admissible", "all"):
-            raise NotAvailableError(f"icu-sepsis: actions must be 'admissible' or 'all', got {self.actions!r}")
+            raise NotAvailableError(
+                f"icu-sepsis: actions must be 'admissible' or 'all', got {self.actions!r}"
+            )
 
     def episodes(self, size: int) -> Episodes:
         """`size` patients."""
@@ -73,12 +83,24 @@ class ICUSepsis:
         reward = np.zeros((len(labels), 1, len(labels)))
         reward[:, :, SURVIVAL] = 1.0
         range_ = ReturnRange(0.0, 1.0, declared=True)
-        return one_world(keys, lead, reward, pi_b, start, (DEATH, SURVIVAL), self.gamma, (0.0, 1.0), range_, allowed)
+        return one_world(
+            keys,
+            lead,
+            reward,
+            pi_b,
+            start,
+            (DEATH, SURVIVAL),
+            self.gamma,
+            (0.0, 1.0),
+            range_,
+            allowed,
+        )
 
 
 @lru_cache(maxsize=1)
 def _assets() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """p, start, the clinicians' policy and the mask of admissible doses, without the absorbing state behind both ends.
+    """p, start, the clinicians' policy and the mask of admissible doses, without the absorbing
+    state behind both ends.
 
     Read from the package's files: importing it would import the retired `gym`.
     """
@@ -87,7 +109,9 @@ def _assets() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         raise NotAvailableError("icu-sepsis needs its data: pip install 'surefoot[icu]'")
     folder = Path(spec.origin).parent / "envs" / "assets"
     with np.load(folder / "dynamics.npz") as data:
-        p, start, expert = (np.array(data[name], dtype=float) for name in ("tx_mat", "d_0", "expert_policy"))
+        p, start, expert = (
+            np.array(data[name], dtype=float) for name in ("tx_mat", "d_0", "expert_policy")
+        )
     _, *lines = (folder / "admissible_actions.txt").read_text().splitlines()
     mask = np.zeros(expert.shape, dtype=bool)
     for s, line in enumerate(lines[: len(mask)]):

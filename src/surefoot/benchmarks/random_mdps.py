@@ -1,4 +1,6 @@
-"""Random MDPs: a new one every trial, with a far goal, a baseline of a wanted quality, and an easter egg that the baseline ignores."""
+"""Random MDPs: a new one every trial, with a far goal, a baseline of a wanted quality, and an
+easter egg that the baseline ignores.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +9,50 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from surefoot.benchmarks.base import NORMALISED, check_share, check_whole
-from surefoot.benchmarks.draws import below, fold, uniforms
-from surefoot.benchmarks.sampling import Episodes
-from surefoot.benchmarks.worlds import Worlds, dense_rows
+from surefoot.benchmarks.benchmark import NORMALISED, check_share, check_whole
 from surefoot.core import DenseModel
 from surefoot.errors import ParameterError
 from surefoot.planning import evaluate, optimal
 from surefoot.problems import ReturnRange
 from surefoot.rows.arrays import Array, bincount, count_up, is_numpy_array, namespace, row_sum
+from surefoot.simulate.draws import below, fold, uniforms
+from surefoot.simulate.sampling import Episodes
+from surefoot.simulate.worlds import Worlds, dense_rows
 
 COLDEST = 2e6  # the inverse temperature that the softmax starts with
 STEP = 0.9  # by which the temperature, and an optimal action's odds, are multiplied
 MOST_STEPS = 1 << 14  # heatings or perturbations
 PART = 8  # worlds whose goals a CPU bounds together: their values stay in its cache
-MOST_SWEEPS, CLOSE = 200, 0.05  # of value iteration over all goals: stop when values are known this well
-SUCCESSORS, GAPS, STATES, EGG = -1, -2, -3, -4  # what the draws of a trial are for (data sets fold in their size, which is positive)
+MOST_SWEEPS, CLOSE = (
+    200,
+    0.05,
+)  # of value iteration over all goals: stop when values are known this well
+SUCCESSORS, GAPS, STATES, EGG = (
+    -1,
+    -2,
+    -3,
+    -4,
+)  # what the draws of a trial are for (data sets fold in their size, which is positive)
 
 
 @dataclass(frozen=True)
 class RandomMDPs:
-    """S states, A actions, a few random successors a pair; reward 1 on entering the goal, which ends the episode; start in state 0.
+    """S states, A actions, a few random successors a pair; reward 1 on entering the goal, which
+    ends the episode; start in state 0.
 
-    Laroche et al. 2019, Nadjahi et al. 2019, Scholl et al. 2022 (Section 5.1). The successors of a pair are distinct, their
-    probabilities the gaps between sorted uniform numbers. The goal is the state whose optimal value from the start is the smallest
-    above gamma^horizon. The baseline has the performance V_u + eta (V* - V_u), V_u that of the uniform policy: a softmax of q* is
-    heated up (inverse temperature 2e6, times 0.9 again and again) until it is halfway between that and the optimum, then the odds of
-    the optimal action of random states are multiplied by 0.9 until it is there. Both stopping points are searched by bisection, not
-    walked to: performance falls almost always from step to step, and where it does not, a later crossing than the first may be
-    found; the baseline then still has the performance asked for, to within one step. Where no number of perturbations makes it bad
-    enough, 16,384 of them do (at eta 0.1 one instance in a thousand; the published recipe would not end).
-    Last, a random other state becomes the easter egg: a second goal ("good", +1) or a trap ("bad", -1), unknown to the baseline.
-    An episode is cut after `horizon` steps.
+    Laroche et al. 2019, Nadjahi et al. 2019, Scholl et al. 2022 (Section 5.1). The successors of a
+    pair are distinct, their probabilities the gaps between sorted uniform numbers. The goal is the
+    state whose optimal value from the start is the smallest above gamma^horizon. The baseline has
+    the performance V_u + eta (V* - V_u), V_u that of the uniform policy: a softmax of q* is heated
+    up (inverse temperature 2e6, times 0.9 again and again) until it is halfway between that and the
+    optimum, then the odds of the optimal action of random states are multiplied by 0.9 until it is
+    there. Both stopping points are searched by bisection, not walked to: performance falls almost
+    always from step to step, and where it does not, a later crossing than the first may be found;
+    the baseline then still has the performance asked for, to within one step. Where no number of
+    perturbations makes it bad enough, 16,384 of them do (at eta 0.1 one instance in a thousand; the
+    published recipe would not end). Last, a random other state becomes the easter egg: a second
+    goal ("good", +1) or a trap ("bad", -1), unknown to the baseline. An episode is cut after
+    `horizon` steps.
     """
 
     name: ClassVar[str] = "random-mdps"
@@ -60,7 +74,9 @@ class RandomMDPs:
         check_share(self, "gamma", open_high=True)
         check_whole(self, "horizon", low=1)
         if self.egg not in ("good", "bad", "none"):
-            raise ParameterError(f"{self.name}: egg must be 'good', 'bad' or 'none', got {self.egg!r}")
+            raise ParameterError(
+                f"{self.name}: egg must be 'good', 'bad' or 'none', got {self.egg!r}"
+            )
 
     def episodes(self, size: int) -> Episodes:
         """`size` trajectories of at most `horizon` steps."""
@@ -85,9 +101,17 @@ class RandomMDPs:
         low = -1.0 if self.egg == "bad" else 0.0
         first = xp.astype(count_up(self.n_states, keys)[None, :] == keys[:, None] * 0, xp.float64)
         return Worlds(
-            successor, probability, xp.broadcast_to(reward[:, None, None, :], shape), pi_b, first, terminal, pi_b == pi_b,
-            self.gamma, (low, 1.0), ReturnRange(low, 1.0, declared=True),
-        )  # fmt: skip
+            successor,
+            probability,
+            xp.broadcast_to(reward[:, None, None, :], shape),
+            pi_b,
+            first,
+            terminal,
+            pi_b == pi_b,
+            self.gamma,
+            (low, 1.0),
+            ReturnRange(low, 1.0, declared=True),
+        )
 
     def _pairs(self, keys: Array) -> tuple[Array, Array]:
         """successor and probability [B, S, A, K]."""
@@ -98,7 +122,9 @@ class RandomMDPs:
         key = fold(keys, keys * 0 + SUCCESSORS)[:, None]
         for k in range(self.n_successors):  # the r-th of the states not chosen yet
             found = below(key, pair * self.n_successors + k, self.n_states - k)
-            for other in xp.unstack(xp.sort(xp.stack(chosen, axis=-1), axis=-1), axis=-1) if chosen else ():
+            for other in (
+                xp.unstack(xp.sort(xp.stack(chosen, axis=-1), axis=-1), axis=-1) if chosen else ()
+            ):
                 found = found + xp.astype(found >= other, found.dtype)
             chosen.append(found)
         counter = count_up(self.n_states * self.n_actions * (self.n_successors - 1), keys)[None, :]
@@ -119,11 +145,14 @@ class RandomMDPs:
     def _goal(self, p: Array) -> tuple[Array, DenseModel, Array]:
         """The goal [B], the MDP with it, and its optimal q.
 
-        Bounds on the values of all goals from a few sweeps of value iteration leave a few candidates, which are then solved exactly.
+        Bounds on the values of all goals from a few sweeps of value iteration leave a few
+        candidates, which are then solved exactly.
         """
         xp = namespace(p)
         part = PART if is_numpy_array(p) else p.shape[0]
-        bounds = [_value_bounds(p[i : i + part, ...], self.gamma) for i in range(0, p.shape[0], part)]
+        bounds = [
+            _value_bounds(p[i : i + part, ...], self.gamma) for i in range(0, p.shape[0], part)
+        ]
         low, high = (xp.concat(list(x), axis=0) for x in zip(*bounds, strict=True))
         far = self.gamma**self.horizon
         possible = high > far
@@ -138,13 +167,20 @@ class RandomMDPs:
             goal = order[:, c] + 1
             q = optimal(self._model(p, goal)).q
             value = xp.max(q[:, 0, :], axis=-1)
-            rank = xp.where(value > far, value, 2.0 - value)  # out of reach: last, and of those the nearest first
-            rank = xp.where(xp.take_along_axis(possible, order[:, c : c + 1], axis=-1)[:, 0], rank, xp.inf)
+            rank = xp.where(
+                value > far, value, 2.0 - value
+            )  # out of reach: last, and of those the nearest first
+            rank = xp.where(
+                xp.take_along_axis(possible, order[:, c : c + 1], axis=-1)[:, 0], rank, xp.inf
+            )
             if best_goal is None:
                 best_goal, best_value, best_q = goal, rank, q
                 continue
             better = rank < best_value
-            best_goal, best_value = xp.where(better, goal, best_goal), xp.where(better, rank, best_value)
+            best_goal, best_value = (
+                xp.where(better, goal, best_goal),
+                xp.where(better, rank, best_value),
+            )
             best_q = xp.where(better[:, None, None], q, best_q)
         return best_goal, self._model(p, best_goal), best_q
 
@@ -171,10 +207,15 @@ class RandomMDPs:
         @lru_cache(maxsize=1)
         def drawn(most: int) -> Array:
             """The states drawn, `most` of them, as cells of a flattened [B, S] array."""
-            return below(key, count_up(most, keys)[None, :], self.n_states) + (count_up(keys.shape[0], keys) * self.n_states)[:, None]
+            return (
+                below(key, count_up(most, keys)[None, :], self.n_states)
+                + (count_up(keys.shape[0], keys) * self.n_states)[:, None]
+            )
 
         def perturbed(n: Array) -> Array:
-            """The odds of the optimal action times 0.9 for each time its state is among the first n drawn."""
+            """The odds of the optimal action times 0.9 for each time its state is among the
+            first n drawn.
+            """
             cell = drawn(1 << int(xp.max(n)).bit_length())
             early = count_up(cell.shape[1], n)[None, :] < n[:, None]
             times = bincount(cell, n.shape[0] * self.n_states, xp.astype(early, xp.float64))
@@ -186,7 +227,8 @@ class RandomMDPs:
 
 
 def _first_failure(holds: Callable[[Array], Array], zero: Array) -> Array:
-    """The number n [B] at which `holds` [B] fails while it held at n - 1 (0: it never held), by doubling and bisection.
+    """The number n [B] at which `holds` [B] fails while it held at n - 1 (0: it never held), by
+    doubling and bisection.
 
     Where it still holds at MOST_STEPS, that many.
     """
@@ -206,10 +248,11 @@ def _first_failure(holds: Callable[[Array], Array], zero: Array) -> Array:
 
 
 def _value_bounds(p: Array, gamma: float) -> tuple[Array, Array]:
-    """Bounds [B, S - 1] on the optimal value at the start, for each of the states 1, ..., S - 1 as the goal.
+    """Bounds [B, S - 1] on the optimal value at the start, for each of the states 1, ..., S - 1 as
+    the goal.
 
-    Value iteration for all goals at once, from below: v of goal g backs up 1 in g and gamma v elsewhere. The last change bounds what
-    is missing, gamma / (1 - gamma) times.
+    Value iteration for all goals at once, from below: v of goal g backs up 1 in g and gamma v
+    elsewhere. The last change bounds what is missing, gamma / (1 - gamma) times.
     """
     xp = namespace(p)
     b, s, a, _ = p.shape

@@ -1,4 +1,6 @@
-"""Gymnasium's toy-text environments (FrozenLake, Taxi, CliffWalking, ...) through their table `P`."""
+"""Gymnasium's toy-text environments (FrozenLake, Taxi, CliffWalking, ...) through their table
+`P`.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from surefoot.benchmarks.base import NORMALISED, check_share, check_whole
-from surefoot.benchmarks.sampling import Episodes
-from surefoot.benchmarks.worlds import Worlds, one_world
+from surefoot.benchmarks.benchmark import NORMALISED, check_share, check_whole
 from surefoot.core import known_model
 from surefoot.errors import NotAvailableError
 from surefoot.planning import optimal
 from surefoot.problems import return_range
 from surefoot.rows.arrays import Array
+from surefoot.simulate.sampling import Episodes
+from surefoot.simulate.worlds import Worlds, one_world
 
 
 @dataclass(frozen=True)
 class ToyText:
-    """Any environment with `env.unwrapped.P[s][a] = [(probability, s', reward, terminated), ...]` and a start distribution.
+    """Any environment with `env.unwrapped.P[s][a] = [(probability, s', reward, terminated), ...]`
+    and a start distribution.
 
-    The baseline follows an optimal policy but for a share `epsilon` of random actions. A state entered with `terminated` ends the
-    episode; several rewards of one (s, a, s') are averaged. `mask=True` allows the actions of the environment's `action_mask` only.
+    The baseline follows an optimal policy but for a share `epsilon` of random actions. A state
+    entered with `terminated` ends the episode; several rewards of one (s, a, s') are averaged.
+    `mask=True` allows the actions of the environment's `action_mask` only.
     """
 
     name: ClassVar[str] = "toy-text"
@@ -49,20 +53,27 @@ class ToyText:
         try:
             import gymnasium
         except ImportError as error:
-            raise NotAvailableError("toy-text needs Gymnasium: pip install 'surefoot[gymnasium]'") from error
+            raise NotAvailableError(
+                "toy-text needs Gymnasium: pip install 'surefoot[gymnasium]'"
+            ) from error
         try:
             found = gymnasium.make(self.environment).unwrapped
         except (gymnasium.error.Error, ImportError, ValueError) as error:
             raise NotAvailableError(f"toy-text: {error}") from error
         if not hasattr(found, "P") or not hasattr(found, "initial_state_distrib"):
-            raise NotAvailableError(f"toy-text: {self.environment} has no table P with a start distribution")
+            raise NotAvailableError(
+                f"toy-text: {self.environment} has no table P with a start distribution"
+            )
         return found
 
     def worlds(self, keys: Array) -> Worlds:
         """The one environment that all trials share."""
         env = self._environment
         n_states, n_actions = len(env.P), len(env.P[0])
-        p, reward = np.zeros((n_states, n_actions, n_states)), np.zeros((n_states, n_actions, n_states))
+        p, reward = (
+            np.zeros((n_states, n_actions, n_states)),
+            np.zeros((n_states, n_actions, n_states)),
+        )
         ends: set[int] = set()
         in_place: set[int] = set()
         for s, actions in env.P.items():
@@ -74,18 +85,25 @@ class ToyText:
                         (in_place if to == s else ends).add(int(to))
         if in_place - ends:
             raise NotAvailableError(
-                f"toy-text: {self.environment} can end in place in state {min(in_place - ends)}, which P cannot tell apart"
+                f"toy-text: {self.environment} can end in place in state {min(in_place - ends)},"
+                " which P cannot tell apart"
             )
         reward = np.divide(reward, p, out=np.zeros_like(reward), where=p > 0)
         allowed = np.ones((n_states, n_actions), dtype=bool)
         if self.mask:
             if not hasattr(env, "action_mask"):
-                raise NotAvailableError(f"toy-text: {self.environment} has no action_mask; use mask=False")
+                raise NotAvailableError(
+                    f"toy-text: {self.environment} has no action_mask; use mask=False"
+                )
             allowed = np.array([env.action_mask(s) for s in range(n_states)]) > 0
         terminal = tuple(sorted(ends))
         best = optimal(known_model(p, reward, self.gamma, terminal), allowed).pi
-        pi_b = (1 - self.epsilon) * best + self.epsilon * allowed / allowed.sum(axis=1, keepdims=True)
+        pi_b = (1 - self.epsilon) * best + self.epsilon * allowed / allowed.sum(
+            axis=1, keepdims=True
+        )
         span = (float(reward.min()), float(reward.max()))
         returns = return_range(span, self.gamma, has_terminal=bool(terminal), declared=True)
         start = np.asarray(env.initial_state_distrib, dtype=float)
-        return one_world(keys, p, reward, pi_b, start / start.sum(), terminal, self.gamma, span, returns, allowed)
+        return one_world(
+            keys, p, reward, pi_b, start / start.sum(), terminal, self.gamma, span, returns, allowed
+        )

@@ -1,4 +1,6 @@
-"""Wet Chicken: paddle as close to the waterfall as you dare; falling takes you back to the start (discrete, continuing)."""
+"""Wet Chicken: paddle as close to the waterfall as you dare; falling takes you back to the start
+(discrete, continuing).
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefoot.benchmarks.base import VALUE, check_share, check_whole
-from surefoot.benchmarks.sampling import Episodes
-from surefoot.benchmarks.worlds import Worlds, one_world
+from surefoot.benchmarks.benchmark import VALUE, check_share, check_whole
 from surefoot.core import Model, known_model
 from surefoot.errors import ParameterError
 from surefoot.problems import ReturnRange
 from surefoot.rows.arrays import Array
+from surefoot.simulate.sampling import Episodes
+from surefoot.simulate.worlds import Worlds, one_world
 
 ACTIONS = ("drift", "hold", "paddle back", "left", "right")
 MOVES = ((0, 0), (-1, 0), (-2, 0), (0, -1), (0, 1))  # (a_x, a_y)
@@ -22,13 +24,16 @@ MOVES = ((0, 0), (-1, 0), (-2, 0), (0, -1), (0, 1))  # (a_x, a_y)
 
 @dataclass(frozen=True)
 class WetChicken:
-    """x' = round(x + a_x + v + b tau),  y' = y + a_y,  with  v = max_velocity y / width,  b = turbulence - v,  tau ~ U(-1, 1).
+    """x' = round(x + a_x + v + b tau),  y' = y + a_y,  with  v = max_velocity y / width,  b =
+    turbulence - v,  tau ~ U(-1, 1).
 
-    Past the fall (x' >= length) the boat is back at (0, 0); otherwise x' and y' are clipped to the river. The reward is the new x.
-    Scholl et al. 2022, Section 5.2 (Hans & Udluft 2009), with the misprints of the paper corrected: the turbulence factor is b, y'
-    follows from y, and y' is 0 below 0. State x * width + y, start (0, 0).
+    Past the fall (x' >= length) the boat is back at (0, 0); otherwise x' and y' are clipped to the
+    river. The reward is the new x. Scholl et al. 2022, Section 5.2 (Hans & Udluft 2009), with the
+    misprints of the paper corrected: the turbulence factor is b, y' follows from y, and y' is 0
+    below 0. State x * width + y, start (0, 0).
 
-    The baseline steers to (2, 2) by a rule of thumb and takes a random action with probability epsilon.
+    The baseline steers to (2, 2) by a rule of thumb and takes a random action with probability
+    epsilon.
     """
 
     name: ClassVar[str] = "wet-chicken"
@@ -47,9 +52,14 @@ class WetChicken:
         check_share(self, "epsilon")
         check_share(self, "gamma", open_high=True)
         if not (self.turbulence < float("inf") and self.max_velocity >= 0):
-            raise ParameterError("wet-chicken: turbulence must be finite and max_velocity at least 0")
+            raise ParameterError(
+                "wet-chicken: turbulence must be finite and max_velocity at least 0"
+            )
         if not self.turbulence > self.max_velocity * (self.width - 1) / self.width:
-            raise ParameterError("wet-chicken: turbulence must exceed the fastest stream: else the river would not be random everywhere")
+            raise ParameterError(
+                "wet-chicken: turbulence must exceed the fastest stream: else the river would not"
+                " be random everywhere"
+            )
 
     @property
     def n_states(self) -> int:
@@ -58,7 +68,9 @@ class WetChicken:
 
     @cached_property
     def p(self) -> np.ndarray:
-        """The exact transition probabilities [S, A, S]: how much of [centre - b, centre + b] rounds to each x'."""
+        """The exact transition probabilities [S, A, S]: how much of [centre - b, centre + b]
+        rounds to each x'.
+        """
         p = np.zeros((self.n_states, len(ACTIONS), self.n_states))
         for s in range(self.n_states):
             x, y = divmod(s, self.width)
@@ -66,9 +78,13 @@ class WetChicken:
             b = self.turbulence - velocity
             for a, (a_x, a_y) in enumerate(MOVES):
                 centre = x + a_x + velocity
-                edges = np.clip(np.arange(-0.5, self.length), centre - b, centre + b)  # -1/2, 1/2, ..., length - 1/2
+                edges = np.clip(
+                    np.arange(-0.5, self.length), centre - b, centre + b
+                )  # -1/2, 1/2, ..., length - 1/2
                 share = np.diff(edges) / (2 * b)
-                share[0] += (edges[0] - (centre - b)) / (2 * b)  # all that rounds below 0 stays at 0
+                share[0] += (edges[0] - (centre - b)) / (
+                    2 * b
+                )  # all that rounds below 0 stays at 0
                 to_y = min(max(y + a_y, 0), self.width - 1)
                 p[s, a, np.arange(self.length) * self.width + to_y] += share
                 p[s, a, 0] += (centre + b - edges[-1]) / (2 * b)  # over the fall
@@ -82,18 +98,30 @@ class WetChicken:
 
     @cached_property
     def pi_b(self) -> np.ndarray:
-        """The rule of thumb, epsilon-greedy: too far out, paddle back; else to the middle lane; there forward, hold, or back."""
+        """The rule of thumb, epsilon-greedy: too far out, paddle back; else to the middle lane;
+        there forward, hold, or back.
+        """
         choice = np.empty(self.n_states, dtype=int)
         for s in range(self.n_states):
             x, y = divmod(s, self.width)
-            name = "paddle back" if x > 2 else "right" if y < 2 else "left" if y > 2 else ("drift", "hold", "paddle back")[x]
+            name = (
+                "paddle back"
+                if x > 2
+                else "right"
+                if y < 2
+                else "left"
+                if y > 2
+                else ("drift", "hold", "paddle back")[x]
+            )
             choice[s] = ACTIONS.index(name)
         return (1 - self.epsilon) * np.eye(len(ACTIONS))[choice] + self.epsilon / len(ACTIONS)
 
     @cached_property
     def model(self) -> Model:
         """The true MDP."""
-        return known_model(self.p, self.reward_table[:, None, :] + np.zeros_like(self.p), self.gamma)
+        return known_model(
+            self.p, self.reward_table[:, None, :] + np.zeros_like(self.p), self.gamma
+        )
 
     def episodes(self, size: int) -> Episodes:
         """One trajectory of `size` steps."""
@@ -104,4 +132,14 @@ class WetChicken:
         far = self.length - 1
         start = np.eye(self.n_states)[0]
         range_ = ReturnRange(0.0, far / (1 - self.gamma), declared=True)
-        return one_world(keys, self.p, self.reward_table[:, None, :], self.pi_b, start, (), self.gamma, (0.0, float(far)), range_)
+        return one_world(
+            keys,
+            self.p,
+            self.reward_table[:, None, :],
+            self.pi_b,
+            start,
+            (),
+            self.gamma,
+            (0.0, float(far)),
+            range_,
+        )

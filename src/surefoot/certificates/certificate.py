@@ -1,4 +1,6 @@
-"""Certificate: a lower bound on v^pi - v^{pi_b}, with all that must be true for it to hold; and what every bound needs of its problem."""
+"""Certificate: a lower bound on v^pi - v^{pi_b}, with all that must be true for it to hold; and
+what every bound needs of its problem.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,26 @@ from surefoot.errors import NotAvailableError, ParameterError, PolicyError
 from surefoot.problems import Problem
 from surefoot.problems.agreement import action_distance
 from surefoot.problems.given import RENORMALISED
+from surefoot.returns.evidence import Evidence, evidence
 from surefoot.rows.arrays import times, to_numpy
-from surefoot.trust.evidence import Evidence, evidence
 from surefoot.trust.starts import SHARE, least_mean, left_for_values, start_is_estimated
 
 RIGOROUS = "rigorous"  # proved, for these data, under the assumptions listed
-APPROXIMATE = "approximate"  # a step of the proof does not hold exactly for these data: the assumptions say which
+# a step of the proof does not hold exactly for these data: the assumptions say which
+APPROXIMATE = "approximate"
 BAYESIAN = "Bayesian"  # a statement about a posterior
 ASYMPTOTIC = "asymptotic"  # right in the limit of ample data
-ANOTHER = 1e-6  # a p-value of the logged actions below which another policy than the baseline made the log
-FAILS = "fails"  # measured to be violated more often than delta allows: for comparison, no guarantee
+# a p-value of the logged actions below which another policy than the baseline made the log
+ANOTHER = 1e-6
+FAILS = (  # measured to be violated more often than delta allows: for comparison, no guarantee
+    "fails"
+)
 START, OF_LOG, EVERYWHERE = "start", "starts of the log", "every state"
 STARTS = (START, OF_LOG)  # where a bound is a mean over starts
-MARKOV = "what follows a state and an action depends on these two alone, in episodes to come as in the log"
+MARKOV = (
+    "what follows a state and an action depends on these two alone, in episodes to come as in"
+    " the log"
+)
 DOUBLINGS = 40  # how often the log is doubled, at most, in the search for the data needed
 STILL = 1e-12  # a probability that differs from the baseline's by no more has not moved
 SLACK = 1e-9  # what rounding may do to a probability row
@@ -36,11 +45,13 @@ SLACK = 1e-9  # what rounding may do to a probability row
 class Certificate:
     """With probability at least 1 - delta over the data:  `bounded`  >=  bound.
 
-    where: "start" (the mean over the starts of episodes to come: where it is estimated, part of delta pays for it), "starts of the log"
-    (the mean over those in the log) or "every state". label: "rigorous", "approximate", "Bayesian", "asymptotic" or "fails". data:
-    "training" if the policy may have been chosen with the same data, else "fresh". n_smallest, n_typical: returns, or transitions,
-    behind the pairs the bound rests on (the least, the median). data_needed: rows of log at which the bound would reach 0 (inf: at none),
-    by the reasoning in data_needed_why. changed: in how many states the policy is not the baseline; lowest: lo - hi of returns.
+    where: "start" (the mean over the starts of episodes to come: where it is estimated, part of
+    delta pays for it), "starts of the log" (the mean over those in the log) or "every state".
+    label: "rigorous", "approximate", "Bayesian", "asymptotic" or "fails". data: "training" if the
+    policy may have been chosen with the same data, else "fresh". n_smallest, n_typical: returns, or
+    transitions, behind the pairs the bound rests on (the least, the median). data_needed: rows of
+    log at which the bound would reach 0 (inf: at none), by the reasoning in data_needed_why.
+    changed: in how many states the policy is not the baseline; lowest: lo - hi of returns.
     """
 
     method: str
@@ -61,30 +72,57 @@ class Certificate:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound says no more than the return range does: it lies at or below lo - hi."""
+        """Whether the bound says no more than the return range does: it lies at or below lo -
+        hi.
+        """
         return not self.bound > self.lowest
 
     @property
     def useful(self) -> bool:
-        """Whether it proves of a policy that is not the baseline that it is no worse; what is measured to fail proves nothing."""
+        """Whether it proves of a policy that is not the baseline that it is no worse; what is
+        measured to fail proves nothing.
+        """
         return self.changed > 0 and self.bound >= 0 and self.label != FAILS
 
     def __str__(self) -> str:
-        verdict = "useful" if self.useful else "vacuous" if self.vacuous else "not useful" if self.changed else "policy unchanged"
+        verdict = (
+            "useful"
+            if self.useful
+            else "vacuous"
+            if self.vacuous
+            else "not useful"
+            if self.changed
+            else "policy unchanged"
+        )
         chance = f"{1 - self.delta:g}"
-        holds = f"is claimed at {chance}, and is not kept" if self.label == FAILS else f"with probability at least {chance}"
-        needed = "no amount of data" if math.isinf(self.data_needed) else f"about {self.data_needed:.2g} rows"
+        holds = (
+            f"is claimed at {chance}, and is not kept"
+            if self.label == FAILS
+            else f"with probability at least {chance}"
+        )
+        needed = (
+            "no amount of data"
+            if math.isinf(self.data_needed)
+            else f"about {self.data_needed:.2g} rows"
+        )
         lines = [
             f"{self.bounded} >= {self.bound:.6g} {holds} ({self.label}; {verdict})",
-            f"  method {self.method}, {self.changed} states changed, {self.n_smallest:g} samples at least, {self.n_typical:g} typically",
+            (
+                f"  method {self.method}, {self.changed} states changed, {self.n_smallest:g}"
+                f" samples at least, {self.n_typical:g} typically"
+            ),
             f"  to reach 0: {needed} ({self.data_needed_why})",
         ]
-        lines += [f"  assumes: {x}" for x in self.assumptions] + [f"  note: {x}" for x in self.notes]
+        lines += [f"  assumes: {x}" for x in self.assumptions] + [
+            f"  note: {x}" for x in self.notes
+        ]
         return "\n".join(lines)
 
 
 class Method(Protocol):
-    """A frozen dataclass of parameters with a name and `certify`; `surefoot.certificates.certify` is the door for users."""
+    """A frozen dataclass of parameters with a name and `certify`;
+    `surefoot.certificates.certify` is the door for users.
+    """
 
     @property
     def name(self) -> str:
@@ -95,58 +133,81 @@ class Method(Protocol):
 
 
 def check_door(method: Any, problem: Problem, pi: Any) -> np.ndarray:
-    """The policy as [S, A]; raise unless problem and policy are such that any certificate may be given."""
+    """The policy as [S, A]; raise unless problem and policy are such that any certificate may be
+    given.
+    """
     name = method.name
     if problem.batch_shape:
-        raise NotAvailableError(f"{name}: one problem at a time, got a batch of shape {problem.batch_shape}")
+        raise NotAvailableError(
+            f"{name}: one problem at a time, got a batch of shape {problem.batch_shape}"
+        )
     if problem.gamma >= 1:
-        raise NotAvailableError(f"{name}: gamma = 1: the bound divides by 1 - gamma; use a gamma below 1")
+        raise NotAvailableError(
+            f"{name}: gamma = 1: the bound divides by 1 - gamma; use a gamma below 1"
+        )
     if problem.pi_b_estimated:
         raise NotAvailableError(
-            f"{name}: the baseline is estimated from the log, and the proof compares with the true one: give the baseline itself"
+            f"{name}: the baseline is estimated from the log, and the proof compares with the true"
+            " one: give the baseline itself"
         )
     pi = to_numpy(pi).astype(float)
     if pi.shape != tuple(problem.pi_b.shape):
-        raise PolicyError(f"{name}: the policy must be [S, A] = {list(problem.pi_b.shape)}, got {list(pi.shape)}")
+        raise PolicyError(
+            f"{name}: the policy must be [S, A] = {list(problem.pi_b.shape)}, got {list(pi.shape)}"
+        )
     wrong = ~((pi >= -SLACK).all(axis=-1) & (abs(pi.sum(axis=-1) - 1) <= SLACK)) & ~problem.terminal
     if wrong.any():
         raise PolicyError(
-            f"{name}: the policy in state {problem.names.state(np.argmax(wrong))} is no probability row ({int(wrong.sum())} such rows)"
+            f"{name}: the policy in state {problem.names.state(np.argmax(wrong))} is no probability"
+            f" row ({int(wrong.sum())} such rows)"
         )
     masked = (pi > STILL) & ~to_numpy(problem.allowed) & ~problem.terminal[:, None]
     if masked.any():
         s, a = np.argwhere(masked)[0]
-        raise PolicyError(f"{name}: the policy takes {problem.names.pair(s, a)}, which is not allowed ({int(masked.sum())} such pairs)")
+        raise PolicyError(
+            f"{name}: the policy takes {problem.names.pair(s, a)}, which is not allowed"
+            f" ({int(masked.sum())} such pairs)"
+        )
     pi_b = to_numpy(problem.pi_b)
     still = (abs(pi - pi_b) <= STILL) | problem.terminal[:, None]
     return np.where(still, pi_b, pi)
 
 
 def on_policy(name: str, problem: Problem) -> None:
-    """Raise unless the logged actions can be those of the baseline, as returns of the baseline must be."""
+    """Raise unless the logged actions can be those of the baseline, as returns of the baseline
+    must be.
+    """
     if any(RENORMALISED in note for note in problem.notes):
         raise NotAvailableError(
-            f"{name}: the baseline used actions that are not allowed and was renormalised: the log holds returns of another policy; use "
-            "a bound on transitions (spibb, robust)"
+            f"{name}: the baseline used actions that are not allowed and was renormalised: the log"
+            " holds returns of another policy; use a bound on transitions (spibb, robust)"
         )
-    impossible = (to_numpy(problem.n_sa) > 0) & (to_numpy(problem.pi_b) == 0) & ~to_numpy(problem.terminal)[:, None]
+    impossible = (
+        (to_numpy(problem.n_sa) > 0)
+        & (to_numpy(problem.pi_b) == 0)
+        & ~to_numpy(problem.terminal)[:, None]
+    )
     if impossible.any():
         s, a = np.argwhere(impossible)[0]
         raise NotAvailableError(
-            f"{name}: the log takes {problem.names.pair(s, a)}, which the baseline never does ({int(impossible.sum())} such pairs): "
-            "these are not returns of the baseline"
+            f"{name}: the log takes {problem.names.pair(s, a)}, which the baseline never does"
+            f" ({int(impossible.sum())} such pairs): these are not returns of the baseline"
         )
     p = action_distance(to_numpy(problem.n_sa), to_numpy(problem.pi_b)).p_value
     if p < ANOTHER:
         raise NotAvailableError(
-            f"{name}: the baseline cannot have made this log (p = {p:.2g}): these are returns of another policy; give the policy that "
-            "did, or use a bound on transitions (spibb, robust)"
+            f"{name}: the baseline cannot have made this log (p = {p:.2g}): these are returns of"
+            " another policy; give the policy that did, or use a bound on transitions (spibb,"
+            " robust)"
         )
 
 
 @dataclass(frozen=True)
 class FromReturns:
-    """Abstract: what the bounds on Monte-Carlo returns share. See `surefoot.trust.evidence` for error, visits and steps."""
+    """Abstract: what the bounds on Monte-Carlo returns share.
+
+    See `surefoot.returns.evidence` for error, visits and steps.
+    """
 
     name: ClassVar[str] = "from-returns"
     delta: float = 0.05
@@ -162,19 +223,37 @@ class FromReturns:
     def evidence(self, problem: Problem) -> Evidence:
         """The baseline's values by the returns of the log."""
         on_policy(self.name, problem)
-        return evidence(problem, left_at_start(self, problem), error=self.error, visits=self.visits, steps=self.steps)
+        return evidence(
+            problem,
+            left_at_start(self, problem),
+            error=self.error,
+            visits=self.visits,
+            steps=self.steps,
+        )
 
     def certificate(
-        self, problem: Problem, pi: np.ndarray, found: Evidence, bound_at: Callable[[float], float], notes: tuple[str, ...] = ()
+        self,
+        problem: Problem,
+        pi: np.ndarray,
+        found: Evidence,
+        bound_at: Callable[[float], float],
+        notes: tuple[str, ...] = (),
     ) -> Certificate:
         """The certificate of a bound that is a function of the amount of data."""
         label = RIGOROUS if found.rigorous and problem.return_range.declared else APPROXIMATE
-        assumptions = (MARKOV, "the log was collected by the baseline pi_b", *found.assumptions, *range_sentences(problem))
+        assumptions = (
+            MARKOV,
+            "the log was collected by the baseline pi_b",
+            *found.assumptions,
+            *range_sentences(problem),
+        )
         return made(self, problem, pi, bound_at, label, assumptions, found.n, "training", notes)
 
 
 def pays_for_start(method: Any, problem: Problem) -> bool:
-    """Whether part of delta is spent on the start: it is estimated, and the bound is about episodes to come."""
+    """Whether part of delta is spent on the start: it is estimated, and the bound is about
+    episodes to come.
+    """
     return method.where == START and start_is_estimated(problem)
 
 
@@ -184,7 +263,9 @@ def left_at_start(method: Any, problem: Problem) -> float:
 
 
 def mean_at_start(method: Any, problem: Problem, h: np.ndarray, scale: float) -> float:
-    """The mean of h [S] over the starts, or the least that the log allows for where they are estimated."""
+    """The mean of h [S] over the starts, or the least that the log allows for where they are
+    estimated.
+    """
     if pays_for_start(method, problem):
         return least_mean(problem, h, SHARE * method.delta, scale)
     return float(times(h, to_numpy(problem.start)).sum())
@@ -196,7 +277,10 @@ def start_sentences(method: Any, problem: Problem) -> tuple[str, str, tuple[str,
     if method.where == EVERYWHERE:
         return f"{what} in every state", "", ()
     if method.where == OF_LOG and n is None:
-        raise NotAvailableError(f'{method.name}: the start was given, not read off the episodes of the log: ask for where="{START}"')
+        raise NotAvailableError(
+            f"{method.name}: the start was given, not read off the episodes of the log: ask for"
+            f' where="{START}"'
+        )
     if method.where == OF_LOG:
         return f"{what} averaged over the starts of this log", "", ()
     if n == 1:
@@ -205,15 +289,28 @@ def start_sentences(method: Any, problem: Problem) -> tuple[str, str, tuple[str,
         if problem.start_visits:
             return f"{what} averaged over the visits of this log", "", ()
         return f"{what} at the start", "episodes start as given", ()
-    assumed = f"episodes to come start like the {n} of the log, which start independently of each other, in states that the problem has"
-    note = f'the start is estimated, and paid for: give start if you know it, or ask for where="{OF_LOG}"'
+    assumed = (
+        f"episodes to come start like the {n} of the log, which start independently of each other,"
+        " in states that the problem has"
+    )
+    note = (
+        "the start is estimated, and paid for: give start if you know it, or ask for"
+        f' where="{OF_LOG}"'
+    )
     return f"{what} at the start", assumed, (note,)
 
 
 def made(
-    method: Any, problem: Problem, pi: np.ndarray, bound_at: Callable[[float], float], label: str, assumptions: tuple[str, ...],
-    n: Any, data: str, notes: tuple[str, ...] = (),
-) -> Certificate:  # fmt: skip
+    method: Any,
+    problem: Problem,
+    pi: np.ndarray,
+    bound_at: Callable[[float], float],
+    label: str,
+    assumptions: tuple[str, ...],
+    n: Any,
+    data: str,
+    notes: tuple[str, ...] = (),
+) -> Certificate:
     """The certificate with what follows from the bound and the counts."""
     moved = pi != problem.pi_b
     bound = float(bound_at(1.0)) if moved.any() else 0.0
@@ -225,17 +322,41 @@ def made(
     what, assumed, said = start_sentences(method, problem)
     least, typical = (float(behind.min()), float(np.median(behind))) if behind.size else (0.0, 0.0)
     return Certificate(
-        method.name, what, method.where, bound, float(method.delta), label, data, assumptions + ((assumed,) if assumed else ()), least,
-        typical, int(moved.any(axis=-1).sum()), -problem.return_range.width, needed, why, notes + said,
-    )  # fmt: skip
+        method.name,
+        what,
+        method.where,
+        bound,
+        float(method.delta),
+        label,
+        data,
+        assumptions + ((assumed,) if assumed else ()),
+        least,
+        typical,
+        int(moved.any(axis=-1).sum()),
+        -problem.return_range.width,
+        needed,
+        why,
+        notes + said,
+    )
 
 
-def _data_needed(bound: float, bound_at: Callable[[float], float], rows: float) -> tuple[float, str]:
-    """The least power of two by which the log must grow for the bound to reach 0, if all estimates stayed as they are."""
+def _data_needed(
+    bound: float, bound_at: Callable[[float], float], rows: float
+) -> tuple[float, str]:
+    """The least power of two by which the log must grow for the bound to reach 0, if all
+    estimates stayed as they are.
+    """
     most = bound_at(2.0**DOUBLINGS)
     if not most >= 0:
-        return math.inf, "with these estimates, and unseen pairs unseen, the bound stays below 0 however much the log grows"
-    # Most bounds are about most - b / sqrt(scale): where that is 0 the search begins. An evaluation may be a robust plan: few of them.
+        return (
+            math.inf,
+            (
+                "with these estimates, and unseen pairs unseen, the bound stays below 0 however"
+                " much the log grows"
+            ),
+        )
+    # Most bounds are about most - b / sqrt(scale): where that is 0 the search begins. An evaluation
+    # may be a robust plan: few of them.
     doublings = DOUBLINGS
     if most > 0 and math.isfinite(bound):
         doublings = min(max(math.ceil(2 * math.log2((most - bound) / most)), 1), DOUBLINGS)
@@ -243,15 +364,30 @@ def _data_needed(bound: float, bound_at: Callable[[float], float], rows: float) 
         doublings += 1
     while doublings > 1 and bound_at(2.0 ** (doublings - 1)) >= 0:
         doublings -= 1
-    return rows * 2.0**doublings, "within a factor of 2: every count grown alike, the same policy and estimates, the radii recomputed"
+    return (
+        rows * 2.0**doublings,
+        (
+            "within a factor of 2: every count grown alike, the same policy and estimates, the"
+            " radii recomputed"
+        ),
+    )
 
 
 def range_sentences(problem: Problem) -> tuple[str, ...]:
     """What is assumed of the range of returns."""
     lo, hi = problem.return_range.lo, problem.return_range.hi
-    how = "as declared" if problem.return_range.declared else "which rests on observed rewards: declare reward_range"
-    sentence, (least, most) = f"no return from any state on lies outside [{lo:g}, {hi:g}], {how}", problem.reward_range
-    if to_numpy(problem.terminal).any() or lo <= least <= most <= hi:  # a single reward may be a return, if an episode ends there
+    how = (
+        "as declared"
+        if problem.return_range.declared
+        else "which rests on observed rewards: declare reward_range"
+    )
+    sentence, (least, most) = (
+        f"no return from any state on lies outside [{lo:g}, {hi:g}], {how}",
+        problem.reward_range,
+    )
+    if (
+        to_numpy(problem.terminal).any() or lo <= least <= most <= hi
+    ):  # a single reward may be a return, if an episode ends there
         return (sentence,)
     return sentence, "no episode ever ends: the problem has no terminal state"
 
@@ -264,7 +400,10 @@ def check_delta(method: Any) -> None:
 def check_where(method: Any, known: tuple[str, ...] = (*STARTS, EVERYWHERE)) -> None:
     """Raise unless `where` is a place the method has a bound for."""
     if method.where not in known:
-        raise ParameterError(f"{method.name}: where must be one of {', '.join(map(repr, known))}, got {method.where!r}")
+        raise ParameterError(
+            f"{method.name}: where must be one of {', '.join(map(repr, known))}, got"
+            f" {method.where!r}"
+        )
 
 
 def parameters_of(cls: type) -> list[str]:
@@ -276,6 +415,7 @@ def fresh_only(method: Any) -> None:
     """Raise unless the caller says that the policy was not chosen with these data."""
     if method.data != "fresh":
         raise NotAvailableError(
-            f"{method.name}: needs data that had no part in choosing the policy, for it is chosen to look good on its own: certify on a "
-            'problem made from other data, and say data="fresh"'
+            f"{method.name}: needs data that had no part in choosing the policy, for it is chosen"
+            " to look good on its own: certify on a problem made from other data, and say"
+            ' data="fresh"'
         )

@@ -1,4 +1,6 @@
-"""Gaussian bounds: the model's gain minus a quantile of its standard deviation, by DUIPI's propagation or by the delta method."""
+"""Gaussian bounds: the model's gain minus a quantile of its standard deviation, by DUIPI's
+propagation or by the delta method.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,15 @@ from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
 from surefoot.trust.starts import start_variance
 
-DIRECT = 1000  # states up to which visits are solved for: step by step they take 28 / (1 - gamma) products
+# states up to which visits are solved for: step by step they take 28 / (1 - gamma) products
+DIRECT = 1000
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The estimated rows as entries: pair, successor, probability and reward of every triple seen; n of its pair."""
+    """The estimated rows as entries: pair, successor, probability and reward of every triple
+    seen; n of its pair.
+    """
 
     pair: np.ndarray
     state: np.ndarray
@@ -45,7 +50,9 @@ class _Rows:
     def variance(self, z: np.ndarray, n_pairs: int) -> np.ndarray:
         """Var_P(z) of every pair for z at every entry, [S A]."""
         mean = np.bincount(self.pair, weights=self.p * z, minlength=n_pairs)
-        found: np.ndarray = np.bincount(self.pair, weights=self.p * (z - mean[self.pair]) ** 2, minlength=n_pairs)
+        found: np.ndarray = np.bincount(
+            self.pair, weights=self.p * (z - mean[self.pair]) ** 2, minlength=n_pairs
+        )
         return found
 
 
@@ -64,25 +71,37 @@ def _rows(problem: Problem) -> _Rows:
 
 def _sparse(problem: Problem, x: Any) -> Any:
     """Counts, or sums of rewards, as CSR [S A, S]."""
-    return x.tocsr() if problem.counts.is_sparse else sparse.csr_array(to_numpy(x).reshape(-1, problem.n_states))
+    return (
+        x.tocsr()
+        if problem.counts.is_sparse
+        else sparse.csr_array(to_numpy(x).reshape(-1, problem.n_states))
+    )
 
 
 def _values(problem: Problem, pi: np.ndarray) -> np.ndarray:
-    v: np.ndarray = to_numpy(evaluate(problem.model, pi, tolerance=1e-10 * max(problem.return_range.width, 1e-300))).reshape(-1)
+    v: np.ndarray = to_numpy(
+        evaluate(problem.model, pi, tolerance=1e-10 * max(problem.return_range.width, 1e-300))
+    ).reshape(-1)
     return v
 
 
 def _local(problem: Problem, rows: _Rows, v: np.ndarray) -> np.ndarray:
-    """The variance of the mean target r + gamma v' of every pair, [S, A]: Var_P / (n - 1); 0 where n <= 1 (see `_missing`)."""
+    """The variance of the mean target r + gamma v' of every pair, [S, A]: Var_P / (n - 1); 0
+    where n <= 1 (see `_missing`).
+    """
     z = rows.reward + problem.gamma * v[rows.state]
-    variance = rows.variance(z, problem.n_states * problem.n_actions) + _reward_variance(problem, rows)
+    variance = rows.variance(z, problem.n_states * problem.n_actions) + _reward_variance(
+        problem, rows
+    )
     n = np.where(rows.n > 1, rows.n, 2.0)
     found: np.ndarray = np.where(rows.n > 1, variance / (n - 1), 0.0).reshape(problem.pi_b.shape)
     return found
 
 
 def _reward_variance(problem: Problem, rows: _Rows) -> np.ndarray:
-    """What rewards scatter within a triple, [S A]: 0 where they are declared, and where the counts do not hold it."""
+    """What rewards scatter within a triple, [S A]: 0 where they are declared, and where the
+    counts do not hold it.
+    """
     if problem.reward_table is not None or problem.counts.r_rest is None:
         return np.zeros(len(rows.n))
     found: np.ndarray = to_numpy(problem.counts.r_rest).reshape(-1) / np.maximum(rows.n, 1.0)
@@ -94,7 +113,9 @@ def _start_variance(method: Any, problem: Problem, h: np.ndarray) -> float:
 
 
 def _missing(problem: Problem, visits: np.ndarray) -> float:
-    """What pairs seen once or never, which have no variance, may be wrong by: the return range for each discounted visit."""
+    """What pairs seen once or never, which have no variance, may be wrong by: the return range
+    for each discounted visit.
+    """
     few = (to_numpy(problem.n_sa) <= 1) & ~problem.terminal[:, None]
     return problem.return_range.width * float(visits[few].sum())
 
@@ -103,11 +124,13 @@ def _missing(problem: Problem, visits: np.ndarray) -> float:
 class DUIPIBound:
     """gain - z (sigma(v^pi) + sigma(v^{pi_b})),   z = Phi^{-1}(1 - delta):  DUIPI's standard deviations, centred.
 
-    u = Var_P(R + gamma v') / (n - 1) + gamma^2 sum_s' P^2 w',  w = sum_a pi^2 u  (Hans & Udluft 2009, with the covariance of a row:
-    see `duipi-centred`). sigma of a difference is at most the sum. What pairs seen once or never may be wrong by is taken off. The
-    diagonal propagation drops the correlation of states that share what follows, and the quantile is Gaussian. It fails: on fresh logs of
-    10,000 trajectories of Random MDPs it is violated in 9 % at delta 0.05, on the log the policy was chosen with in 20 %
-    (docs/certificates.md). It is here to show what DUIPI's values promise; `delta-method` keeps the correlations.
+    u = Var_P(R + gamma v') / (n - 1) + gamma^2 sum_s' P^2 w',  w = sum_a pi^2 u  (Hans & Udluft
+    2009, with the covariance of a row: see `duipi-centred`). sigma of a difference is at most the
+    sum. What pairs seen once or never may be wrong by is taken off. The diagonal propagation drops
+    the correlation of states that share what follows, and the quantile is Gaussian. It fails: on
+    fresh logs of 10,000 trajectories of Random MDPs it is violated in 9 % at delta 0.05, on the log
+    the policy was chosen with in 20 % (docs/certificates.md). It is here to show what DUIPI's
+    values promise; `delta-method` keeps the correlations.
     """
 
     name: ClassVar[str] = "duipi"
@@ -131,7 +154,9 @@ class DUIPIBound:
             local = _local(problem, rows, v)
             shape = problem.model.r.shape
             squares = problem.model.squared(local.reshape(shape), problem.n_sa.reshape(shape) > 1)
-            w = to_numpy(evaluate(squares, policy**2, tolerance=1e-12 * problem.return_range.width**2)).reshape(-1)
+            w = to_numpy(
+                evaluate(squares, policy**2, tolerance=1e-12 * problem.return_range.width**2)
+            ).reshape(-1)
             value.append(v)
             deviation.append(float(start @ np.sqrt(np.maximum(w, 0.0))))
             missing += _missing(problem, _visits(problem, rows, policy, start))
@@ -145,20 +170,38 @@ class DUIPIBound:
             "the model's visits to pairs seen once or never are about the true ones",
             *range_sentences(problem),
         )
-        notes = ("measured to be violated more often than delta allows (docs/certificates.md): for comparison, no guarantee",)
-        return made(self, problem, pi, lambda scale: gain - z * sigma / np.sqrt(scale), FAILS, assumptions, problem.n_sa, "fresh", notes)
+        notes = (
+            (
+                "measured to be violated more often than delta allows (docs/certificates.md): for"
+                " comparison, no guarantee"
+            ),
+        )
+        return made(
+            self,
+            problem,
+            pi,
+            lambda scale: gain - z * sigma / np.sqrt(scale),
+            FAILS,
+            assumptions,
+            problem.n_sa,
+            "fresh",
+            notes,
+        )
 
 
 @dataclass(frozen=True)
 class DeltaMethodBound:
     """gain - z sigma,  both policies at once:
 
-    sigma^2 = sum_{s,a} [ Var_P( d_pi (R + gamma v^pi) - d_b (R + gamma v^{pi_b}) ) + (d_pi - d_b)^2 Var_R ] / (n - 1)
+    sigma^2 = sum_{s,a} [ Var_P( d_pi (R + gamma v^pi) - d_b (R + gamma v^{pi_b}) ) + (d_pi - d_b)^2
+    Var_R ] / (n - 1)
               + Var_start(v^pi - v^{pi_b}) / (episodes - 1)
 
-    d_pi(s, a) are discounted visits of pi in the model. First order: rho(pi, P) moves by sum d_pi(s, a) dP(s, a) . (R + gamma v^pi), rows
-    are independent, and a row's covariance is multinomial. Var_R is what rewards scatter within a triple, 0 where they are declared; the
-    last term is 0 where the start is known. Right in the limit, for a policy fixed before the data: needs fresh data.
+    d_pi(s, a) are discounted visits of pi in the model. First order: rho(pi, P) moves by sum
+    d_pi(s, a) dP(s, a) . (R + gamma v^pi), rows are independent, and a row's covariance is
+    multinomial. Var_R is what rewards scatter within a triple, 0 where they are declared; the last
+    term is 0 where the start is known. Right in the limit, for a policy fixed before the data:
+    needs fresh data.
     """
 
     name: ClassVar[str] = "delta-method"
@@ -174,35 +217,70 @@ class DeltaMethodBound:
     def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
         """One adjoint evaluation for each policy."""
         fresh_only(self)
-        rows, start, pi_b, shape = _rows(problem), to_numpy(problem.start), to_numpy(problem.pi_b), problem.pi_b.shape
-        gain, h, target, visited = 0.0, np.zeros(problem.n_states), np.zeros(len(rows.p)), np.zeros(shape)
+        rows, start, pi_b, shape = (
+            _rows(problem),
+            to_numpy(problem.start),
+            to_numpy(problem.pi_b),
+            problem.pi_b.shape,
+        )
+        gain, h, target, visited = (
+            0.0,
+            np.zeros(problem.n_states),
+            np.zeros(len(rows.p)),
+            np.zeros(shape),
+        )
         for sign, policy in ((1.0, pi), (-1.0, pi_b)):
             v = _values(problem, policy)
             visits = _visits(problem, rows, policy, start)
             h, visited = h + sign * v, visited + sign * visits
             gain += sign * float(start @ v) - _missing(problem, visits)
-            target += sign * visits.reshape(-1)[rows.pair] * (rows.reward + problem.gamma * v[rows.state])
-        variance = rows.variance(target, shape[0] * shape[1]) + visited.reshape(-1) ** 2 * _reward_variance(problem, rows)
+            target += (
+                sign * visits.reshape(-1)[rows.pair] * (rows.reward + problem.gamma * v[rows.state])
+            )
+        variance = rows.variance(target, shape[0] * shape[1]) + visited.reshape(
+            -1
+        ) ** 2 * _reward_variance(problem, rows)
         many = rows.n > 1
-        sigma = math.sqrt(float((variance[many] / (rows.n[many] - 1)).sum()) + _start_variance(self, problem, h))
+        sigma = math.sqrt(
+            float((variance[many] / (rows.n[many] - 1)).sum()) + _start_variance(self, problem, h)
+        )
         z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf
         assumptions = (
             MARKOV,
             "the policy was fixed before these data were collected",
-            "counts are large enough for the model's error to be linear and Gaussian: no rare outcome is missing from them",
+            (
+                "counts are large enough for the model's error to be linear and Gaussian: no rare"
+                " outcome is missing from them"
+            ),
             *range_sentences(problem),
         )
-        return made(self, problem, pi, lambda scale: gain - z * sigma / np.sqrt(scale), ASYMPTOTIC, assumptions, problem.n_sa, "fresh")
+        return made(
+            self,
+            problem,
+            pi,
+            lambda scale: gain - z * sigma / np.sqrt(scale),
+            ASYMPTOTIC,
+            assumptions,
+            problem.n_sa,
+            "fresh",
+        )
 
 
 def _visits(problem: Problem, rows: _Rows, pi: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """d(s, a) = sum_t gamma^t P(S_t = s, A_t = a) in the model, [S, A]: d = start + gamma P' d, solved, or by steps for many states."""
+    """d(s, a) = sum_t gamma^t P(S_t = s, A_t = a) in the model, [S, A]: d = start + gamma P' d,
+    solved, or by steps for many states.
+    """
     share = (pi * np.where(problem.terminal[:, None], 0.0, 1.0)).reshape(-1)
     weights = share[rows.pair] * rows.p
     shape = (problem.n_states, problem.n_states)
     chain = sparse.csr_array((weights, (rows.state, rows.pair // problem.n_actions)), shape=shape)
     if problem.n_states <= DIRECT:
-        solved: np.ndarray = np.linalg.solve(np.eye(problem.n_states) - problem.gamma * chain.toarray(), start)[:, None] * pi
+        solved: np.ndarray = (
+            np.linalg.solve(np.eye(problem.n_states) - problem.gamma * chain.toarray(), start)[
+                :, None
+            ]
+            * pi
+        )
         return solved
     d, term = start.copy(), start.copy()
     while term.sum() > 1e-12:

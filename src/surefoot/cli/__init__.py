@@ -1,7 +1,9 @@
-"""The command line: each command parses, calls one function of the library, prints, and ends with an exit code.
+"""The command line: each command parses, calls one function of the library, prints, and ends with
+an exit code.
 
-0 done, 2 wrong input, 3 the data do not support an improvement, 4 a policy fails its safety test; 129, 130, 143 ended by SIGHUP, Ctrl-C
-or SIGTERM, 141 nobody reads the output; 1 is a crash. None but 0, 3 and 4 is a verdict.
+0 done, 2 wrong input, 3 the data do not support an improvement, 4 a policy fails its safety test;
+129, 130, 143 ended by SIGHUP, Ctrl-C or SIGTERM, 141 nobody reads the output; 1 is a crash. None
+but 0, 3 and 4 is a verdict.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from dataclasses import dataclass
 
 import typer
 
-from surefoot.cli import check, discretize, improve, policies, safety, studies, tune
-from surefoot.cli.reading import as_options
+from surefoot.cli import check, improve, policies, studies, tune
+from surefoot.cli import discretize_command as discretize
+from surefoot.cli import safety_test as safety
+from surefoot.cli.log_options import as_options
 from surefoot.cli.terminal import (
     CRASH,
     DONE,
@@ -28,9 +32,13 @@ from surefoot.cli.terminal import (
 from surefoot.errors import SurefootError
 
 app = typer.Typer(
-    name="surefoot", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False,
+    name="surefoot",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
     help="Improve a decision policy from its own log, and do not make it worse.",
-)  # fmt: skip
+)
 studies.add_to(app)
 check.add_to(app)
 discretize.add_to(app)
@@ -42,7 +50,9 @@ tune.add_to(app)
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command ended: `kind` and `message` of an error, empty where it is none; `told` where stderr has the message already."""
+    """How a command ended: `kind` and `message` of an error, empty where it is none; `told`
+    where stderr has the message already.
+    """
 
     exit_code: int
     kind: str = ""
@@ -51,10 +61,14 @@ class Ending:
 
 
 def main() -> None:
-    """The entry point: an error is a sentence on stderr and an exit code; under --json it is a document on stdout as well."""
+    """The entry point: an error is a sentence on stderr and an exit code; under --json it is a
+    document on stdout as well.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a label that the terminal cannot show is no crash
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a label that the terminal cannot show is no crash
     as_json = "--json" in sys.argv[1:]
     with heeded_signals() as signals:
         try:
@@ -64,7 +78,9 @@ def main() -> None:
                 if as_json:
                     print_json_error(type(error).__name__, str(error), CRASH)
                 raise
-            end = Ending(INTERRUPTED, "KeyboardInterrupt")  # whatever the interruption became on its way
+            end = Ending(
+                INTERRUPTED, "KeyboardInterrupt"
+            )  # whatever the interruption became on its way
         if signals.came is not None and end.kind:  # else it was done by then
             end = Ending(128 + signals.came, signals.came.name, f"ended by {signals.came.name}")
         if end.kind and not end.told:
@@ -93,12 +109,18 @@ def _run() -> Ending:
         return Ending(PIPE_CLOSED)
     except OSError as error:
         _drop_unwritable()
-        return Ending(WRONG_INPUT, type(error).__name__, f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+        return Ending(
+            WRONG_INPUT,
+            type(error).__name__,
+            f"{error.strerror or error}: {error.filename}" if error.filename else str(error),
+        )
     return Ending(DONE)
 
 
 def _drop_unwritable() -> None:
-    """Give up what stdout still holds if it cannot be written, as on a full disk: else the interpreter would try once more."""
+    """Give up what stdout still holds if it cannot be written, as on a full disk: else the
+    interpreter would try once more.
+    """
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -107,7 +129,9 @@ def _drop_unwritable() -> None:
 
 
 def _stopped(stop: SystemExit) -> Ending:
-    """What typer made of the end of a command; it has told users already what was wrong with their options."""
+    """What typer made of the end of a command; it has told users already what was wrong with
+    their options.
+    """
     code, cause = int(stop.code or DONE), stop.__context__
     if isinstance(cause, BrokenPipeError):  # typer ends with 1
         silence_stdout()
@@ -115,6 +139,9 @@ def _stopped(stop: SystemExit) -> Ending:
     if code == INTERRUPTED:
         return Ending(code, "KeyboardInterrupt", "interrupted", told=True)
     if code == WRONG_INPUT and cause is not None:
-        # From typer 0.2x on the classes of these errors are private, but all have click's format_message.
-        return Ending(code, "UsageError", getattr(cause, "format_message", cause.__str__)(), told=True)
+        # From typer 0.2x on the classes of these errors are private, but all have click's
+        # format_message.
+        return Ending(
+            code, "UsageError", getattr(cause, "format_message", cause.__str__)(), told=True
+        )
     return Ending(code)

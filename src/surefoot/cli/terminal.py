@@ -1,4 +1,6 @@
-"""What every command shares: exit codes, the console, complaints, JSON for machines, progress bars, and how a command ends early."""
+"""What every command shares: exit codes, the console, complaints, JSON for machines, progress
+bars, and how a command ends early.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,27 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 DONE, CRASH, WRONG_INPUT, NO_SUPPORT, WORSE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 4, 130, 141
-JSON_VERSION = 1  # of every output under --json; raised when a field goes away or changes its meaning, not when one is added
+# of every output under --json; raised when a field goes away or changes its meaning, not when one
+# is added
+JSON_VERSION = 1
 SAME_REQUEST = 10.0  # seconds in which a second signal is the same request: GNU timeout sends two
 
 
 class Screen(Console):
-    """A console that leaves it to `main` what a closed pipe means; rich would end with exit code 1."""
+    """A console that leaves it to `main` what a closed pipe means; rich would end with exit code
+    1.
+    """
 
     def on_broken_pipe(self) -> None:
         """Raise it again: rich calls this while it handles the BrokenPipeError."""
@@ -43,10 +57,14 @@ def complain(words: str) -> None:
 
 
 def json_text(command: str, found: Mapping[str, Any]) -> str:
-    """What a command found, as JSON that names its schema; NaN and infinities are null, and every character is ASCII."""
+    """What a command found, as JSON that names its schema; NaN and infinities are null, and
+    every character is ASCII.
+    """
     from surefoot.advice import plain
 
-    return json.dumps({"schema": f"surefoot/{command}/{JSON_VERSION}"} | plain(found), indent=2, allow_nan=False)
+    return json.dumps(
+        {"schema": f"surefoot/{command}/{JSON_VERSION}"} | plain(found), indent=2, allow_nan=False
+    )
 
 
 def print_json(command: str, found: Mapping[str, Any]) -> None:
@@ -56,16 +74,23 @@ def print_json(command: str, found: Mapping[str, Any]) -> None:
 
 def print_json_error(kind: str, message: str, exit_code: int) -> None:
     """An error for machines, instead of what the command would have found."""
-    found = {"schema": f"surefoot/error/{JSON_VERSION}", "error": {"type": kind, "message": message, "exit_code": exit_code}}
+    found = {
+        "schema": f"surefoot/error/{JSON_VERSION}",
+        "error": {"type": kind, "message": message, "exit_code": exit_code},
+    }
     typer.echo(json.dumps(found, indent=2))
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked the process to end: an interruption, but not Ctrl-C, on which Python may end with a signal of its own."""
+    """A signal asked the process to end: an interruption, but not Ctrl-C, on which Python may
+    end with a signal of its own.
+    """
 
 
 class Signals:
-    """SIGTERM, and SIGHUP of a terminal that is closed, end a command as Ctrl-C does: what is temporary is removed on the way out."""
+    """SIGTERM, and SIGHUP of a terminal that is closed, end a command as Ctrl-C does: what is
+    temporary is removed on the way out.
+    """
 
     def __init__(self) -> None:
         self.came: signal.Signals | None = None
@@ -78,7 +103,9 @@ class Signals:
             raise Stopped
 
     def again(self, lost: sys.UnraisableHookArgs) -> None:
-        """What to do with an exception that Python drops, such as one in a callback of the import system: if it is ours, ask again."""
+        """What to do with an exception that Python drops, such as one in a callback of the
+        import system: if it is ours, ask again.
+        """
         if isinstance(lost.exc_value, Stopped) and self.came is not None:
             self._when = -math.inf
             threading.Timer(0.05, signal.raise_signal, [self.came]).start()
@@ -88,7 +115,9 @@ class Signals:
 
 @contextmanager
 def heeded_signals() -> Iterator[Signals]:
-    """Heed SIGTERM and SIGHUP, where the process does not ignore them; once one came, until the process has ended."""
+    """Heed SIGTERM and SIGHUP, where the process does not ignore them; once one came, until the
+    process has ended.
+    """
     signals, before = Signals(), {}
     for number in (signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])):
         if signal.getsignal(number) is signal.SIG_DFL:

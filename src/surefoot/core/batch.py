@@ -14,18 +14,25 @@ from surefoot.errors import LogError, SurefootError
 END = "(end)"
 LARGEST = 1e60  # numbers beyond this are refused: products of their variances would overflow
 MOST_PAIRS = 10**9  # states x actions beyond this are refused: they would not fit in memory
-NO_NUMBERS = (str, bytes, complex, np.complexfloating)  # what float() would read, or cut to its real part
+NO_NUMBERS = (
+    str,
+    bytes,
+    complex,
+    np.complexfloating,
+)  # what float() would read, or cut to its real part
 COLUMNS = ("state", "action", "reward", "next_state", "episode", "ends", "truncated", "row")
 
 
 @dataclass(frozen=True, repr=False)
 class Batch:
-    """Rows (s, a, r, s') of one log, episodes one after the other, each in order of time; arrays are read-only.
+    """Rows (s, a, r, s') of one log, episodes one after the other, each in order of time; arrays
+    are read-only.
 
-    `episode` numbers the episodes 0, 1, ...; `ends` marks the rows that lead into a terminal state, `truncated` those
-    flagged as such, `cuts` the rows after which an episode stops without having reached a terminal state (a time limit,
-    or simply the end of the log). `row` is the position of each row in the log as it came, for error messages; `left_out`
-    counts the rows of it that are not here, since they had no successor. `names` are the labels of the codes, where there are any.
+    `episode` numbers the episodes 0, 1, ...; `ends` marks the rows that lead into a terminal state,
+    `truncated` those flagged as such, `cuts` the rows after which an episode stops without having
+    reached a terminal state (a time limit, or simply the end of the log). `row` is the position of
+    each row in the log as it came, for error messages; `left_out` counts the rows of it that are
+    not here, since they had no successor. `names` are the labels of the codes, where there are any.
     """
 
     state: np.ndarray
@@ -44,7 +51,10 @@ class Batch:
     names: Names = field(default=Names(), compare=False)
 
     def __repr__(self) -> str:
-        return f"Batch({len(self)} rows, {self.n_episodes} episodes, {self.n_states} states x {self.n_actions} actions)"
+        return (
+            f"Batch({len(self)} rows, {self.n_episodes} episodes, {self.n_states} states x"
+            f" {self.n_actions} actions)"
+        )
 
     def __post_init__(self) -> None:
         for name in COLUMNS:
@@ -70,31 +80,35 @@ class Batch:
         return int(self.episode[-1]) + 1
 
     def contradictions(self) -> str | None:
-        """What is wrong between one row and the next of an episode, in words; None where all is well.
+        """What is wrong between one row and the next of an episode, in words; None where all is
+        well.
 
-        Counting does not care about the order of rows; Monte-Carlo returns do, and refuse a log with a contradiction.
+        Counting does not care about the order of rows; Monte-Carlo returns do, and refuse a log
+        with a contradiction.
         """
         inner = ~self.last[:-1]
         after_cut = np.flatnonzero(inner & self.truncated[:-1])
         if len(after_cut):
             return (
-                f"{len(after_cut)} rows are flagged truncated and are followed by more steps of the same episode, first row "
-                f"{self.row[after_cut[0]]}: give every episode its own id"
+                f"{len(after_cut)} rows are flagged truncated and are followed by more steps of the"
+                f" same episode, first row {self.row[after_cut[0]]}: give every episode its own id"
             )
         after_end = np.flatnonzero(inner & self.ends[:-1])
         if len(after_end):
             i = after_end[0]
             return (
-                f"{len(after_end)} rows lead into a terminal state and are followed by more steps of the same episode, first row "
-                f"{self.row[i]} (next state {self.names.state(self.next_state[i])}): give every episode its own id"
+                f"{len(after_end)} rows lead into a terminal state and are followed by more steps"
+                f" of the same episode, first row {self.row[i]} (next state"
+                f" {self.names.state(self.next_state[i])}): give every episode its own id"
             )
         broken = np.flatnonzero(inner & (self.next_state[:-1] != self.state[1:]))
         if len(broken):
             i = broken[0]
             return (
-                f"{len(broken)} rows name a next state that is not the state of the following row, first row {self.row[i]} (next "
-                f"state {self.names.state(self.next_state[i])}, but row {self.row[i + 1]} is in state "
-                f"{self.names.state(self.state[i + 1])}): check the episode ids and the order of rows, or give `time`"
+                f"{len(broken)} rows name a next state that is not the state of the following row,"
+                f" first row {self.row[i]} (next state {self.names.state(self.next_state[i])}, but"
+                f" row {self.row[i + 1]} is in state {self.names.state(self.state[i + 1])}): check"
+                " the episode ids and the order of rows, or give `time`"
             )
         return None
 
@@ -113,14 +127,21 @@ def make_batch(
     n_actions: int | None = None,
     terminal_states: Any = (),
 ) -> Batch:
-    """Check plain arrays, one entry a step, and put them in order; see `surefoot.problem` for their meaning."""
+    """Check plain arrays, one entry a step, and put them in order; see `surefoot.problem` for
+    their meaning.
+    """
     rows = {"state": _ids("state", state), "action": _ids("action", action)}
     n = len(rows["state"])
     if n == 0:
-        raise LogError("the log is empty: at least one row (state, action, reward, next_state) is needed")
+        raise LogError(
+            "the log is empty: at least one row (state, action, reward, next_state) is needed"
+        )
     _check_length("action", rows["action"], n)
     rows["reward"] = _rewards(reward, n)
-    rows["ends"], rows["truncated"] = _flags("terminal", terminal, n), _flags("truncated", truncated, n)
+    rows["ends"], rows["truncated"] = (
+        _flags("terminal", terminal, n),
+        _flags("truncated", truncated, n),
+    )
     if next_state is not None:
         rows["next_state"] = _ids("next_state", next_state, missing=-1)
         _check_length("next_state", rows["next_state"], n)
@@ -128,14 +149,17 @@ def make_batch(
     rows = {name: x[order] for name, x in rows.items()} | {"row": order}
     both = np.flatnonzero(rows["ends"] & rows["truncated"])
     if len(both):
-        raise LogError(f"row {order[both[0]]} is flagged both terminal and truncated ({len(both)} such rows): an episode ends one way")
+        raise LogError(
+            f"row {order[both[0]]} is flagged both terminal and truncated ({len(both)} such rows):"
+            " an episode ends one way"
+        )
     rows = _with_successors(rows) if next_state is None else rows
     missing = rows["next_state"] < 0
     lost = np.flatnonzero(missing & ~rows["ends"])
     if len(lost):
         raise LogError(
-            f"row {rows['row'][lost[0]]} has no next_state and is not flagged terminal ({len(lost)} such rows): give the state "
-            "it leads to, or flag it"
+            f"row {rows['row'][lost[0]]} has no next_state and is not flagged terminal ({len(lost)}"
+            " such rows): give the state it leads to, or flag it"
         )
     end_states = _state_ids("terminal_states", terminal_states)
     states, actions = _sizes(rows, n_states, n_actions, end_states)
@@ -155,93 +179,123 @@ def make_batch(
 
 
 def _time_order(episode: np.ndarray, time: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(the number 0, 1, ... of each row's episode, positions of the rows by episode, then time or the order they came in)."""
+    """(the number 0, 1, ...
+
+    of each row's episode, positions of the rows by episode, then time or the order they came in).
+    """
     number = _ranks("episode", episode)
     if time is None:
         return number, np.argsort(number, kind="stable")
     time = _column("time", time, len(episode))
     if time.dtype.kind in "US":
-        raise LogError(f"time must hold numbers or dates, got text ({time.dtype}), which sorts '10' before '9': convert it")
+        raise LogError(
+            f"time must hold numbers or dates, got text ({time.dtype}), which sorts '10' before"
+            " '9': convert it"
+        )
     rank = _ranks("time", time) if time.dtype.kind == "O" else time
     order = np.lexsort((rank, number))
-    same = np.flatnonzero((number[order][1:] == number[order][:-1]) & (rank[order][1:] == rank[order][:-1]))
+    same = np.flatnonzero(
+        (number[order][1:] == number[order][:-1]) & (rank[order][1:] == rank[order][:-1])
+    )
     if len(same):
         i, j = order[same[0]], order[same[0] + 1]
         raise LogError(
-            f"rows {i} and {j} have the same episode {_word(episode[i])} and time {_word(time[i])} ({len(same)} such pairs): a "
-            "step may appear once"
+            f"rows {i} and {j} have the same episode {_word(episode[i])} and time {_word(time[i])}"
+            f" ({len(same)} such pairs): a step may appear once"
         )
     return number, order
 
 
 def _with_successors(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Each row leads to the state of the next one of its episode; the last row of a cut episode, which leads nowhere, is left out."""
+    """Each row leads to the state of the next one of its episode; the last row of a cut episode,
+    which leads nowhere, is left out.
+    """
     state, ends, number = rows["state"], rows["ends"], rows["episode"]
     last = np.append(number[1:] != number[:-1], True)
     early = np.flatnonzero((ends | rows["truncated"]) & ~last)
     if len(early):
         raise LogError(
-            f"row {rows['row'][early[0]]} is flagged {'terminal' if ends[early[0]] else 'truncated'} but is not the last of its "
-            f"episode ({len(early)} such rows): give every episode its own id, or give next_state"
+            f"row {rows['row'][early[0]]} is flagged"
+            f" {'terminal' if ends[early[0]] else 'truncated'} but is not the last of its episode"
+            f" ({len(early)} such rows): give every episode its own id, or give next_state"
         )
     following = np.where(last, -1, np.append(state[1:], -1))
     keep = ~last | ends
     if not keep.any():
-        raise LogError("no row has a successor: every episode is one step long and cut; give next_state")
+        raise LogError(
+            "no row has a successor: every episode is one step long and cut; give next_state"
+        )
     rows = {name: x[keep] for name, x in (rows | {"next_state": following}).items()}
     rows["episode"] = _ranks("episode", rows["episode"])
     return rows
 
 
-def _sizes(rows: dict[str, np.ndarray], n_states: int | None, n_actions: int | None, end_states: set[int]) -> tuple[int, int]:
-    """(S, A), given or one more than the highest id, with every id in range; next_state -1 is no id."""
+def _sizes(
+    rows: dict[str, np.ndarray], n_states: int | None, n_actions: int | None, end_states: set[int]
+) -> tuple[int, int]:
+    """(S, A), given or one more than the highest id, with every id in range; next_state -1 is no
+    id.
+    """
     highest = max(int(rows["state"].max()), int(rows["next_state"].max()), *end_states, 0)
     states = highest + 1 if n_states is None else int(n_states)
     actions = int(rows["action"].max()) + 1 if n_actions is None else int(n_actions)
     for name, n, option in (
-        ("state", states, "n_states"), ("action", actions, "n_actions"), ("next_state", states, "n_states")
-    ):  # fmt: skip
+        ("state", states, "n_states"),
+        ("action", actions, "n_actions"),
+        ("next_state", states, "n_states"),
+    ):
         wrong = np.flatnonzero(rows[name] >= n)
         if len(wrong):
             raise LogError(
-                f"{name} must lie in 0..{n - 1} ({option}={n}), row {rows['row'][wrong[0]]} is {rows[name][wrong[0]]} "
-                f"({len(wrong)} such rows): raise {option} or correct the log"
+                f"{name} must lie in 0..{n - 1} ({option}={n}), row {rows['row'][wrong[0]]} is"
+                f" {rows[name][wrong[0]]} ({len(wrong)} such rows): raise {option} or correct"
+                " the log"
             )
     outside = sorted(s for s in end_states if not 0 <= s < states)
     if outside:
-        raise LogError(f"terminal_states must lie in 0..{states - 1}, got {outside[0]} ({len(outside)} such states)")
+        raise LogError(
+            f"terminal_states must lie in 0..{states - 1}, got {outside[0]} ({len(outside)} such"
+            " states)"
+        )
     if states * actions > MOST_PAIRS:
         raise LogError(
-            f"{states} states x {actions} actions are more than {MOST_PAIRS:,} pairs: number states and actions 0, 1, 2, ... without gaps"
+            f"{states} states x {actions} actions are more than {MOST_PAIRS:,} pairs: number states"
+            " and actions 0, 1, 2, ... without gaps"
         )
     return states, actions
 
 
 def _arrivals(rows: dict[str, np.ndarray], end_states: set[int]) -> np.ndarray:
-    """Which rows lead into a terminal state; the states that flagged rows lead to join `end_states`, and nobody acts in those."""
+    """Which rows lead into a terminal state; the states that flagged rows lead to join
+    `end_states`, and nobody acts in those.
+    """
     end_states |= {int(s) for s in np.unique(rows["next_state"][rows["ends"]])}
     ended = sorted(end_states)
     acting = np.flatnonzero(np.isin(rows["state"], ended))
     if len(acting):
         i = acting[0]
         raise LogError(
-            f"row {rows['row'][i]} acts in state {rows['state'][i]}, which is terminal ({len(acting)} such rows): a terminal state "
-            "has no actions. If a terminal step returns to an ordinary state, leave its next_state out (-1): it then leads to an "
-            f"extra state {END}"
+            f"row {rows['row'][i]} acts in state {rows['state'][i]}, which is terminal"
+            f" ({len(acting)} such rows): a terminal state has no actions. If a terminal step"
+            " returns to an ordinary state, leave its next_state out (-1): it then leads to an"
+            f" extra state {END}"
         )
     ends: np.ndarray = np.isin(rows["next_state"], ended)
     wrong = np.flatnonzero(rows["truncated"] & ends)
     if len(wrong):
         i = wrong[0]
         raise LogError(
-            f"row {rows['row'][i]} is flagged truncated but leads to the terminal state {rows['next_state'][i]} ({len(wrong)} such "
-            "rows): an episode that reached a terminal state has ended; take the flag away"
+            f"row {rows['row'][i]} is flagged truncated but leads to the terminal state"
+            f" {rows['next_state'][i]} ({len(wrong)} such rows): an episode that reached a terminal"
+            " state has ended; take the flag away"
         )
     return ends
 
 
 def plain_array(name: str, values: Any, error: type[SurefootError] = LogError) -> np.ndarray:
-    """A fresh array of `values`; what NumPy cannot take, or would take without its mask, is an error."""
+    """A fresh array of `values`; what NumPy cannot take, or would take without its mask, is an
+    error.
+    """
     if np.ma.is_masked(values):
         raise error(f"{name} has masked entries: fill or drop them first")
     try:
@@ -254,9 +308,16 @@ def plain_array(name: str, values: Any, error: type[SurefootError] = LogError) -
 def number_array(name: str, values: Any, error: type[SurefootError] = LogError) -> np.ndarray:
     """A fresh float array of `values`: real numbers, not text, dates or complex numbers."""
     found = plain_array(name, values, error)
-    kinds = {type(x).__name__ for x in found.flat if isinstance(x, NO_NUMBERS)} if found.dtype.kind == "O" else set()
+    kinds = (
+        {type(x).__name__ for x in found.flat if isinstance(x, NO_NUMBERS)}
+        if found.dtype.kind == "O"
+        else set()
+    )
     if found.dtype.kind not in "biufO" or kinds:
-        raise error(f"{name} must hold numbers, got {' and '.join(sorted(kinds)) or found.dtype}: convert it first")
+        raise error(
+            f"{name} must hold numbers, got {' and '.join(sorted(kinds)) or found.dtype}: convert"
+            " it first"
+        )
     try:
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
             found = found.astype(float)
@@ -274,7 +335,10 @@ def _column(name: str, values: Any, n: int) -> np.ndarray:
     if found.dtype.kind in "fmM":
         wrong = np.flatnonzero(~np.isfinite(found))
         if len(wrong):
-            raise LogError(f"{name} must be finite, row {wrong[0]} is {_word(found[wrong[0]])} ({len(wrong)} such rows)")
+            raise LogError(
+                f"{name} must be finite, row {wrong[0]} is {_word(found[wrong[0]])} ({len(wrong)}"
+                " such rows)"
+            )
     return found
 
 
@@ -285,12 +349,17 @@ def _ranks(name: str, values: np.ndarray) -> np.ndarray:
             raise TypeError("some are missing")
         return np.unique(values, return_inverse=True)[1].reshape(-1)
     except (TypeError, ValueError) as trouble:
-        raise LogError(f"{name} must hold values of one kind that can be put in order: {trouble}") from trouble
+        raise LogError(
+            f"{name} must hold values of one kind that can be put in order: {trouble}"
+        ) from trouble
 
 
 def _check_length(name: str, values: np.ndarray, n: int) -> None:
     if values.ndim != 1 or len(values) != n:
-        raise LogError(f"{name} must be one value a row: expected {n} values, got an array of shape {values.shape}")
+        raise LogError(
+            f"{name} must be one value a row: expected {n} values, got an array of shape"
+            f" {values.shape}"
+        )
 
 
 def _ids(name: str, values: Any, missing: int | None = None) -> np.ndarray:
@@ -301,19 +370,27 @@ def _ids(name: str, values: Any, missing: int | None = None) -> np.ndarray:
     if len(found) == 0:
         return np.empty(0, dtype=np.int64)
     if found.dtype.kind not in "iufb":
-        raise LogError(f"{name} must hold whole numbers, got {found.dtype}: encode labels as 0, 1, 2, ... first")
+        raise LogError(
+            f"{name} must hold whole numbers, got {found.dtype}: encode labels as 0, 1, 2, ..."
+            " first"
+        )
     if found.dtype.kind == "f" and found.dtype.itemsize < 8:
-        found = found.astype(np.float64)  # a half-precision array cannot be compared with MOST_PAIRS
+        found = found.astype(
+            np.float64
+        )  # a half-precision array cannot be compared with MOST_PAIRS
     low = 0 if missing is None else missing
     hint = "" if missing is None else f", {missing} where there is none"
     wrong = _not_whole(found)
     if len(wrong):
-        raise LogError(f"{name} must hold whole numbers{hint}, row {wrong[0]} is {_word(found[wrong[0]])} ({len(wrong)} such rows)")
+        raise LogError(
+            f"{name} must hold whole numbers{hint}, row {wrong[0]} is {_word(found[wrong[0]])}"
+            f" ({len(wrong)} such rows)"
+        )
     wrong = np.flatnonzero((found < low) | (found >= MOST_PAIRS))
     if len(wrong):
         raise LogError(
-            f"{name} ids start at 0 and lie below {MOST_PAIRS:,}{hint}, row {wrong[0]} is {_word(found[wrong[0]])} "
-            f"({len(wrong)} such rows): number them 0, 1, 2, ..."
+            f"{name} ids start at 0 and lie below {MOST_PAIRS:,}{hint}, row {wrong[0]} is"
+            f" {_word(found[wrong[0]])} ({len(wrong)} such rows): number them 0, 1, 2, ..."
         )
     whole: np.ndarray = found.astype(np.int64)
     return whole
@@ -321,14 +398,20 @@ def _ids(name: str, values: Any, missing: int | None = None) -> np.ndarray:
 
 def _state_ids(name: str, values: Any) -> set[int]:
     """One id or several; a mask is not taken for ids."""
-    given = np.atleast_1d(plain_array(name, list(values) if isinstance(values, (set, frozenset)) else values))
+    given = np.atleast_1d(
+        plain_array(name, list(values) if isinstance(values, (set, frozenset)) else values)
+    )
     if given.size == 0:
         return set()
     if given.ndim != 1 or given.dtype.kind not in "iuf":
-        raise LogError(f"{name} must be state ids, such as (3, 7), got {given.dtype} of shape {given.shape}")
+        raise LogError(
+            f"{name} must be state ids, such as (3, 7), got {given.dtype} of shape {given.shape}"
+        )
     wrong = _not_whole(given)
     if len(wrong):
-        raise LogError(f"{name} must be whole numbers, entry {wrong[0]} is {_word(given[wrong[0]])}")
+        raise LogError(
+            f"{name} must be whole numbers, entry {wrong[0]} is {_word(given[wrong[0]])}"
+        )
     return {int(s) for s in given}
 
 
@@ -345,8 +428,8 @@ def _rewards(values: Any, n: int) -> np.ndarray:
     wrong = np.flatnonzero(~(np.abs(found) <= LARGEST))
     if len(wrong):
         raise LogError(
-            f"reward must be finite (at most {LARGEST:g} in size), row {wrong[0]} is {found[wrong[0]]} ({len(wrong)} such rows): "
-            "mend or drop these rows"
+            f"reward must be finite (at most {LARGEST:g} in size), row {wrong[0]} is"
+            f" {found[wrong[0]]} ({len(wrong)} such rows): mend or drop these rows"
         )
     return found
 
@@ -360,7 +443,10 @@ def _flags(name: str, values: Any, n: int) -> np.ndarray:
         raise LogError(f"{name} must hold True/False or 0/1, got {found.dtype}")
     wrong = np.flatnonzero((found != 0) & (found != 1))
     if len(wrong):
-        raise LogError(f"{name} must hold True/False or 0/1, row {wrong[0]} is {_word(found[wrong[0]])} ({len(wrong)} such rows)")
+        raise LogError(
+            f"{name} must hold True/False or 0/1, row {wrong[0]} is {_word(found[wrong[0]])}"
+            f" ({len(wrong)} such rows)"
+        )
     flags: np.ndarray = found.astype(bool)
     return flags
 

@@ -1,4 +1,6 @@
-"""Counts: what a log says about every (s, a, s'), additive, so that logs can be counted in pieces."""
+"""Counts: what a log says about every (s, a, s'), additive, so that logs can be counted in
+pieces.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ from surefoot.rows.arrays import Array, namespace, row_sum
 
 @dataclass(frozen=True, repr=False)
 class Counts:
-    """n_sas: how often (s, a) led to s'; r_sas: the sum of the rewards seen there; r_rest: what they scatter within a triple.
+    """n_sas: how often (s, a) led to s'; r_sas: the sum of the rewards seen there; r_rest: what
+    they scatter within a triple.
 
-    Dense arrays [..., S, A, S] in any namespace, or sparse CSR [S * A, S]. r_rest [..., S, A] is the sum of squared deviations
-    of the rewards of (s, a) from the mean of their own triple: 0 where the reward is a function of (s, a, s'), as in both
-    benchmarks of the paper. `r_sas=None` says that rewards were not logged, since a reward table is declared.
+    Dense arrays [..., S, A, S] in any namespace, or sparse CSR [S * A, S]. r_rest [..., S, A] is
+    the sum of squared deviations of the rewards of (s, a) from the mean of their own triple: 0
+    where the reward is a function of (s, a, s'), as in both benchmarks of the paper. `r_sas=None`
+    says that rewards were not logged, since a reward table is declared.
     """
 
     n_sas: Any
@@ -30,18 +34,31 @@ class Counts:
     n_actions: int
 
     def __repr__(self) -> str:
-        return f"Counts({self.n_states} states x {self.n_actions} actions, {'sparse' if self.is_sparse else 'dense'})"
+        return (
+            f"Counts({self.n_states} states x {self.n_actions} actions,"
+            f" {'sparse' if self.is_sparse else 'dense'})"
+        )
 
     def __post_init__(self) -> None:
         s, a = self.n_states, self.n_actions
         lead = () if self.is_sparse else tuple(self.n_sas.shape[:-3])
         shape = (s * a, s) if self.is_sparse else (*lead, s, a, s)
         pairs = (1, s, a) if self.is_sparse else (*lead, s, a)
-        for name, x, wanted in (("n_sas", self.n_sas, shape), ("r_sas", self.r_sas, shape), ("r_rest", self.r_rest, pairs)):
+        for name, x, wanted in (
+            ("n_sas", self.n_sas, shape),
+            ("r_sas", self.r_sas, shape),
+            ("r_rest", self.r_rest, pairs),
+        ):
             if x is not None and tuple(x.shape) != wanted:
-                raise LogError(f"{name} of {s} states and {a} actions must have the shape {wanted}, got {tuple(x.shape)}")
+                raise LogError(
+                    f"{name} of {s} states and {a} actions must have the shape {wanted}, got"
+                    f" {tuple(x.shape)}"
+                )
         if self.is_sparse and self.r_sas is not None and not _aligned(self.n_sas, self.r_sas):
-            raise LogError("sparse n_sas and r_sas must hold the same entries in the same order (keep rewards of 0)")
+            raise LogError(
+                "sparse n_sas and r_sas must hold the same entries in the same order (keep rewards"
+                " of 0)"
+            )
         for name in ("n_sas", "r_sas", "r_rest"):
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
@@ -77,11 +94,15 @@ class Counts:
             return NotImplemented
         if (self.n_states, self.n_actions) != (other.n_states, other.n_actions):
             raise LogError(
-                f"counts of {self.n_states} x {self.n_actions} and {other.n_states} x {other.n_actions} states x actions do not "
-                "add up: count both logs with the same n_states and n_actions"
+                f"counts of {self.n_states} x {self.n_actions} and {other.n_states} x"
+                f" {other.n_actions} states x actions do not add up: count both logs with the same"
+                " n_states and n_actions"
             )
         if self.is_sparse != other.is_sparse or tuple(self.n_sas.shape) != tuple(other.n_sas.shape):
-            kinds = (f"{'sparse' if x.is_sparse else 'dense'} {tuple(x.n_sas.shape)}" for x in (self, other))
+            kinds = (
+                f"{'sparse' if x.is_sparse else 'dense'} {tuple(x.n_sas.shape)}"
+                for x in (self, other)
+            )
             raise LogError(f"counts of one kind and shape add up, got {' and '.join(kinds)}")
         plus = _sum_of_sparse if self.is_sparse else operator.add
         n_sas = plus(self.n_sas, other.n_sas)
@@ -91,14 +112,23 @@ class Counts:
         return Counts(n_sas, plus(self.r_sas, other.r_sas), rest, self.n_states, self.n_actions)
 
     def _merged_rest(self, other: Counts) -> Array:
-        """Sum over s' of n m / (n + m) (mean difference)^2, added to what both had: with m, n the two counts of the triple."""
+        """Sum over s' of n m / (n + m) (mean difference)^2, added to what both had: with m, n
+        the two counts of the triple.
+        """
         if self.is_sparse:
             mine, theirs = _triples(self.n_sas), _triples(other.n_sas)
             both, i, j = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
-            n, m, x, y = self.n_sas.data[i], other.n_sas.data[j], self.r_sas.data[i], other.r_sas.data[j]
+            n, m, x, y = (
+                self.n_sas.data[i],
+                other.n_sas.data[j],
+                self.r_sas.data[i],
+                other.r_sas.data[j],
+            )
             between = n * m / (n + m) * (x / n - y / m) ** 2
             pair = both // self.n_states
-            rest = np.bincount(pair, weights=between, minlength=self.n_sas.shape[0]).reshape(self.n_sa.shape)
+            rest = np.bincount(pair, weights=between, minlength=self.n_sas.shape[0]).reshape(
+                self.n_sa.shape
+            )
             return self.r_rest + other.r_rest + rest
         xp = namespace(self.n_sas)
         n, m = self.n_sas, other.n_sas
@@ -109,12 +139,16 @@ class Counts:
 
 
 def read_only(x: Any) -> Any:
-    """A view of a NumPy array or CSR matrix that cannot be written to; the caller's own stays as it was, and so do other arrays."""
+    """A view of a NumPy array or CSR matrix that cannot be written to; the caller's own stays as
+    it was, and so do other arrays.
+    """
     if isinstance(x, np.ndarray):
         x = x.view()
         x.flags.writeable = False
     elif sparse.issparse(x):
-        x = sparse.csr_array(tuple(read_only(part) for part in (x.data, x.indices, x.indptr)), shape=x.shape)
+        x = sparse.csr_array(
+            tuple(read_only(part) for part in (x.data, x.indices, x.indptr)), shape=x.shape
+        )
     return x
 
 
@@ -126,13 +160,17 @@ def _triples(x: Any) -> np.ndarray:
 
 def _aligned(x: Any, y: Any) -> bool:
     """Whether two CSR matrices hold entries at the same places."""
-    return all(a is b or np.array_equal(a, b) for a, b in ((x.indptr, y.indptr), (x.indices, y.indices)))
+    return all(
+        a is b or np.array_equal(a, b) for a, b in ((x.indptr, y.indptr), (x.indices, y.indices))
+    )
 
 
 def _sum_of_sparse(x: Any, y: Any) -> Any:
     """x + y with an entry wherever either has one: SciPy's sum drops those that add up to 0."""
     x, y = x.tocoo(), y.tocoo()
-    data, row, col = (np.concatenate(part) for part in ((x.data, y.data), (x.row, y.row), (x.col, y.col)))
+    data, row, col = (
+        np.concatenate(part) for part in ((x.data, y.data), (x.row, y.row), (x.col, y.col))
+    )
     return sparse.csr_array((data, (row, col)), shape=x.shape)
 
 

@@ -1,4 +1,6 @@
-"""Models: finite MDPs with dense transitions (batched, any array namespace) or sparse ones (one large problem)."""
+"""Models: finite MDPs with dense transitions (batched, any array namespace) or sparse ones (one
+large problem).
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ from surefoot.rows.arrays import Array, count_up, device_of, like, namespace, ro
 
 @dataclass(frozen=True, repr=False)
 class Model:
-    """A finite MDP: q = r + gamma P v, with P(.|s, a) = weight(s, a) (transitions(s, a, .) + prior).
+    """A finite MDP: q = r + gamma P v, with P(.|s, a) = weight(s, a) (transitions(s, a, .) +
+    prior).
 
-    An estimated model keeps its counts and the weight 1 / n(s, a): the quotient is never formed, which halves its memory. A row
-    of weight 0 leads nowhere: a terminal state (r = 0), or a pair never seen (r = the value it is given). `prior` is the
-    Dirichlet pseudo-count that every successor of a pair with positive weight gets; 0 for all but the Bayesian estimates.
+    An estimated model keeps its counts and the weight 1 / n(s, a): the quotient is never formed,
+    which halves its memory. A row of weight 0 leads nowhere: a terminal state (r = 0), or a pair
+    never seen (r = the value it is given). `prior` is the Dirichlet pseudo-count that every
+    successor of a pair with positive weight gets; 0 for all but the Bayesian estimates.
     """
 
     transitions: Any
@@ -31,7 +35,10 @@ class Model:
     prior: float = 0.0
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.n_states} states x {self.n_actions} actions, gamma {self.gamma:g})"
+        return (
+            f"{type(self).__name__}({self.n_states} states x {self.n_actions} actions, gamma"
+            f" {self.gamma:g})"
+        )
 
     @property
     def n_states(self) -> int:
@@ -56,7 +63,9 @@ class Model:
         raise NotImplementedError
 
     def squared(self, r: Array, keep: Array) -> Model:
-        """The model with P squared entry by entry, gamma squared and rewards r, on the pairs in `keep`: it backs up variances."""
+        """The model with P squared entry by entry, gamma squared and rewards r, on the pairs in
+        `keep`: it backs up variances.
+        """
         raise NotImplementedError
 
 
@@ -76,10 +85,14 @@ class DenseModel(Model):
         return self.weight * total
 
     def policy_system(self, pi: Array) -> Array:
-        """I - gamma P_pi, [..., S, S], with P_pi(s'|s) = sum_a pi(a|s) P(s'|s, a); pi may be any weights."""
+        """I - gamma P_pi, [..., S, S], with P_pi(s'|s) = sum_a pi(a|s) P(s'|s, a); pi may be any
+        weights.
+        """
         xp = namespace(self.r)
         share = -self.gamma * pi * self.weight
-        if bool(xp.all((pi == 0) | (pi == 1))) and bool(xp.all(row_sum(pi) == 1.0)):  # deterministic: one row a state, no sums
+        if bool(xp.all((pi == 0) | (pi == 1))) and bool(
+            xp.all(row_sum(pi) == 1.0)
+        ):  # deterministic: one row a state, no sums
             rows = count_up(math.prod(pi.shape[:-1]), pi) * self.n_actions
             choice = rows + xp.reshape(xp.argmax(pi, axis=-1), (-1,))
             system = xp.take(xp.reshape(self.transitions, (-1, self.n_states)), choice, axis=0)
@@ -113,9 +126,11 @@ class DenseModel(Model):
 
 
 class ChosenRows:
-    """Products with one row of a matrix for each state; taking rows out is slow, and the next policy differs in few of them.
+    """Products with one row of a matrix for each state; taking rows out is slow, and the next
+    policy differs in few of them.
 
-    Rows are kept from one choice to the next; those that differ are taken out by themselves, all of them once too many do.
+    Rows are kept from one choice to the next; those that differ are taken out by themselves, all of
+    them once too many do.
     """
 
     FEW = 0.1  # share of rows
@@ -143,7 +158,9 @@ class ChosenRows:
 
 @dataclass(frozen=True, repr=False)
 class SparseModel(Model):
-    """transitions CSR [S * A, S], pair (s, a) in row s * A + a; weight and r [1, S, A] (one problem, NumPy)."""
+    """transitions CSR [S * A, S], pair (s, a) in row s * A + a; weight and r [1, S, A] (one
+    problem, NumPy).
+    """
 
     def expect(self, v: Array) -> Array:
         """P v by one sparse product."""
@@ -178,15 +195,20 @@ class SparseModel(Model):
     def squared(self, r: Array, keep: Array) -> SparseModel:
         """See Model: (n + prior)^2 = n^2 + 2 prior n + prior^2."""
         n = self.transitions
-        squares = sparse.csr_array((n.data * (n.data + 2 * self.prior), n.indices, n.indptr), shape=n.shape)
-        return SparseModel(squares, np.where(keep, self.weight**2, 0.0), r, self.gamma**2, self.prior**2)
+        squares = sparse.csr_array(
+            (n.data * (n.data + 2 * self.prior), n.indices, n.indptr), shape=n.shape
+        )
+        return SparseModel(
+            squares, np.where(keep, self.weight**2, 0.0), r, self.gamma**2, self.prior**2
+        )
 
 
 def known_model(p: Any, r: Array, gamma: float, terminal_states: Any = ()) -> Model:
-    """A known MDP: p [..., S, A, S] or sparse [S * A, S]; r [..., S, A], [..., S, S'] or [..., S, A, S'] (dense p only).
+    """A known MDP: p [..., S, A, S] or sparse [S * A, S]; r [..., S, A], [..., S, S'] or [..., S,
+    A, S'] (dense p only).
 
-    Terminal states get the value 0 whatever p says of them. [S, S'] is told from [S, A] by its last axis; where S = A, give
-    [S, A, S'].
+    Terminal states get the value 0 whatever p says of them. [S, S'] is told from [S, A] by its last
+    axis; where S = A, give [S, A, S'].
     """
     if not 0 <= gamma <= 1:
         raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
@@ -195,7 +217,9 @@ def known_model(p: Any, r: Array, gamma: float, terminal_states: Any = ()) -> Mo
         r = np.asarray(r, dtype=float)
         n_states, n_actions = r.shape[-2:]
         if p.shape != (n_states * n_actions, n_states):
-            raise ProblemError(f"sparse p must be [S * A, S] = [{n_states * n_actions}, {n_states}], got {p.shape}")
+            raise ProblemError(
+                f"sparse p must be [S * A, S] = [{n_states * n_actions}, {n_states}], got {p.shape}"
+            )
         weight, r = np.ones((1, n_states, n_actions)), r.reshape(1, n_states, n_actions).copy()
         weight[:, terminal], r[:, terminal] = 0.0, 0.0
         return SparseModel(sparse.csr_array(p), weight, r, float(gamma))
@@ -214,7 +238,10 @@ def known_model(p: Any, r: Array, gamma: float, terminal_states: Any = ()) -> Mo
     elif tuple(r.shape[-3:]) == (n_states, n_actions, n_states):
         table = xp.sum(p * r, axis=-1)
     else:
-        raise ProblemError(f"r must be [..., S, A], [..., S, S'] or [..., S, A, S'] for p {tuple(p.shape)}, got {tuple(r.shape)}")
+        raise ProblemError(
+            f"r must be [..., S, A], [..., S, S'] or [..., S, A, S'] for p {tuple(p.shape)}, got"
+            f" {tuple(r.shape)}"
+        )
     live = np.ones((n_states, 1))
     live[terminal] = 0.0
     weight = like(p, live) * xp.ones_like(p[..., 0])

@@ -8,7 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, repr=False)
 class Names:
-    """Labels in the order of the codes, as a log has them; without labels the codes themselves are the names."""
+    """Labels in the order of the codes, as a log has them; without labels the codes themselves
+    are the names.
+    """
 
     states: tuple[Any, ...] = ()
     actions: tuple[Any, ...] = ()

@@ -12,10 +12,11 @@ from surefoot.rows.arrays import Array, namespace
 
 @dataclass(frozen=True, repr=False)
 class Returns:
-    """n: returns used for each pair; mean: their mean, the estimate of q^{pi_b}; m2: their sum of squared deviations; [..., S, A].
+    """n: returns used for each pair; mean: their mean, the estimate of q^{pi_b}; m2: their sum of
+    squared deviations; [..., S, A].
 
-    `cut` counts the returns among them that end in a cut, not in a terminal state: they are short of what would have followed.
-    The mean is NaN where n = 0.
+    `cut` counts the returns among them that end in a cut, not in a terminal state: they are short
+    of what would have followed. The mean is NaN where n = 0.
     """
 
     n: Array
@@ -29,7 +30,9 @@ class Returns:
     def __post_init__(self) -> None:
         shapes = [tuple(x.shape) for x in (self.n, self.mean, self.m2)]
         if len(set(shapes)) > 1:
-            raise LogError(f"n, mean and m2 of returns must have one shape [..., S, A], got {shapes}")
+            raise LogError(
+                f"n, mean and m2 of returns must have one shape [..., S, A], got {shapes}"
+            )
         for name in ("n", "mean", "m2"):
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
@@ -46,8 +49,8 @@ class Returns:
             return NotImplemented
         if tuple(self.n.shape) != tuple(other.n.shape):
             raise LogError(
-                f"returns of shapes {tuple(self.n.shape)} and {tuple(other.n.shape)} do not add up: use the same n_states and "
-                "n_actions for both logs"
+                f"returns of shapes {tuple(self.n.shape)} and {tuple(other.n.shape)} do not add up:"
+                " use the same n_states and n_actions for both logs"
             )
         xp = namespace(self.n)
         n = self.n + other.n

@@ -1,4 +1,6 @@
-"""What an algorithm returns: a policy, its values, and a status that is never silent about trouble."""
+"""What an algorithm returns: a policy, its values, and a status that is never silent about
+trouble.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from surefoot.rows.arrays import Array, to_numpy
 
 @dataclass(frozen=True)
 class Status:
-    """Whether the iteration reached its fixed point: `converged` and the number of `steps`, one per problem of the batch."""
+    """Whether the iteration reached its fixed point: `converged` and the number of `steps`, one
+    per problem of the batch.
+    """
 
     converged: Array
     steps: Array
@@ -26,16 +30,24 @@ class Status:
             word = "converged" if converged.all() else "NOT CONVERGED"
             return f"<{word} after {int(steps.max())} steps>"
         failed = int((~converged).sum())
-        word = "all converged" if failed == 0 else f"NOT CONVERGED: {failed} of {converged.size} problems"
-        return f"<{word}; {int(steps.min()) if steps.size else 0} to {int(steps.max()) if steps.size else 0} steps>"
+        word = (
+            "all converged"
+            if failed == 0
+            else f"NOT CONVERGED: {failed} of {converged.size} problems"
+        )
+        return (
+            f"<{word}; {int(steps.min()) if steps.size else 0} to"
+            f" {int(steps.max()) if steps.size else 0} steps>"
+        )
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A policy pi [..., S, A], the action values q [..., S, A] it was chosen by, the status, and what a user must know (`notes`).
+    """A policy pi [..., S, A], the action values q [..., S, A] it was chosen by, the status, and
+    what a user must know (`notes`).
 
-    q are the values the algorithm worked with: of pi in the estimated model, penalised where the algorithm penalises. They are
-    not a promise about the true MDP.
+    q are the values the algorithm worked with: of pi in the estimated model, penalised where the
+    algorithm penalises. They are not a promise about the true MDP.
     """
 
     pi: Array

@@ -1,4 +1,6 @@
-"""Supports: the successors each pair was seen to have, as padded lists (dense, batched) or CSR entries (sparse)."""
+"""Supports: the successors each pair was seen to have, as padded lists (dense, batched) or CSR
+entries (sparse).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from surefoot.rows.arrays import Array, count_up, is_numpy_array, namespace
 
 @dataclass(frozen=True)
 class DenseSupport:
-    """The K successors seen of every pair: `state` [K, B, S, A], their counts `n` (0 pads the list), `reward` of the triple.
+    """The K successors seen of every pair: `state` [K, B, S, A], their counts `n` (0 pads the
+    list), `reward` of the triple.
 
     K comes first: sums over successors are then sums of whole arrays.
     """
@@ -48,11 +51,15 @@ class DenseSupport:
         return np.einsum("k...,k...->...", x, y) if is_numpy_array(x) else self.total(x * y)
 
     def without_top(self, p: Array, z: Array, mass: Array) -> Array:
-        """Sum of p z over the entries of every pair after `mass` [B, S, A] was taken from those with the largest z."""
+        """Sum of p z over the entries of every pair after `mass` [B, S, A] was taken from those
+        with the largest z.
+        """
         xp = namespace(p)
         order = xp.argsort(-z, axis=0, stable=True)
         p, z = xp.take_along_axis(p, order, axis=0), xp.take_along_axis(z, order, axis=0)
-        beyond = xp.cumulative_sum(p, axis=0) - mass[None, ...]  # what is left of the entries up to this one
+        beyond = (
+            xp.cumulative_sum(p, axis=0) - mass[None, ...]
+        )  # what is left of the entries up to this one
         kept = xp.minimum(p, xp.where(beyond > 0, beyond, 0.0))
         return xp.sum(kept * z, axis=0)
 
@@ -62,7 +69,9 @@ class DenseSupport:
         return xp.min(xp.where(self.n > 0, z, xp.inf), axis=0)
 
     def has(self, state: Array) -> Array:
-        """Whether each pair was seen to lead to the state named for its problem, state [B]: [B, S, A]."""
+        """Whether each pair was seen to lead to the state named for its problem, state [B]: [B,
+        S, A].
+        """
         xp = namespace(self.n)
         return xp.any((self.state == state[None, :, None, None]) & (self.n > 0), axis=0)
 
@@ -74,7 +83,9 @@ class DenseSupport:
 
 @dataclass(frozen=True)
 class SparseSupport:
-    """The same for one large problem, entries [nnz] in the order of a CSR matrix [S * A, S]; `pair` is their row."""
+    """The same for one large problem, entries [nnz] in the order of a CSR matrix [S * A, S];
+    `pair` is their row.
+    """
 
     state: np.ndarray
     n: np.ndarray
@@ -94,7 +105,9 @@ class SparseSupport:
     def total(self, x: Array) -> Array:
         """The sum over the entries of every pair, [1, S, A]."""
         n_pairs = len(self.start) - 1
-        matrix = sparse.csr_array((x, np.zeros(len(x), dtype=np.int32), self.start), shape=(n_pairs, 1))
+        matrix = sparse.csr_array(
+            (x, np.zeros(len(x), dtype=np.int32), self.start), shape=(n_pairs, 1)
+        )
         return (matrix @ np.ones(1)).reshape(self.shape)
 
     def dot(self, x: Array, y: Array) -> Array:
@@ -105,7 +118,9 @@ class SparseSupport:
         """See DenseSupport."""
         order = np.lexsort((-z, self.pair))
         p, z = p[order], z[order]
-        total = np.cumsum(p, dtype=np.longdouble)  # over all pairs: the extra digits keep each pair's share exact
+        total = np.cumsum(
+            p, dtype=np.longdouble
+        )  # over all pairs: the extra digits keep each pair's share exact
         before = total - p
         first = np.append(before, total[-1:])[self.start[:-1]]
         beyond = before + p - first[self.pair] - mass.reshape(-1)[self.pair]
@@ -132,7 +147,9 @@ Support = DenseSupport | SparseSupport
 
 
 def dense_support(n_sas: Array) -> tuple[Array, Array]:
-    """(state, n) of a DenseSupport from counts [B, S, A, S]: nonzero entries, gathered into lists of equal length."""
+    """(state, n) of a DenseSupport from counts [B, S, A, S]: nonzero entries, gathered into
+    lists of equal length.
+    """
     xp = namespace(n_sas)
     n_states = n_sas.shape[-1]
     flat = xp.reshape(n_sas, (-1,))
@@ -144,7 +161,9 @@ def dense_support(n_sas: Array) -> tuple[Array, Array]:
     slot = count_up(k, n_sas)[:, None]
     filled = slot < length[None, :]
     if where.shape[0] == 0:
-        return xp.zeros_like(n_sas[..., 0], dtype=xp.int64)[None, ...], xp.zeros_like(n_sas[..., 0])[None, ...]
+        return xp.zeros_like(n_sas[..., 0], dtype=xp.int64)[None, ...], xp.zeros_like(
+            n_sas[..., 0]
+        )[None, ...]
     position = xp.where(filled, start[None, :] + slot, 0)
     cell = xp.take(where, xp.reshape(position, (-1,)))
     n = xp.where(filled, xp.reshape(xp.take(flat, cell), filled.shape), 0.0)

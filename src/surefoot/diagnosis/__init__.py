@@ -1,10 +1,10 @@
 """Diagnosis: what a log can and cannot teach, before anything is learned from it."""
 
-from surefoot.diagnosis.check import check_log, vetoes
+from surefoot.diagnosis.check_log import check_log, vetoes
+from surefoot.diagnosis.combined import Verdict
 from surefoot.diagnosis.copies import Copies, copies
 from surefoot.diagnosis.finding import KEYS, LEVEL, NOTE, OK, WARNING, Finding
 from surefoot.diagnosis.gtest import Tables, Tests, g_tests, tables
-from surefoot.diagnosis.verdict import Verdict
 
 __all__ = [
     "KEYS",

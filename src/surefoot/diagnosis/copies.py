@@ -1,4 +1,6 @@
-"""Copies: episodes, or stretches of rows, that repeat others exactly and more often than chance lets them."""
+"""Copies: episodes, or stretches of rows, that repeat others exactly and more often than chance
+lets them.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,12 @@ WINDOW = 32  # rows in a row that are the same as others before them
 class Copies:
     """What repeats itself in a log.
 
-    group [episodes]     the number of each episode's content: equal for equal states, actions, rewards and successors, in order
-    is_copy [episodes]   whether it counts as a copy of an earlier one; nowhere, where repetitions may be chance
-    repeated [rows]      whether a row lies in a stretch of 32 rows or more that was there before, where that is no chance
+    group [episodes]     the number of each episode's content: equal for equal states, actions,
+                         rewards and successors, in order
+    is_copy [episodes]   whether it counts as a copy of an earlier one; nowhere, where repetitions
+                         may be chance
+    repeated [rows]      whether a row lies in a stretch of 32 rows or more that was there before,
+                         where that is no chance
     p_value              of the repetitions, by chance
     """
 
@@ -36,7 +41,10 @@ class Copies:
 def copies(log: Log) -> Copies:
     """The copies in a log (in its first 2,000,000 rows), episodes in the order of `Log.blocks`."""
     if log.reading is None or log.starts is None:
-        raise NotAvailableError("this log holds counts alone: its rows were counted elsewhere, or their order was not looked at")
+        raise NotAvailableError(
+            "this log holds counts alone: its rows were counted elsewhere, or their order was not"
+            " looked at"
+        )
     parts: list[Contents] = []
     for block in log.blocks():
         parts.append(contents(block))
@@ -48,9 +56,10 @@ def copies(log: Log) -> Copies:
 def copies_in(parts: tuple[Contents, ...]) -> Copies:
     """The copies in blocks of rows.
 
-    Four signs, each sharp where others are blunt. Episodes: (1) all contents are there a multiple of g times; (2) some number of
-    times is far more common than chance lets it be, whatever the law of episodes; (3) more unlikely episodes repeat others than a
-    model of the log lets them. Rows: (4) more stretches of 32 rows do. With (1), one in g of equal episodes is none; else the first.
+    Four signs, each sharp where others are blunt. Episodes: (1) all contents are there a multiple
+    of g times; (2) some number of times is far more common than chance lets it be, whatever the law
+    of episodes; (3) more unlikely episodes repeat others than a model of the log lets them. Rows:
+    (4) more stretches of 32 rows do. With (1), one in g of equal episodes is none; else the first.
     """
     rows = joined(parts)
     first = np.flatnonzero(np.append(True, np.diff(rows.episode) != 0))
@@ -68,15 +77,19 @@ def copies_in(parts: tuple[Contents, ...]) -> Copies:
 
 
 def _log_chances(rows: Contents, first: np.ndarray) -> np.ndarray:
-    """ln of the chance of every row, estimated from the log: p(r, s' | s, a) pi(a | s, what was done before), and that of the start.
+    """ln of the chance of every row, estimated from the log: p(r, s' | s, a) pi(a | s, what was
+    done before), and that of the start.
 
-    What was done before is the previous pair: people who take turns repeat themselves without copying.
+    What was done before is the previous pair: people who take turns repeat themselves without
+    copying.
     """
     pair = _codes(rows.state, rows.action)
     before = np.append(0, pair[:-1] + 1)
     before[first] = 0
     there = _codes(before, rows.state)
-    found: np.ndarray = np.log(_times(rows.row) / _times(pair) * _times(_codes(there, rows.action)) / _times(there))
+    found: np.ndarray = np.log(
+        _times(rows.row) / _times(pair) * _times(_codes(there, rows.action)) / _times(there)
+    )
     found[first] += np.log(_times(rows.state[first]) / len(first))
     return found
 
@@ -110,11 +123,13 @@ def _groups(number: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _by_number_of_times(times: np.ndarray) -> float:
-    """The p-value of f_k, the number of contents that are there k times, whatever the law of episodes.
+    """The p-value of f_k, the number of contents that are there k times, whatever the law of
+    episodes.
 
-    Contents come as Poisson variables with rates of any law, so that k! E f_k are the moments of a measure, and
-    (E f_k)^2 <= (k + 1) / k E f_{k-1} E f_{k+1}. Broken (a) where f_k is large and both neighbours are small: given their sum f_k
-    is binomial, with a share of at most c / (2 + c), c^2 = (k + 1) / k; (b) where f_{k+1} is smaller than f_k and f_{k-1} let it be.
+    Contents come as Poisson variables with rates of any law, so that k! E f_k are the moments of a
+    measure, and (E f_k)^2 <= (k + 1) / k E f_{k-1} E f_{k+1}. Broken (a) where f_k is large and
+    both neighbours are small: given their sum f_k is binomial, with a share of at most c / (2 + c),
+    c^2 = (k + 1) / k; (b) where f_{k+1} is smaller than f_k and f_{k-1} let it be.
     """
     f = np.bincount(times, minlength=3)
     if len(f) > 10_000:
@@ -133,10 +148,12 @@ def _by_number_of_times(times: np.ndarray) -> float:
 
 
 def _by_model(group: np.ndarray, log_chance: np.ndarray) -> float:
-    """The p-value of the number of episodes that repeat one before, among contents so unlikely that none should be there twice.
+    """The p-value of the number of episodes that repeat one before, among contents so unlikely that
+    none should be there twice.
 
-    The model may be wrong about an episode, by its length for instance (a time limit is not Markov): contents count only where the
-    log should hold RARE of them, and their chances count MISFIT times.
+    The model may be wrong about an episode, by its length for instance (a time limit is not
+    Markov): contents count only where the log should hold RARE of them, and their chances count
+    MISFIT times.
     """
     _, first, times = np.unique(group, return_index=True, return_counts=True)
     n, chance = len(group), np.exp(log_chance[first])
@@ -146,7 +163,9 @@ def _by_model(group: np.ndarray, log_chance: np.ndarray) -> float:
 
 
 def _stretches(rows: Contents, chance: np.ndarray) -> tuple[np.ndarray, float]:
-    """(the rows in stretches that were there before, the p-value of how often such a stretch begins)."""
+    """(the rows in stretches that were there before, the p-value of how often such a stretch
+    begins).
+    """
     n = len(rows.row) - WINDOW + 1
     if n < 2:
         return np.zeros(len(rows.row), dtype=bool), 1.0
@@ -165,7 +184,9 @@ def _stretches(rows: Contents, chance: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _more_than(seen: int, expected: float) -> float:
-    """Chernoff's bound on P(at least so many), of events whose conditional probabilities sum to `expected`."""
+    """Chernoff's bound on P(at least so many), of events whose conditional probabilities sum to
+    `expected`.
+    """
     if seen <= expected or seen == 0:
         return 1.0
     if expected <= 0:

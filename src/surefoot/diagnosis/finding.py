@@ -10,8 +10,12 @@ from surefoot.errors import SurefootError
 from surefoot.logs.labels import as_text
 
 OK, NOTE, WARNING = "ok", "note", "warning"
-LEVEL = 0.05  # of every test: a log in which nothing is wrong gets a warning from it with at most this probability
-STRICT = 0.005  # of every test that vetoes; three tests together: nominally 1.5 % of logs without fault
+# of every test: a log in which nothing is wrong gets a warning from it with at most this
+# probability
+LEVEL = 0.05
+STRICT = (
+    0.005  # of every test that vetoes; three tests together: nominally 1.5 % of logs without fault
+)
 DOUBTFUL = 1e-3  # a baseline less likely than this to have made the log did not make it
 DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS = KEYS = (
     "drift", "policy-drift", "markov", "baseline", "copies", "contradictions"
@@ -20,10 +24,12 @@ DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS = KEYS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """`level` is "ok", "note" (to be known) or "warning" (may make a policy learned from this log wrong).
+    """`level` is "ok", "note" (to be known) or "warning" (may make a policy learned from this log
+    wrong).
 
-    `key` names a kind of finding that can make a promise untrue; `vetoes` says that this one does, beyond the doubt that a warning
-    allows: a log without fault is vetoed in at most about 3 % of cases, over all keys together.
+    `key` names a kind of finding that can make a promise untrue; `vetoes` says that this one does,
+    beyond the doubt that a warning allows: a log without fault is vetoed in at most about 3 % of
+    cases, over all keys together.
     """
 
     name: str
@@ -37,7 +43,9 @@ class Finding:
         if self.level not in (OK, NOTE, WARNING):
             raise SurefootError(f"a finding is ok, note or warning, got {self.level!r}")
         if self.key not in ("", *KEYS) or (self.vetoes and not self.key):
-            raise SurefootError(f"the key of a finding that vetoes is one of {', '.join(KEYS)}, got {self.key!r}")
+            raise SurefootError(
+                f"the key of a finding that vetoes is one of {', '.join(KEYS)}, got {self.key!r}"
+            )
 
 
 def named(states: list[Any], most: int = 3) -> str:

@@ -1,4 +1,6 @@
-"""The G-test of independence on many tables at once: within each stratum, does the context predict the outcome?"""
+"""The G-test of independence on many tables at once: within each stratum, does the context
+predict the outcome?
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,19 @@ import numpy as np
 from scipy import stats
 from scipy.special import xlogy
 
-SMALLEST = 5.0  # every expected count is at least this: rarer contexts and outcomes are put together
-MEAN = 1.008  # at most, of G / degrees, where expected counts are 5 (exact in 2 x 2 tables): sums over many strata allow for it
+SMALLEST = (
+    5.0  # every expected count is at least this: rarer contexts and outcomes are put together
+)
+# at most, of G / degrees, where expected counts are 5 (exact in 2 x 2 tables): sums over many
+# strata allow for it
+MEAN = 1.008
 
 
 @dataclass(frozen=True, repr=False)
 class Tables:
-    """k rows with this context and outcome in each stratum; all whole numbers >= 0, each combination once."""
+    """k rows with this context and outcome in each stratum; all whole numbers >= 0, each
+    combination once.
+    """
 
     stratum: np.ndarray
     context: np.ndarray
@@ -27,15 +35,20 @@ class Tables:
     def __add__(self, other: Tables) -> Tables:
         """The rows of both."""
         stratum, context, outcome, k = (
-            np.concatenate((getattr(self, name), getattr(other, name))) for name in ("stratum", "context", "outcome", "k")
+            np.concatenate((getattr(self, name), getattr(other, name)))
+            for name in ("stratum", "context", "outcome", "k")
         )
         return tables(stratum, context, outcome, k)
 
 
-def tables(stratum: np.ndarray, context: np.ndarray, outcome: np.ndarray, k: np.ndarray | None = None) -> Tables:
+def tables(
+    stratum: np.ndarray, context: np.ndarray, outcome: np.ndarray, k: np.ndarray | None = None
+) -> Tables:
     """Rows counted into tables."""
     wide, wider = (int(x.max(initial=0)) + 1 for x in (outcome, context))
-    if (int(stratum.max(initial=0)) + 1) * wider * wide < 2**62:  # one number for each combination sorts fastest
+    if (
+        int(stratum.max(initial=0)) + 1
+    ) * wider * wide < 2**62:  # one number for each combination sorts fastest
         key = (stratum * wider + context) * wide + outcome
         if k is None:
             key, n = np.unique(key, return_counts=True)
@@ -44,16 +57,24 @@ def tables(stratum: np.ndarray, context: np.ndarray, outcome: np.ndarray, k: np.
     else:
         order = np.lexsort((outcome, context, stratum))
     s, c, o = stratum[order], context[order], outcome[order]
-    first = np.flatnonzero(np.append(True, (s[1:] != s[:-1]) | (c[1:] != c[:-1]) | (o[1:] != o[:-1]))[: len(order)])
-    summed = np.add.reduceat(np.ones(len(s)) if k is None else k[order], first) if len(first) else np.zeros(0)
+    first = np.flatnonzero(
+        np.append(True, (s[1:] != s[:-1]) | (c[1:] != c[:-1]) | (o[1:] != o[:-1]))[: len(order)]
+    )
+    summed = (
+        np.add.reduceat(np.ones(len(s)) if k is None else k[order], first)
+        if len(first)
+        else np.zeros(0)
+    )
     return Tables(s[first], c[first], o[first], summed)
 
 
 @dataclass(frozen=True, repr=False)
 class Tests:
-    """One test a stratum: G (with Williams' correction), its degrees of freedom (0: not enough data), rows n, and their entropy.
+    """One test a stratum: G (with Williams' correction), its degrees of freedom (0: not enough
+    data), rows n, and their entropy.
 
-    `entropy` is that of the n outcomes together, in the units of G / 2 (nats): what a perfect prediction would explain.
+    `entropy` is that of the n outcomes together, in the units of G / 2 (nats): what a perfect
+    prediction would explain.
     """
 
     g: np.ndarray
@@ -63,7 +84,12 @@ class Tests:
 
     def by(self, group: np.ndarray, n_groups: int) -> Tests:
         """The tests of all strata of a group as one: G and degrees of freedom add up."""
-        return Tests(*(np.bincount(group, weights=x, minlength=n_groups) for x in (self.g, self.degrees, self.n, self.entropy)))
+        return Tests(
+            *(
+                np.bincount(group, weights=x, minlength=n_groups)
+                for x in (self.g, self.degrees, self.n, self.entropy)
+            )
+        )
 
     @property
     def p_values(self) -> np.ndarray:
@@ -85,21 +111,27 @@ class Tests:
 
     @property
     def explained(self) -> float:
-        """The share of the entropy of the outcomes that the contexts explain, beyond what chance does: (G - degrees) / (2 entropy)."""
+        """The share of the entropy of the outcomes that the contexts explain, beyond what chance
+        does: (G - degrees) / (2 entropy).
+        """
         entropy = self.entropy.sum()
         return max(0.0, float((self.g - self.degrees).sum() / (2 * entropy))) if entropy else 0.0
 
 
 def g_tests(given: Tables, n_strata: int, smallest: float = SMALLEST) -> Tests:
-    """G = 2 sum_ij k_ij ln(k_ij N / (R_i C_j)) of every stratum, divided by Williams' (1976) factor, against (r - 1)(c - 1).
+    """G = 2 sum_ij k_ij ln(k_ij N / (R_i C_j)) of every stratum, divided by Williams' (1976)
+    factor, against (r - 1)(c - 1).
 
-    The chi-square distribution needs expected counts R_i C_j / N that are not small, so rare contexts are put together until each
-    has R_i >= sqrt(smallest N), and then rare outcomes until each has C_j >= smallest N / min R. Both look at margins alone, which
-    leaves the test what it is.
+    The chi-square distribution needs expected counts R_i C_j / N that are not small, so rare
+    contexts are put together until each has R_i >= sqrt(smallest N), and then rare outcomes until
+    each has C_j >= smallest N / min R. Both look at margins alone, which leaves the test what it
+    is.
     """
     n = np.bincount(given.stratum, weights=given.k, minlength=n_strata)
     context, fewest = _pooled(given.stratum, given.context, given.k, np.sqrt(smallest * n))
-    outcome, _ = _pooled(given.stratum, given.outcome, given.k, smallest * n / np.maximum(fewest, 1.0))
+    outcome, _ = _pooled(
+        given.stratum, given.outcome, given.k, smallest * n / np.maximum(fewest, 1.0)
+    )
     table = tables(given.stratum, context, outcome, given.k)
     cells = _sum(xlogy(table.k, table.k), table.stratum, n_strata)
     rows, r, per_row = _margin(table.stratum, table.context, table.k, n_strata)
@@ -108,19 +140,36 @@ def g_tests(given: Tables, n_strata: int, smallest: float = SMALLEST) -> Tests:
     g = np.maximum(2 * (cells - rows - columns + xlogy(n, n)), 0.0)
     spread = (n * per_row - 1) * (n * per_column - 1)
     williams = 1 + spread / np.where(degrees > 0, 6 * n * degrees, 1.0)
-    return Tests(np.where(degrees > 0, g / williams, 0.0), degrees, n, np.where(degrees > 0, xlogy(n, n) - columns, 0.0))
+    return Tests(
+        np.where(degrees > 0, g / williams, 0.0),
+        degrees,
+        n,
+        np.where(degrees > 0, xlogy(n, n) - columns, 0.0),
+    )
 
 
-def _margin(stratum: np.ndarray, category: np.ndarray, k: np.ndarray, n_strata: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(sum of R ln R, number of categories, sum of 1 / R) in every stratum, R being the rows of a category."""
+def _margin(
+    stratum: np.ndarray, category: np.ndarray, k: np.ndarray, n_strata: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(sum of R ln R, number of categories, sum of 1 / R) in every stratum, R being the rows of
+    a category.
+    """
     where, total = _totals(stratum, category, k)[:2]
-    return _sum(xlogy(total, total), where, n_strata), _sum(np.ones_like(total), where, n_strata), _sum(1 / total, where, n_strata)
+    return (
+        _sum(xlogy(total, total), where, n_strata),
+        _sum(np.ones_like(total), where, n_strata),
+        _sum(1 / total, where, n_strata),
+    )
 
 
-def _pooled(stratum: np.ndarray, category: np.ndarray, k: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(the categories as 0, 1, ... from the most frequent on, the rows of the rarest): each has `least` [strata] rows or is alone.
+def _pooled(
+    stratum: np.ndarray, category: np.ndarray, k: np.ndarray, least: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(the categories as 0, 1, ... from the most frequent on, the rows of the rarest): each has
+    `least` [strata] rows or is alone.
 
-    Categories with fewer rows become one; where they are too few even together, they join the rarest of the others.
+    Categories with fewer rows become one; where they are too few even together, they join the
+    rarest of the others.
     """
     where, total, place = _totals(stratum, category, k)
     order = np.lexsort((-total, where))
@@ -139,8 +188,12 @@ def _pooled(stratum: np.ndarray, category: np.ndarray, k: np.ndarray, least: np.
     return code[place], fewest
 
 
-def _totals(stratum: np.ndarray, category: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(stratum, rows) of each combination of stratum and category, in order, and the place of every entry among them."""
+def _totals(
+    stratum: np.ndarray, category: np.ndarray, k: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(stratum, rows) of each combination of stratum and category, in order, and the place of
+    every entry among them.
+    """
     width = int(category.max(initial=0)) + 1
     key, place = np.unique(stratum * width + category, return_inverse=True)
     return key // width, np.bincount(place, weights=k, minlength=len(key)), place

@@ -1,4 +1,6 @@
-"""Mantel's test: over many strata together, however small, do the scores of outcomes depend on what goes with them?"""
+"""Mantel's test: over many strata together, however small, do the scores of outcomes depend on
+what goes with them?
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ SINGULAR = 1e-6  # directions with a smaller share of the scatter than this are 
 
 @dataclass(frozen=True, repr=False)
 class Mantel:
-    """T [m] and its variance [m, m] where nothing depends on anything; the rows that took part and the scatter of their scores."""
+    """T [m] and its variance [m, m] where nothing depends on anything; the rows that took part
+    and the scatter of their scores.
+    """
 
     t: np.ndarray
     variance: np.ndarray
@@ -23,9 +27,15 @@ class Mantel:
     scatter: float
 
     def tested(self, at: slice = slice(None)) -> tuple[float, float]:
-        """(p-value, explained share of the variance) of some functions together: T' V^-1 T against chi-square."""
+        """(p-value, explained share of the variance) of some functions together: T' V^-1 T
+        against chi-square.
+        """
         value, vector = np.linalg.eigh(self.variance[at, at])
-        some = value > SINGULAR * self.scatter if self.scatter > 0 else np.zeros(len(value), dtype=bool)
+        some = (
+            value > SINGULAR * self.scatter
+            if self.scatter > 0
+            else np.zeros(len(value), dtype=bool)
+        )
         if not some.any():
             return 1.0, 0.0
         chi = float(((vector[:, some].T @ self.t[at]) ** 2 / value[some]).sum())
@@ -33,29 +43,44 @@ class Mantel:
 
 
 def mantel(given: Tables, y: np.ndarray, f: np.ndarray, n_strata: int) -> Mantel:
-    """T = sum over strata of sum_i (y_i - mean y)(f_i - mean f): y the score of each entry's outcome, f [contexts, m] functions.
+    """T = sum over strata of sum_i (y_i - mean y)(f_i - mean f): y the score of each entry's
+    outcome, f [contexts, m] functions.
 
-    Where, within a stratum, the context does not matter, T has mean 0 and variance sum over strata of S_yy S_ff / (n - 1), exactly,
-    however small the strata (Mantel 1963, with several functions as in Landis, Heyman and Koch 1978).
+    Where, within a stratum, the context does not matter, T has mean 0 and variance sum over strata
+    of S_yy S_ff / (n - 1), exactly, however small the strata (Mantel 1963, with several functions
+    as in Landis, Heyman and Koch 1978).
     """
-    n, sum_y = (np.bincount(given.stratum, weights=given.k * x, minlength=n_strata) for x in (np.ones(len(given)), y))
+    n, sum_y = (
+        np.bincount(given.stratum, weights=given.k * x, minlength=n_strata)
+        for x in (np.ones(len(given)), y)
+    )
     mean = sum_y / np.maximum(n, 1)
     from_mean = y - mean[given.stratum]
     scatter = np.bincount(given.stratum, weights=given.k * from_mean**2, minlength=n_strata)
     scatter = np.where((n > 1) & (scatter > 1e-12 * n), scatter, 0.0)
     weight = scatter / np.maximum(n - 1, 1)
     counts = sparse.csr_array((given.k, (given.stratum, given.context)), shape=(n_strata, len(f)))
-    t = np.bincount(given.context, weights=given.k * from_mean * (scatter > 0)[given.stratum], minlength=len(f)) @ f
+    t = (
+        np.bincount(
+            given.context,
+            weights=given.k * from_mean * (scatter > 0)[given.stratum],
+            minlength=len(f),
+        )
+        @ f
+    )
     sums = counts @ f
-    variance = f.T @ ((weight @ counts)[:, None] * f) - sums.T @ ((weight / np.maximum(n, 1))[:, None] * sums)
+    variance = f.T @ ((weight @ counts)[:, None] * f) - sums.T @ (
+        (weight / np.maximum(n, 1))[:, None] * sums
+    )
     return Mantel(t, variance, int(n[scatter > 0].sum()), float(scatter.sum()))
 
 
 def by_context(given: Tables, y: np.ndarray, n_strata: int) -> tuple[float, float, int]:
     """(p-value, explained share, rows): whether mean scores differ between contexts.
 
-    A context is told apart where 5 of the scores that matter are expected in it: there are (sum z^2)^2 / sum z^4 of them, with z a score
-    in standard deviations of its stratum, as many as successes where successes are rare.
+    A context is told apart where 5 of the scores that matter are expected in it: there are (sum
+    z^2)^2 / sum z^4 of them, with z a score in standard deviations of its stratum, as many as
+    successes where successes are rare.
     """
     z2 = _squares(given, y, n_strata)
     mattering = float((given.k @ z2) ** 2 / max(given.k @ z2**2, 1e-300))
@@ -67,14 +92,23 @@ def by_context(given: Tables, y: np.ndarray, n_strata: int) -> tuple[float, floa
     width = min(enough + 1, len(known), MOST_CONTEXTS)
     if width < 2:
         return 1.0, 0.0, 0
-    told = Tables(given.stratum, np.minimum(place, width - 1)[context.reshape(-1)], given.outcome, given.k)
+    told = Tables(
+        given.stratum, np.minimum(place, width - 1)[context.reshape(-1)], given.outcome, given.k
+    )
     found = mantel(told, y, np.eye(width)[:, :-1], n_strata)
     return (*found.tested(), found.rows)
 
 
 def _squares(given: Tables, y: np.ndarray, n_strata: int) -> np.ndarray:
     """z^2 of every entry: 0 where a stratum's scores do not vary."""
-    n, total = (np.bincount(given.stratum, weights=given.k * x, minlength=n_strata) for x in (np.ones(len(given)), y))
+    n, total = (
+        np.bincount(given.stratum, weights=given.k * x, minlength=n_strata)
+        for x in (np.ones(len(given)), y)
+    )
     apart = (y - (total / np.maximum(n, 1))[given.stratum]) ** 2
-    variance = np.bincount(given.stratum, weights=given.k * apart, minlength=n_strata) / np.maximum(n, 1)
-    return np.where(variance[given.stratum] > 1e-12, apart / np.maximum(variance[given.stratum], 1e-12), 0.0)
+    variance = np.bincount(given.stratum, weights=given.k * apart, minlength=n_strata) / np.maximum(
+        n, 1
+    )
+    return np.where(
+        variance[given.stratum] > 1e-12, apart / np.maximum(variance[given.stratum], 1e-12), 0.0
+    )

@@ -1,4 +1,6 @@
-"""What the counts alone say of a log: its size, how the baseline is covered, rare pairs, dead ends, states with one action."""
+"""What the counts alone say of a log: its size, how the baseline is covered, rare pairs, dead
+ends, states with one action.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.diagnosis.finding import BASELINE, DOUBTFUL, LEVEL, NOTE, OK, WARNING, Finding, named, plural
+from surefoot.diagnosis.finding import (
+    BASELINE,
+    DOUBTFUL,
+    LEVEL,
+    NOTE,
+    OK,
+    WARNING,
+    Finding,
+    named,
+    plural,
+)
 from surefoot.logs import Baseline, Log, disagreement
 from surefoot.logs.labels import as_text
 
 FEW = (1, 3, 10)  # the baseline's mass is given on pairs seen fewer times
 REACHED = (3, 10, 30, 100)  # the pairs are counted that were seen as often
-THIN = 0.1  # a share of the baseline's mass on rarely seen pairs, or of the rows in states without alternative, worth a note
+# a share of the baseline's mass on rarely seen pairs, or of the rows in states without alternative,
+# worth a note
+THIN = 0.1
 
 
 def size(log: Log) -> Finding:
@@ -20,57 +34,103 @@ def size(log: Log) -> Finding:
     cells = log.counts.n_sas
     triples = int(cells.nnz if log.counts.is_sparse else np.count_nonzero(cells))
     numbers = {
-        "rows": log.accounting.rows, "used": log.accounting.used, "left_out": dict(log.accounting.left_out), "episodes": log.n_episodes,
-        "ended": log.n_ended, "states": log.n_states, "actions": log.n_actions, "pairs": int((log.n_sa > 0).sum()), "triples": triples,
+        "rows": log.accounting.rows,
+        "used": log.accounting.used,
+        "left_out": dict(log.accounting.left_out),
+        "episodes": log.n_episodes,
+        "ended": log.n_ended,
+        "states": log.n_states,
+        "actions": log.n_actions,
+        "pairs": int((log.n_sa > 0).sum()),
+        "triples": triples,
         "rewards": list(log.rewards),
-    }  # fmt: skip
-    episodes = "" if log.n_episodes is None else f" in {plural(log.n_episodes, 'episode')} ({log.n_ended:,} reached an end)"
+    }
+    episodes = (
+        ""
+        if log.n_episodes is None
+        else f" in {plural(log.n_episodes, 'episode')} ({log.n_ended:,} reached an end)"
+    )
     sentence = (
-        f"{plural(log.accounting.used, 'step')}{episodes}, {plural(log.n_states, 'state')} x {plural(log.n_actions, 'action')}, "
-        f"{numbers['pairs']:,} pairs seen; rewards from {log.rewards[0]:g} to {log.rewards[1]:g}"
+        f"{plural(log.accounting.used, 'step')}{episodes}, {plural(log.n_states, 'state')} x"
+        f" {plural(log.n_actions, 'action')}, {numbers['pairs']:,} pairs seen; rewards from"
+        f" {log.rewards[0]:g} to {log.rewards[1]:g}"
     )
     return Finding("size", OK, sentence, numbers)
 
 
 def coverage(log: Log, baseline: Baseline) -> Finding:
-    """The mass of pi_b on pairs with n < 1, 3, 10, over the states as they were visited: sum_s n(s)/n sum_a pi_b(a|s) [n(s, a) < k]."""
+    """The mass of pi_b on pairs with n < 1, 3, 10, over the states as they were visited: sum_s
+    n(s)/n sum_a pi_b(a|s) [n(s, a) < k].
+    """
     n_sa = log.n_sa
     visits = n_sa.sum(axis=1, keepdims=True)
     weight = visits / visits.sum() * baseline.pi_b
     mass = {k: float(weight[n_sa < k].sum()) for k in FEW}
-    shares = ", ".join(f"{mass[k]:.1%} on pairs " + (f"tried fewer than {k} times" if k > 1 else "never tried") for k in FEW)
-    how = " (it is estimated from this log, so nothing on pairs never tried)" if baseline.estimated and not baseline.smoothing else ""
+    shares = ", ".join(
+        f"{mass[k]:.1%} on pairs " + (f"tried fewer than {k} times" if k > 1 else "never tried")
+        for k in FEW
+    )
+    how = (
+        " (it is estimated from this log, so nothing on pairs never tried)"
+        if baseline.estimated and not baseline.smoothing
+        else ""
+    )
     level = WARNING if mass[1] > THIN else NOTE if mass[10] > THIN else OK
     sentence = f"of its mass the baseline puts {shares}{how}"
-    numbers = {"mass_below": {str(k): x for k, x in mass.items()}, "estimated": baseline.estimated, "smoothing": baseline.smoothing}
+    numbers = {
+        "mass_below": {str(k): x for k, x in mass.items()},
+        "estimated": baseline.estimated,
+        "smoothing": baseline.smoothing,
+    }
     return Finding("coverage", level, sentence, numbers)
 
 
 def rare(log: Log) -> Finding:
-    """How many pairs reach N = 3, 10, 30, 100, and what share of the rows lies in pairs seen once or twice."""
+    """How many pairs reach N = 3, 10, 30, 100, and what share of the rows lies in pairs seen
+    once or twice.
+    """
     n = log.n_sa[log.n_sa > 0]
     reached = {k: int((n >= k).sum()) for k in REACHED}
     few = int((n < 3).sum())
     share = float(n[n < 3].sum() / n.sum())
     parts = ", ".join(f"{count:,} at least {k}" for k, count in reached.items())
-    sentence = f"of {len(n):,} pairs seen, {parts} times; {few:,} once or twice ({share:.1%} of the steps)"
-    numbers = {"pairs": len(n), "reached": {str(k): x for k, x in reached.items()}, "once_or_twice": few, "share_of_steps": share}
+    sentence = (
+        f"of {len(n):,} pairs seen, {parts} times; {few:,} once or twice ({share:.1%} of the steps)"
+    )
+    numbers = {
+        "pairs": len(n),
+        "reached": {str(k): x for k, x in reached.items()},
+        "once_or_twice": few,
+        "share_of_steps": share,
+    }
     return Finding("rare pairs", NOTE if few > len(n) / 2 else OK, sentence, numbers)
 
 
 def dead_ends(log: Log) -> Finding:
     """States that were entered, are not terminal, and in which nobody ever acted."""
     cells = log.counts.n_sas
-    arrivals = np.asarray(cells.sum(axis=0) if log.counts.is_sparse else cells.sum(axis=(0, 1))).reshape(-1)
+    arrivals = np.asarray(
+        cells.sum(axis=0) if log.counts.is_sparse else cells.sum(axis=(0, 1))
+    ).reshape(-1)
     dead = np.flatnonzero((log.n_sa.sum(axis=1) == 0) & (arrivals > 0) & ~log.terminal)
     dead = dead[np.argsort(-arrivals[dead], kind="stable")]
     labels, steps = [log.states[s] for s in dead], int(arrivals[dead].sum())
-    numbers = {"states": len(dead), "steps": steps, "worst": [[as_text(log.states[s]), int(arrivals[s])] for s in dead[:5]]}
+    numbers = {
+        "states": len(dead),
+        "steps": steps,
+        "worst": [[as_text(log.states[s]), int(arrivals[s])] for s in dead[:5]],
+    }
     if not len(dead):
-        return Finding("dead ends", OK, "in every state that was entered somebody acted, or the episode ended", numbers)
+        return Finding(
+            "dead ends",
+            OK,
+            "in every state that was entered somebody acted, or the episode ended",
+            numbers,
+        )
     sentence = (
-        f"{plural(len(dead), 'state')} entered ({plural(steps, 'step')}) but never acted in: {named(labels)}; a policy learns nothing "
-        "there. If episodes end there, flag the steps as terminal or name the states with --terminal-states"
+        f"{plural(len(dead), 'state')} entered ({plural(steps, 'step')}) but never acted in:"
+        f" {named(labels)}; a policy learns nothing there. If episodes end there, flag the steps as"
+        " terminal or name the states with --terminal-states"
     )
     return Finding("dead ends", WARNING, sentence, numbers)
 
@@ -80,10 +140,22 @@ def alternatives(log: Log) -> Finding:
     tried = (log.n_sa > 0).sum(axis=1)
     visited, single = tried > 0, tried == 1
     share = float(log.n_sa[single].sum() / log.n_sa.sum())
-    numbers = {"states": int(visited.sum()), "one_action": int(single.sum()), "share_of_steps": share}
+    numbers = {
+        "states": int(visited.sum()),
+        "one_action": int(single.sum()),
+        "share_of_steps": share,
+    }
     if single.sum() == visited.sum():
-        return Finding("alternatives", WARNING, "nothing to learn from: the log never tried an alternative", numbers)
-    sentence = f"{int(single.sum()):,} of {plural(int(visited.sum()), 'visited state')} show one action only ({share:.1%} of the steps)"
+        return Finding(
+            "alternatives",
+            WARNING,
+            "nothing to learn from: the log never tried an alternative",
+            numbers,
+        )
+    sentence = (
+        f"{int(single.sum()):,} of {plural(int(visited.sum()), 'visited state')} show one action"
+        f" only ({share:.1%} of the steps)"
+    )
     return Finding("alternatives", NOTE if share > THIN else OK, sentence, numbers)
 
 
@@ -91,10 +163,22 @@ def independent(log: Log, thinned: np.ndarray, gamma: float, apart: int | None) 
     """How many returns are left when those of a pair that overlap are dropped."""
     kept, seen = int(thinned.sum()), int(log.n_sa.sum())
     reached = {k: int((thinned >= k).sum()) for k in REACHED}
-    how = "the first visits of each pair in an episode" if apart is None else f"visits of a pair more than {apart} steps apart"
+    how = (
+        "the first visits of each pair in an episode"
+        if apart is None
+        else f"visits of a pair more than {apart} steps apart"
+    )
     parts = ", ".join(f"{count:,} pairs have {k}" for k, count in reached.items())
-    sentence = f"{kept:,} returns are nearly independent at gamma = {gamma:g} ({how}; {kept / seen:.1%} of the steps): {parts}"
-    numbers: dict[str, Any] = {"independent": kept, "steps": seen, "gamma": gamma, "separation": apart}
+    sentence = (
+        f"{kept:,} returns are nearly independent at gamma = {gamma:g} ({how}; {kept / seen:.1%} of"
+        f" the steps): {parts}"
+    )
+    numbers: dict[str, Any] = {
+        "independent": kept,
+        "steps": seen,
+        "gamma": gamma,
+        "separation": apart,
+    }
     numbers["reached"] = {str(k): x for k, x in reached.items()}
     return Finding("independent returns", NOTE if kept < seen / 2 else OK, sentence, numbers)
 
@@ -105,10 +189,27 @@ def agreement(log: Log, baseline: Baseline) -> Finding:
     worst = [[as_text(s), p, k] for s, _, p, k in found.worst()]
     numbers = {"impossible": found.impossible, "p_value": found.p_value, "worst": worst}
     if not found.impossible and found.p_value >= LEVEL:
-        return Finding("baseline", OK, f"the actions of the log agree with the baseline (p = {found.p_value:.2g})", numbers, BASELINE)
-    impossible = f"{plural(found.impossible, 'step')} took an action of probability 0, " if found.impossible else ""
-    sentence = (
-        f"the baseline did not make this log: {impossible}p = {found.p_value:.2g}; worst in {named([x[0] for x in worst])}. Give the "
-        "policy that did"
+        return Finding(
+            "baseline",
+            OK,
+            f"the actions of the log agree with the baseline (p = {found.p_value:.2g})",
+            numbers,
+            BASELINE,
+        )
+    impossible = (
+        f"{plural(found.impossible, 'step')} took an action of probability 0, "
+        if found.impossible
+        else ""
     )
-    return Finding("baseline", WARNING, sentence, numbers, BASELINE, bool(found.impossible) or found.p_value < DOUBTFUL)
+    sentence = (
+        f"the baseline did not make this log: {impossible}p = {found.p_value:.2g}; worst in"
+        f" {named([x[0] for x in worst])}. Give the policy that did"
+    )
+    return Finding(
+        "baseline",
+        WARNING,
+        sentence,
+        numbers,
+        BASELINE,
+        bool(found.impossible) or found.p_value < DOUBTFUL,
+    )

@@ -1,4 +1,6 @@
-"""One walk over the rows of a log, block by block: what followed what, and when; what resembles what; which returns stand alone."""
+"""One walk over the rows of a log, block by block: what followed what, and when; what resembles
+what; which returns stand alone.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,19 @@ import numpy as np
 
 from surefoot.core import Batch
 from surefoot.diagnosis.alike import Alike, alike
-from surefoot.diagnosis.clock import Clock, clock
 from surefoot.diagnosis.contents import Contents, contents
 from surefoot.diagnosis.gtest import Tables, tables
+from surefoot.diagnosis.time_order import Clock, clock
 from surefoot.errors import NotAvailableError
 from surefoot.logs import Log
 from surefoot.problems import monte_carlo
 
-ENOUGH = 5  # visits of a pair below which it is not looked at; a table of its own needs 20, sums over pairs do not
-MOST_PAIRS = 20_000  # the most visited pairs are tested: enough to find what is wrong, and little to hold
+# visits of a pair below which it is not looked at; a table of its own needs 20, sums over pairs do
+# not
+ENOUGH = 5
+MOST_PAIRS = (
+    20_000  # the most visited pairs are tested: enough to find what is wrong, and little to hold
+)
 MOST_ROWS = 2_000_000  # rows looked at for memory and copies; drift looks at all
 BLOCK = 1_000_000
 NEXT, REWARD, ACTION = "the next state", "the reward", "the action"
@@ -27,7 +33,9 @@ PAIR, SECOND, LEVEL_BEFORE, TIME = "previous pair", "pair two steps back", "prev
 
 @dataclass(frozen=True, repr=False)
 class Scores:
-    """Mean and standard deviation of an outcome in every pair [S * A]; a deviation within rounding is 0."""
+    """Mean and standard deviation of an outcome in every pair [S * A]; a deviation within
+    rounding is 0.
+    """
 
     mean: np.ndarray
     deviation: np.ndarray
@@ -35,18 +43,26 @@ class Scores:
     def standard(self, pair: np.ndarray, x: np.ndarray) -> np.ndarray:
         """x in standard deviations from the mean of its pair; 0 where it does not vary."""
         deviation = self.deviation[pair]
-        return np.where(deviation > 0, (x - self.mean[pair]) / np.where(deviation > 0, deviation, 1.0), 0.0)
+        return np.where(
+            deviation > 0, (x - self.mean[pair]) / np.where(deviation > 0, deviation, 1.0), 0.0
+        )
 
     def levels(self, pair: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """x as levels 0..3, cut at the mean of its pair and one standard deviation around it; 0 where it does not vary."""
+        """x as levels 0..3, cut at the mean of its pair and one standard deviation around it; 0
+        where it does not vary.
+        """
         from_mean, deviation = x - self.mean[pair], self.deviation[pair]
-        above = (from_mean > -deviation).astype(np.int64) + (from_mean > 0) + (from_mean > deviation)
+        above = (
+            (from_mean > -deviation).astype(np.int64) + (from_mean > 0) + (from_mean > deviation)
+        )
         return np.where(deviation > 0, above, 0)
 
 
 @dataclass(frozen=True, repr=False)
 class Tested:
-    """The pairs with enough visits to be looked at, by code s * A + a, and the law of rewards and successors (by their code)."""
+    """The pairs with enough visits to be looked at, by code s * A + a, and the law of rewards
+    and successors (by their code).
+    """
 
     pairs: np.ndarray
     reward: Scores
@@ -70,11 +86,13 @@ class Tested:
 class Walk:
     """What was seen on a walk.
 
-    tables      by (outcome, context). Strata are tested pairs, for actions states. Contexts are the previous pair and the one before it
-                (s * A + a + 1; 0 before the start), the level of the previous reward (1, ..., 4; 0 at a start), the segment of the
-                log (TIME), and what the calendar of the clock has
+    tables      by (outcome, context). Strata are tested pairs, for actions states. Contexts are the
+                previous pair and the one before it (s * A + a + 1; 0 before the start), the level
+                of the previous reward (1, ..., 4; 0 at a start), the segment of the log (TIME), and
+                what the calendar of the clock has
     alike       by outcome, for each of GROUPS
-    thinned     [S, A], the returns kept after thinning (of the first visits in each episode where gamma = 1); None: not counted
+    thinned     [S, A], the returns kept after thinning (of the first visits in each episode where
+                gamma = 1); None: not counted
     """
 
     tables: Mapping[tuple[str, str], Tables]
@@ -108,7 +126,9 @@ def _scores(log: Log) -> tuple[Scores, Scores]:
         pair, to = np.nonzero(n_sas)
         n, r = n_sas[pair, to], r_sas[pair, to]
     rest = np.asarray(counts.r_rest).reshape(-1)
-    return _moments(pair, n, r / n, rest, size), _moments(pair, n, to.astype(float), np.zeros(size), size)
+    return _moments(pair, n, r / n, rest, size), _moments(
+        pair, n, to.astype(float), np.zeros(size), size
+    )
 
 
 def _moments(pair: np.ndarray, n: np.ndarray, x: np.ndarray, rest: np.ndarray, size: int) -> Scores:
@@ -122,7 +142,10 @@ def _moments(pair: np.ndarray, n: np.ndarray, x: np.ndarray, rest: np.ndarray, s
 def walk(log: Log, tested: Tested, gamma: float | None = None) -> Walk:
     """Walk over the log once; returns are thinned where gamma is given."""
     if log.reading is None or log.starts is None:
-        raise NotAvailableError("this log holds counts alone: its rows were counted elsewhere, or their order was not looked at")
+        raise NotAvailableError(
+            "this log holds counts alone: its rows were counted elsewhere, or their order was not"
+            " looked at"
+        )
     found: Walk | None = None
     before, time = 0, clock(log)
     for block in log.blocks(BLOCK):
@@ -134,27 +157,50 @@ def walk(log: Log, tested: Tested, gamma: float | None = None) -> Walk:
     return found
 
 
-def _walk_block(block: Batch, tested: Tested, gamma: float | None, time: Clock, look_back: bool) -> Walk:
+def _walk_block(
+    block: Batch, tested: Tested, gamma: float | None, time: Clock, look_back: bool
+) -> Walk:
     pair = block.state * block.n_actions + block.action
     stratum = tested.place[pair]
     use = np.flatnonzero(stratum >= 0)
     level = tested.reward.levels(pair, block.reward)
-    when = {TIME: time.segments(block.row)} | {name: x[block.row].astype(np.int64) for name, x in time.calendar.items()}
+    when = {TIME: time.segments(block.row)} | {
+        name: x[block.row].astype(np.int64) for name, x in time.calendar.items()
+    }
     past = _past(block, pair, level) if look_back else {}
     found = {
         (what, name): tables(stratum[use], context[use], x[use])
         for what, x in ((NEXT, block.next_state), (REWARD, level))
         for name, context in (past | when).items()
     }
-    found |= {(ACTION, name): tables(block.state, context, block.action) for name, context in when.items()}
-    scored = {NEXT: tested.successor.standard(pair, block.next_state), REWARD: tested.reward.standard(pair, block.reward)}
-    resembling = {what: alike(z, stratum >= 0, block.episode) for what, z in scored.items()} if look_back else {}
-    thinned = None if gamma is None else monte_carlo(block, gamma, visits="thinned" if gamma < 1 else "first").n
+    found |= {
+        (ACTION, name): tables(block.state, context, block.action) for name, context in when.items()
+    }
+    scored = {
+        NEXT: tested.successor.standard(pair, block.next_state),
+        REWARD: tested.reward.standard(pair, block.reward),
+    }
+    resembling = (
+        {what: alike(z, stratum >= 0, block.episode) for what, z in scored.items()}
+        if look_back
+        else {}
+    )
+    thinned = (
+        None
+        if gamma is None
+        else monte_carlo(block, gamma, visits="thinned" if gamma < 1 else "first").n
+    )
     wrong = block.contradictions()
     return Walk(
-        found, resembling, (contents(block),) if look_back else (), thinned, len(block) if look_back else 0,
-        () if wrong is None else (wrong,), time.words, tuple(time.calendar),
-    )  # fmt: skip
+        found,
+        resembling,
+        (contents(block),) if look_back else (),
+        thinned,
+        len(block) if look_back else 0,
+        () if wrong is None else (wrong,),
+        time.words,
+        tuple(time.calendar),
+    )
 
 
 def _past(block: Batch, pair: np.ndarray, level: np.ndarray) -> dict[str, np.ndarray]:
@@ -169,10 +215,22 @@ def _past(block: Batch, pair: np.ndarray, level: np.ndarray) -> dict[str, np.nda
 
 
 def _joined(x: Walk, y: Walk) -> Walk:
-    both = {key: x.tables[key] + y.tables[key] if key in y.tables else table for key, table in x.tables.items()}
-    resembling = {what: tuple(map(Alike.__add__, found, y.alike[what])) if y.alike else found for what, found in x.alike.items()}
+    both = {
+        key: x.tables[key] + y.tables[key] if key in y.tables else table
+        for key, table in x.tables.items()
+    }
+    resembling = {
+        what: tuple(map(Alike.__add__, found, y.alike[what])) if y.alike else found
+        for what, found in x.alike.items()
+    }
     thinned = None if x.thinned is None or y.thinned is None else x.thinned + y.thinned
     return Walk(
-        both, resembling, x.contents + y.contents, thinned, x.rows_after + y.rows_after, x.contradictions + y.contradictions, x.order,
+        both,
+        resembling,
+        x.contents + y.contents,
+        thinned,
+        x.rows_after + y.rows_after,
+        x.contradictions + y.contradictions,
+        x.order,
         x.calendar,
-    )  # fmt: skip
+    )

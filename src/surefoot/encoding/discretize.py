@@ -1,4 +1,6 @@
-"""`discretize`: a log with continuous features gets a state column, an encoder for new rows, and a word on how much states mix."""
+"""`discretize`: a log with continuous features gets a state column, an encoder for new rows, and
+a word on how much states mix.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.encoding.encoder_files import whole_file, write_encoder
 from surefoot.encoding.encoders import Encoder, QuantileEncoder, fit_kmeans, fit_quantiles
-from surefoot.encoding.files import whole_file, write_encoder
 from surefoot.encoding.mixing import Mixing, mixing
 from surefoot.encoding.rows import Rows, open_rows
 from surefoot.errors import LogError, ParameterError
@@ -20,13 +22,19 @@ from surefoot.logs.database import Database, Workspace, name_sql, text_sql
 from surefoot.problems import check_name
 
 SAMPLE = 1_000_000  # rows an encoder is fitted to, drawn evenly from larger logs
-ENDINGS = {".csv": "format csv, header", ".csv.gz": "format csv, header, compression gzip", ".parquet": "format parquet"}
+ENDINGS = {
+    ".csv": "format csv, header",
+    ".csv.gz": "format csv, header, compression gzip",
+    ".parquet": "format parquet",
+}
 METHODS = ("quantile", "kmeans")
 
 
 @dataclass(frozen=True)
 class Discretized:
-    """What was done: `counts[i]` rows got the label `labels[i]`; `mixing` is None where reward or episode are not known."""
+    """What was done: `counts[i]` rows got the label `labels[i]`; `mixing` is None where reward
+    or episode are not known.
+    """
 
     rows: int
     encoder: Encoder
@@ -50,15 +58,18 @@ def discretize(
     column: str = "state",
     roles: Mapping[str, str | None] | None = None,
 ) -> Discretized:
-    """Write the log `source` to `out` (.csv, .csv.gz or .parquet) with the column `column` added, whole or not at all.
+    """Write the log `source` to `out` (.csv, .csv.gz or .parquet) with the column `column` added,
+    whole or not at all.
 
     features, states, method   fit an encoder: "quantile" bins or "kmeans"
     edges                      {feature: edges of its bins}, instead of quantiles; or
     encoder                    use this one
     save                       where to save the encoder as JSON
-    missing                    what rows are in which a feature is empty, NaN, NA, N/A, null or None: an "error", or in a "bin" of their
-                               own; an encoder knows which features may be missing
-    roles                      columns named as in `read_log` (episode, time, reward), which mixing needs; found by name otherwise
+    missing                    what rows are in which a feature is empty, NaN, NA, N/A, null or
+                               None: an "error", or in a "bin" of their own; an encoder knows which
+                               features may be missing
+    roles                      columns named as in `read_log` (episode, time, reward), which mixing
+                               needs; found by name otherwise
     """
     out, save = Path(out), None if save is None else Path(save)
     features = (*features, *(name for name in edges if name not in features))
@@ -69,27 +80,55 @@ def discretize(
     workspace = Workspace()
     try:
         with Database(workspace) as database:
-            may_miss = _may_miss(encoder) if encoder is not None else features if missing == "bin" else ()
-            rows, lost = open_rows(source, features if encoder is None else encoder.features, database, workspace, may_miss)
+            may_miss = (
+                _may_miss(encoder) if encoder is not None else features if missing == "bin" else ()
+            )
+            rows, lost = open_rows(
+                source,
+                features if encoder is None else encoder.features,
+                database,
+                workspace,
+                may_miss,
+            )
             _check_targets(out, save, column, rows)
-            found = encoder if encoder is not None else _fit(database, rows, states, method, edges, lost)
+            found = (
+                encoder
+                if encoder is not None
+                else _fit(database, rows, states, method, edges, lost)
+            )
             counts = _encode(database, rows, found)
             used = _roles(rows, roles or {}, needed=encoder is None)
-            mixed = None if used is None else mixing(database, rows.ordered(used), len(rows.features))
+            mixed = (
+                None if used is None else mixing(database, rows.ordered(used), len(rows.features))
+            )
             _write(database, rows, found, (out, written, column), save)
     finally:
         workspace.close()
-    return Discretized(int(counts.sum()), found, found.labels, tuple(map(int, counts)), mixed, tuple(_notes(found, counts, mixed, lost)))
+    return Discretized(
+        int(counts.sum()),
+        found,
+        found.labels,
+        tuple(map(int, counts)),
+        mixed,
+        tuple(_notes(found, counts, mixed, lost)),
+    )
 
 
 def _fit(
-    database: Database, rows: Rows, states: int, method: str, edges: Mapping[str, Sequence[float]], lost: Mapping[str, int]
+    database: Database,
+    rows: Rows,
+    states: int,
+    method: str,
+    edges: Mapping[str, Sequence[float]],
+    lost: Mapping[str, int],
 ) -> Encoder:
     """An encoder for these rows."""
     x = rows.sample(database, SAMPLE)
     if method == "kmeans":
         return fit_kmeans(rows.features, x, states)
-    return fit_quantiles(rows.features, x, states, edges=edges, missing=tuple(name for name, n in lost.items() if n))
+    return fit_quantiles(
+        rows.features, x, states, edges=edges, missing=tuple(name for name, n in lost.items() if n)
+    )
 
 
 def _may_miss(encoder: Encoder) -> tuple[str, ...]:
@@ -97,7 +136,9 @@ def _may_miss(encoder: Encoder) -> tuple[str, ...]:
 
 
 def _encode(database: Database, rows: Rows, encoder: Encoder) -> np.ndarray:
-    """The table `codes`, one row for each row of the log in its order; how often each state occurs."""
+    """The table `codes`, one row for each row of the log in its order; how often each state
+    occurs.
+    """
     database.run("coding rows", "create or replace temp table codes (code integer)")
     counts = np.zeros(len(encoder.labels), dtype=np.int64)
     for x in rows.blocks(database):
@@ -114,18 +155,26 @@ def _check_bins(method: str, edges: Mapping[str, Sequence[float]], missing: str)
     check_name("method", method, METHODS)
     check_name("missing", missing, ("error", "bin"))
     if method != "quantile" and (edges or missing == "bin"):
-        raise ParameterError(f"method {method} has no bins: leave edges and missing out, or use method quantile")
+        raise ParameterError(
+            f"method {method} has no bins: leave edges and missing out, or use method quantile"
+        )
 
 
-def _write(database: Database, rows: Rows, encoder: Encoder, target: tuple[Path, str, str], save: Path | None) -> None:
+def _write(
+    database: Database,
+    rows: Rows,
+    encoder: Encoder,
+    target: tuple[Path, str, str],
+    save: Path | None,
+) -> None:
     """The log with the label of every row, in its order, and its encoder: both or none."""
     out, written, column = target
     labels = ", ".join(text_sql(label) for label in encoder.labels)
     with whole_file(out) as part:
         database.run(
             f"writing {out}",
-            f"copy (select {rows.all_columns}, ([{labels}])[code + 1] as {name_sql(column)} from {rows.sql} positional join codes) "
-            f"to {text_sql(str(part))} ({written})",
+            f"copy (select {rows.all_columns}, ([{labels}])[code + 1] as {name_sql(column)} from"
+            f" {rows.sql} positional join codes) to {text_sql(str(part))} ({written})",
         )
         if save is not None:
             write_encoder(encoder, save)
@@ -149,34 +198,63 @@ def _check_targets(out: Path, save: Path | None, column: str, rows: Rows) -> Non
         raise ParameterError(f"{out} cannot hold both the log and its encoder: name two files")
     if not column.strip():
         raise ParameterError("the new column needs a name: give one with --column")
-    if column.lower() in map(str.lower, rows.names):  # DuckDB, which reads the result, does not tell them apart
+    if column.lower() in map(
+        str.lower, rows.names
+    ):  # DuckDB, which reads the result, does not tell them apart
         raise LogError(f"the log already has a column {column!r}: name the new one with --column")
 
 
 def _roles(rows: Rows, given: Mapping[str, str | None], *, needed: bool) -> dict[str, str] | None:
-    """The columns of episode, time and reward; None where an encoder is applied to rows that have none."""
+    """The columns of episode, time and reward; None where an encoder is applied to rows that
+    have none.
+    """
     first = rows.features[0]
     try:
-        found = find_columns(rows.names, rows.name, state=first, action=first, next_state="-", terminal="-", truncated="-", **given)
+        found = find_columns(
+            rows.names,
+            rows.name,
+            state=first,
+            action=first,
+            next_state="-",
+            terminal="-",
+            truncated="-",
+            **given,
+        )
     except LogError:
         if needed or any(given.values()):
             raise
         return None
-    return {role: names[0] for role, names in found.roles().items() if role in ("time", "reward") and names} | {
-        "episode": ",".join(found.episode)
-    }
+    return {
+        role: names[0]
+        for role, names in found.roles().items()
+        if role in ("time", "reward") and names
+    } | {"episode": ",".join(found.episode)}
 
 
-def _notes(encoder: Encoder, counts: np.ndarray, mixed: Mixing | None, lost: Mapping[str, int]) -> list[str]:
+def _notes(
+    encoder: Encoder, counts: np.ndarray, mixed: Mixing | None, lost: Mapping[str, int]
+) -> list[str]:
     """What a user should know about the states."""
-    notes = [f"{name} is missing in {n:,} of {int(counts.sum()):,} rows: their bin is {name}:missing" for name, n in lost.items() if n]
+    notes = [
+        f"{name} is missing in {n:,} of {int(counts.sum()):,} rows: their bin is {name}:missing"
+        for name, n in lost.items()
+        if n
+    ]
     if isinstance(encoder, QuantileEncoder):
-        single = [name for name, bins in zip(encoder.features, encoder.bins, strict=True) if bins == 1]
+        single = [
+            name for name, bins in zip(encoder.features, encoder.bins, strict=True) if bins == 1
+        ]
         if single:
-            notes.append(f"{', '.join(single)} got one bin and do not matter: more states or fewer features would change that")
+            notes.append(
+                f"{', '.join(single)} got one bin and do not matter: more states or fewer features"
+                " would change that"
+            )
     few = int(((counts > 0) & (counts < 10)).sum())
     if few:
         notes.append(f"{few} of {int((counts > 0).sum())} states have fewer than 10 rows")
     if mixed is None:
-        notes.append("how much the states mix is not known: these rows have no columns for episode and reward")
+        notes.append(
+            "how much the states mix is not known: these rows have no columns for episode and"
+            " reward"
+        )
     return notes

@@ -9,9 +9,11 @@ from typing import Any
 from surefoot.errors import LogError, SurefootError, UnknownNameError
 
 CUT = "cut"  # the last row of an episode that did not end: without next_state it leads nowhere
-NO_SUCCESSOR = "no-successor"  # the row after it has no state, so it leads nowhere (only where bad rows are dropped)
+# the row after it has no state, so it leads nowhere (only where bad rows are dropped)
+NO_SUCCESSOR = "no-successor"
 
-# What makes a row bad, in the order in which it is looked for: a row with two faults is counted under the first.
+# What makes a row bad, in the order in which it is looked for: a row with two faults is counted
+# under the first.
 REASONS = {
     "broken-row": "rows that could not be split into the columns of the header",
     "episode": "rows without an episode",
@@ -36,12 +38,14 @@ OTHER = {
 
 @dataclass(frozen=True)
 class Accounting:
-    """rows = used + the sum of left_out, always: `left_out` holds (reason, number of rows), reasons as in REASONS and OTHER.
+    """rows = used + the sum of left_out, always: `left_out` holds (reason, number of rows), reasons
+    as in REASONS and OTHER.
 
     filled      rows without a reward, which counts as the `missing_reward` that was given
     put_right   steps back in a time without UTC offset, which sorting put in order
     nameless    episodes whose name reads like a missing value
-    size_used, size_left_out   sums of |reward| of the rows used, and of the rows left out whose reward can be read
+    size_used, size_left_out   sums of |reward| of the rows used, and of the rows left out whose
+                               reward can be read
     """
 
     rows: int
@@ -56,11 +60,13 @@ class Accounting:
     def __post_init__(self) -> None:
         unknown = [reason for reason, _ in self.left_out if reason not in REASONS | OTHER]
         if unknown or min((self.rows, self.used, *(n for _, n in self.left_out))) < 0:
-            raise SurefootError(f"an accounting needs known reasons and numbers >= 0, got {self.left_out}")
+            raise SurefootError(
+                f"an accounting needs known reasons and numbers >= 0, got {self.left_out}"
+            )
         if self.rows != self.used + self.n_left_out:
             raise SurefootError(
-                f"rows do not add up: {self.rows} read, {self.used} used, {self.n_left_out} left out; this is a fault of surefoot, "
-                "please report it with the log's first rows"
+                f"rows do not add up: {self.rows} read, {self.used} used, {self.n_left_out} left"
+                " out; this is a fault of surefoot, please report it with the log's first rows"
             )
 
     @property
@@ -94,12 +100,16 @@ EXTRAS = tuple(f.name for f in fields(Accounting) if f.name not in ("rows", "use
 
 def accounting(rows: int, used: int, left_out: dict[str, int], **extras: Any) -> Accounting:
     """An Accounting with the reasons that occur, in their fixed order."""
-    return Accounting(rows, used, tuple((r, left_out[r]) for r in REASONS | OTHER if left_out.get(r)), **extras)
+    return Accounting(
+        rows, used, tuple((r, left_out[r]) for r in REASONS | OTHER if left_out.get(r)), **extras
+    )
 
 
 def in_words(left_out: dict[str, int]) -> str:
     """How many rows were left out and why."""
-    return "; ".join(f"{left_out[r]:,} {words}" for r, words in (REASONS | OTHER).items() if left_out.get(r))
+    return "; ".join(
+        f"{left_out[r]:,} {words}" for r, words in (REASONS | OTHER).items() if left_out.get(r)
+    )
 
 
 def droppable(choice: bool | str | Iterable[str]) -> frozenset[str]:
@@ -109,8 +119,12 @@ def droppable(choice: bool | str | Iterable[str]) -> frozenset[str]:
     try:
         named = [choice] if isinstance(choice, str) else list(choice)
     except TypeError as error:
-        raise LogError(f"drop_bad_rows must be True, False or names of reasons, got {choice!r}") from error
+        raise LogError(
+            f"drop_bad_rows must be True, False or names of reasons, got {choice!r}"
+        ) from error
     for name in named:
         if not isinstance(name, str) or name not in REASONS:
-            raise UnknownNameError(f"drop_bad_rows knows the reasons {', '.join(REASONS)}; got {name!r}")
+            raise UnknownNameError(
+                f"drop_bad_rows knows the reasons {', '.join(REASONS)}; got {name!r}"
+            )
     return frozenset(named)

@@ -10,24 +10,52 @@ from surefoot.errors import LogError
 
 NONE = "-"  # given as a column: this role has none, whatever the names say
 
-# Names are compared without case, spaces and punctuation: "Next State", "next_state" and "nextState" are one.
+# Names are compared without case, spaces and punctuation: "Next State", "next_state" and
+# "nextState" are one.
 SYNONYMS = {
-    "episode": ("episode", "episode_id", "trajectory", "trajectory_id", "traj", "traj_id", "run", "run_id", "session", "session_id"),
+    "episode": (
+        "episode",
+        "episode_id",
+        "trajectory",
+        "trajectory_id",
+        "traj",
+        "traj_id",
+        "run",
+        "run_id",
+        "session",
+        "session_id",
+    ),
     "time": ("time", "t", "step", "timestep", "timestamp", "step_id", "step_index", "tick"),
     "state": ("state", "s", "state_id", "obs", "observation"),
     "action": ("action", "a", "act", "action_id"),
     "reward": ("reward", "r", "rew"),
-    "next_state": ("next_state", "s_next", "state_next", "next_s", "s_prime", "next_obs", "next_observation", "next_state_id"),
+    "next_state": (
+        "next_state",
+        "s_next",
+        "state_next",
+        "next_s",
+        "s_prime",
+        "next_obs",
+        "next_observation",
+        "next_state_id",
+    ),
     "terminal": ("terminal", "terminated", "is_terminal", "done"),
     "truncated": ("truncated", "truncation", "timeout", "time_out"),
 }
 NEEDED = ("episode", "state", "action", "reward")
-SINGLE = ("time", "reward", "terminal", "truncated")  # roles of one column; the others may join several into one label
+SINGLE = (
+    "time",
+    "reward",
+    "terminal",
+    "truncated",
+)  # roles of one column; the others may join several into one label
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of every role; () where the log has none. An episode of no columns: the whole log is one episode."""
+    """The columns of every role; () where the log has none. An episode of no columns: the whole
+    log is one episode.
+    """
 
     episode: tuple[str, ...]
     time: tuple[str, ...]
@@ -43,7 +71,9 @@ class Columns:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def __str__(self) -> str:
-        return ", ".join(f"{role} = {' + '.join(names)}" for role, names in self.roles().items() if names)
+        return ", ".join(
+            f"{role} = {' + '.join(names)}" for role, names in self.roles().items() if names
+        )
 
 
 def find_columns(names: Sequence[str], where: str, **given: str | Iterable[str] | None) -> Columns:
@@ -51,7 +81,9 @@ def find_columns(names: Sequence[str], where: str, **given: str | Iterable[str] 
     found = {role: _given(role, given.get(role), names, where) for role in SYNONYMS}
     taken = {name for columns in found.values() for name in columns or ()}
     state = found["state"]
-    if found["next_state"] is None and given.get("state") is not None and state is not None:  # state "ward, bed": "next_ward, next_bed"
+    if (
+        found["next_state"] is None and given.get("state") is not None and state is not None
+    ):  # state "ward, bed": "next_ward, next_bed"
         found["next_state"] = _next_of(state, names)
     for role, columns in found.items():
         if columns is None:
@@ -59,31 +91,45 @@ def find_columns(names: Sequence[str], where: str, **given: str | Iterable[str] 
     made = Columns(**{role: columns or () for role, columns in found.items()})
     if made.next_state and len(made.next_state) != len(made.state):
         raise LogError(
-            f"state is made of {len(made.state)} columns ({', '.join(made.state)}) and next_state of {len(made.next_state)} "
-            f"({', '.join(made.next_state)}): give as many, in the same order"
+            f"state is made of {len(made.state)} columns ({', '.join(made.state)}) and next_state"
+            f" of {len(made.next_state)} ({', '.join(made.next_state)}): give as many, in the same"
+            " order"
         )
     return made
 
 
-def _given(role: str, option: str | Iterable[str] | None, names: Sequence[str], where: str) -> tuple[str, ...] | None:
+def _given(
+    role: str, option: str | Iterable[str] | None, names: Sequence[str], where: str
+) -> tuple[str, ...] | None:
     """The columns the user named for a role; None where he named none."""
     if option is None:
         return None
     if isinstance(option, str):
         if option == NONE:
             if role in NEEDED and role != "episode":
-                raise LogError(f"{role} is needed: {NONE!r} (no column) is for episode, time, next_state, terminal and truncated")
+                raise LogError(
+                    f"{role} is needed: {NONE!r} (no column) is for episode, time, next_state,"
+                    " terminal and truncated"
+                )
             return ()
         wanted = [option] if option in names else [part.strip() for part in option.split(",")]
     else:
         wanted = list(option)
-    if not wanted or not all(isinstance(name, str) and name for name in wanted) or len(set(wanted)) != len(wanted):
-        raise LogError(f"{role} must be a column name, or different ones joined by commas, got {option!r}")
+    if (
+        not wanted
+        or not all(isinstance(name, str) and name for name in wanted)
+        or len(set(wanted)) != len(wanted)
+    ):
+        raise LogError(
+            f"{role} must be a column name, or different ones joined by commas, got {option!r}"
+        )
     if len(wanted) > 1 and role in SINGLE:
         raise LogError(f"{role} is one column, got {', '.join(wanted)}")
     for name in wanted:
         if name not in names:
-            raise LogError(f"{where} has no column {name!r} (given as {role}); {nearest(name, names)}")
+            raise LogError(
+                f"{where} has no column {name!r} (given as {role}); {nearest(name, names)}"
+            )
     return tuple(wanted)
 
 
@@ -93,12 +139,15 @@ def _by_name(role: str, names: Sequence[str], where: str) -> tuple[str, ...]:
     found = [name for name in names if _plain(name) in known]
     if len(found) > 1:
         raise LogError(
-            f"{where} has {len(found)} columns that could be the {role}: {', '.join(map(repr, found[:4]))}. Name the right one with "
-            f"{role}=..."
+            f"{where} has {len(found)} columns that could be the {role}:"
+            f" {', '.join(map(repr, found[:4]))}. Name the right one with {role}=..."
         )
     if not found and role in NEEDED:
         hint = f"; {role}={NONE!r} makes the whole log one episode" if role == "episode" else ""
-        raise LogError(f"{where} has no column for the {role}: {nearest(role, names)}. Name it with {role}=...{hint}")
+        raise LogError(
+            f"{where} has no column for the {role}: {nearest(role, names)}. Name it with"
+            f" {role}=...{hint}"
+        )
     return tuple(found)
 
 
@@ -116,7 +165,9 @@ def _plain(name: str) -> str:
 def nearest(name: object, names: Iterable[object], n: int = 3) -> str:
     """The known names nearest to a wrong one, in words."""
     known = {str(x): None for x in names}
-    close = difflib.get_close_matches(str(name), known, n=n, cutoff=0.5) if len(known) <= 20_000 else []
+    close = (
+        difflib.get_close_matches(str(name), known, n=n, cutoff=0.5) if len(known) <= 20_000 else []
+    )
     if close:
         return f"the nearest are {', '.join(map(repr, close))}"
     some = list(known)[:8]

@@ -30,10 +30,16 @@ class Workspace:
 
 
 class Database:
-    """One connection; every statement that fails raises a LogError that names what was being done."""
+    """One connection; every statement that fails raises a LogError that names what was being
+    done.
+    """
 
     def __init__(
-        self, workspace: Workspace, threads: int | None = None, memory_limit: str | None = None, progress: Progress | None = None
+        self,
+        workspace: Workspace,
+        threads: int | None = None,
+        memory_limit: str | None = None,
+        progress: Progress | None = None,
     ):
         try:
             import duckdb
@@ -45,7 +51,8 @@ class Database:
             "temp_directory": str(workspace.path / "spill"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            "allocator_flush_threshold": "32MB",  # memory that is no longer needed goes back, so that NumPy can have it
+            # memory that is no longer needed goes back, so that NumPy can have it
+            "allocator_flush_threshold": "32MB",
             "allocator_bulk_deallocation_flush_threshold": "32MB",
         }
         if threads is not None:
@@ -57,17 +64,27 @@ class Database:
         try:
             self.connection = duckdb.connect(":memory:", config=settings)
         except (duckdb.Error, TypeError) as error:
-            raise ProblemError(f"DuckDB refuses these settings (memory_limit {memory_limit!r}): {first_line(error)}") from error
+            raise ProblemError(
+                f"DuckDB refuses these settings (memory_limit {memory_limit!r}):"
+                f" {first_line(error)}"
+            ) from error
 
     def __enter__(self) -> Database:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.connection.close()
 
     @property
     def reads_once(self) -> bool:
-        """Whether this DuckDB hands the rows of a query on to several parts of another, instead of finding them for each."""
+        """Whether this DuckDB hands the rows of a query on to several parts of another, instead
+        of finding them for each.
+        """
         import duckdb
 
         return int(duckdb.__version__.partition(".")[0]) >= 2
@@ -82,21 +99,30 @@ class Database:
         stop = self._watch(what)
         try:
             return self._answer(
-                what, lambda: self.connection.execute(sql, values) if values is not None else self.connection.execute(sql)
+                what,
+                lambda: (
+                    self.connection.execute(sql, values)
+                    if values is not None
+                    else self.connection.execute(sql)
+                ),
             )
         finally:
             stop()
 
     def rows(self, what: str, sql: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        found: list[tuple[Any, ...]] = self._answer(what, lambda: self.run(what, sql, values).fetchall())
+        found: list[tuple[Any, ...]] = self._answer(
+            what, lambda: self.run(what, sql, values).fetchall()
+        )
         return found
 
     def arrays(self, what: str, sql: str) -> dict[str, Any]:
         """The columns of a query as NumPy arrays."""
         stop = self._watch(what)
         try:
-            found: dict[str, Any] = self._answer(what, lambda: self.connection.sql(sql).fetchnumpy())  # knows their size beforehand
+            found: dict[str, Any] = self._answer(
+                what, lambda: self.connection.sql(sql).fetchnumpy()
+            )  # knows their size beforehand
         finally:
             stop()
         return found
@@ -106,7 +132,8 @@ class Database:
             return work()
         except RuntimeError as error:
             if str(error) == INTERRUPTED:
-                raise KeyboardInterrupt from error  # what the signal's handler raised, which DuckDB replaces
+                # what the signal's handler raised, which DuckDB replaces
+                raise KeyboardInterrupt from error
             raise
         except (self._error, UnicodeDecodeError, OverflowError) as error:
             raise LogError(f"{what} failed: {first_line(error)}") from error
@@ -157,8 +184,13 @@ def path_sql(path: str) -> str:
 
 
 def parquet_sql(files: tuple[str, ...], *, metadata: bool = False) -> str:
-    """The rows of Parquet files, with `filename` and `file_row_number`; or one row a file that says what is in it."""
+    """The rows of Parquet files, with `filename` and `file_row_number`; or one row a file that
+    says what is in it.
+    """
     listed = ", ".join(path_sql(file) for file in files)
     if metadata:
         return f"parquet_file_metadata([{listed}])"
-    return f"read_parquet([{listed}], filename = true, file_row_number = true, union_by_name = true, hive_partitioning = false)"
+    return (
+        f"read_parquet([{listed}], filename = true, file_row_number = true, union_by_name = true,"
+        " hive_partitioning = false)"
+    )

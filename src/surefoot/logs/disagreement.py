@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Disagreement:
     """Chi-square distances between the actions of the log and a baseline.
 
-    distance [S]    sum_a (n(s, a) - n(s) pi_b(a|s))^2 / (n(s) pi_b(a|s)) over actions with pi_b > 0; 0 in states never visited
+    distance [S]    sum_a (n(s, a) - n(s) pi_b(a|s))^2 / (n(s) pi_b(a|s)) over actions with pi_b >
+                    0; 0 in states never visited
     degrees [S]     the number of actions with pi_b > 0, less 1
     p_values [S]    of each state; p_value of all together
     impossible      rows with an action of probability 0; `impossible_in` [S] by state
@@ -43,12 +44,26 @@ class Disagreement:
         """(label, distance, p-value, impossible rows) of the states that disagree most."""
         order = np.lexsort((-self.distance, self.p_values, -self.impossible_in))
         chosen = [int(i) for i in order if self.impossible_in[i] or self.distance[i] > 0][:n]
-        return [(self.states[i], float(self.distance[i]), float(self.p_values[i]), int(self.impossible_in[i])) for i in chosen]
+        return [
+            (
+                self.states[i],
+                float(self.distance[i]),
+                float(self.p_values[i]),
+                int(self.impossible_in[i]),
+            )
+            for i in chosen
+        ]
 
     def __str__(self) -> str:
-        total = f"chi-square {self.distance.sum():.4g} on {int(self.degrees.sum())} degrees of freedom, p = {self.p_value:.3g}"
+        total = (
+            f"chi-square {self.distance.sum():.4g} on {int(self.degrees.sum())} degrees of freedom,"
+            f" p = {self.p_value:.3g}"
+        )
         lines = [f"{self.impossible} rows take an action of probability 0; {total}"]
-        lines += [f"  {as_text(s)}: distance {d:.4g}, p = {p:.3g}, {k} impossible rows" for s, d, p, k in self.worst()]
+        lines += [
+            f"  {as_text(s)}: distance {d:.4g}, p = {p:.3g}, {k} impossible rows"
+            for s, d, p, k in self.worst()
+        ]
         return "\n".join(lines)
 
 
@@ -56,6 +71,16 @@ def disagreement(log: Log, pi_b: Baseline | np.ndarray) -> Disagreement:
     """Compare the actions of a log with a baseline (see `action_distance`)."""
     policy = pi_b.pi_b if isinstance(pi_b, Baseline) else np.asarray(pi_b, dtype=float)
     if policy.shape != log.n_sa.shape:
-        raise BaselineError(f"pi_b must be [S, A] = {list(log.n_sa.shape)}, got {list(policy.shape)}")
+        raise BaselineError(
+            f"pi_b must be [S, A] = {list(log.n_sa.shape)}, got {list(policy.shape)}"
+        )
     found = action_distance(log.n_sa, policy)
-    return Disagreement(found.distance, found.degrees, found.p_values, found.p_value, found.impossible, log.states, log.n_sa.sum(axis=1))
+    return Disagreement(
+        found.distance,
+        found.degrees,
+        found.p_values,
+        found.p_value,
+        found.impossible,
+        log.states,
+        log.n_sa.sum(axis=1),
+    )

@@ -1,4 +1,6 @@
-"""What a user should know about a log that was read; what may make its lesson wrong begins with WARNING and comes first."""
+"""What a user should know about a log that was read; what may make its lesson wrong begins with
+WARNING and comes first.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot.logs.accounting import CUT, Accounting, in_words
 from surefoot.logs.labels import as_text
-from surefoot.logs.reading import MISSING
+from surefoot.logs.query import MISSING
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log
@@ -19,7 +21,12 @@ MOST = 0.5  # the share from which on it is most
 
 def notes_on(log: Log, missing_reward: float | None) -> list[str]:
     """The warnings, then the notes."""
-    return [*(WARNING + x for x in _warnings(log)), *_left_out(log), *_taken(log.accounting, missing_reward), *_odd_labels(log)]
+    return [
+        *(WARNING + x for x in _warnings(log)),
+        *_left_out(log),
+        *_taken(log.accounting, missing_reward),
+        *_odd_labels(log),
+    ]
 
 
 def _warnings(log: Log) -> Iterator[str]:
@@ -27,15 +34,21 @@ def _warnings(log: Log) -> Iterator[str]:
     account = log.accounting
     low, high = log.rewards
     if low == high and (low == 0 or not log.terminal.any()):
-        yield f"all rewards of the rows used are {low:g}: by them every policy is as good as every other. Is the reward column right?"
+        yield (
+            f"all rewards of the rows used are {low:g}: by them every policy is as good as every"
+            " other. Is the reward column right?"
+        )
     total = account.size_used + account.size_left_out
     if account.n_left_out and account.size_left_out > MOST * total:
         yield (
-            f"{account.size_left_out / total:.0%} of the reward (in size) lies in rows that are left out, and is lost: "
-            f"{in_words(dict(account.left_out))}.{_remedy(account)}"
+            f"{account.size_left_out / total:.0%} of the reward (in size) lies in rows that are"
+            f" left out, and is lost: {in_words(dict(account.left_out))}.{_remedy(account)}"
         )
     if account.n_left_out > MOST * account.rows:
-        yield f"most rows are left out, {account.n_left_out:,} of {account.rows:,}: {in_words(dict(account.left_out))}.{_remedy(account)}"
+        yield (
+            f"most rows are left out, {account.n_left_out:,} of {account.rows:,}:"
+            f" {in_words(dict(account.left_out))}.{_remedy(account)}"
+        )
 
 
 def _remedy(account: Accounting) -> str:
@@ -45,7 +58,10 @@ def _remedy(account: Accounting) -> str:
 
 
 REMEDIES = {
-    CUT: "If every episode ends with its last row, say episode_end='terminal'; else give next_state, or flag rows that end an episode",
+    CUT: (
+        "If every episode ends with its last row, say episode_end='terminal'; else give next_state,"
+        " or flag rows that end an episode"
+    ),
     "reward": "If an empty reward means 0, say missing_reward=0",
 }
 
@@ -53,40 +69,59 @@ REMEDIES = {
 def nothing_left(left_out: dict[str, int]) -> str:
     """That every row was left out, and what to do."""
     remedies = ". ".join(words for reason, words in REMEDIES.items() if left_out.get(reason))
-    return f"no row of the log is left to learn from: {in_words(left_out)}. {remedies or 'Mend the rows'}"
+    return (
+        f"no row of the log is left to learn from: {in_words(left_out)}."
+        f" {remedies or 'Mend the rows'}"
+    )
 
 
 def _left_out(log: Log) -> Iterator[str]:
     """Rows left out, and episodes cut."""
     left_out = log.accounting.left_out_as(CUT)
     if left_out:
-        yield f"the last rows of {left_out} cut episodes are left out: without next_state they lead nowhere"
+        yield (
+            f"the last rows of {left_out} cut episodes are left out: without next_state they lead"
+            " nowhere"
+        )
     cut = (log.n_episodes or 0) - log.n_ended
     if cut > 0:
-        yield f"{cut} of {log.n_episodes} episodes are cut, not ended: Monte-Carlo returns that run into a cut are short"
+        yield (
+            f"{cut} of {log.n_episodes} episodes are cut, not ended: Monte-Carlo returns that run"
+            " into a cut are short"
+        )
     dropped = log.accounting.n_left_out - left_out
     if dropped:
-        yield f"{dropped} bad rows were left out: " + ", ".join(f"{n} {r}" for r, n in log.accounting.left_out if r != CUT)
+        yield f"{dropped} bad rows were left out: " + ", ".join(
+            f"{n} {r}" for r, n in log.accounting.left_out if r != CUT
+        )
     if log.starts is None:
         yield "the order of the rows was not checked, and the first states are unknown"
     low, high = log.rewards
     if low == high != 0 and log.terminal.any():
-        yield f"all rewards of the rows used are {low:g}: policies differ only in how long their episodes last"
+        yield (
+            f"all rewards of the rows used are {low:g}: policies differ only in how long their"
+            " episodes last"
+        )
 
 
 def _taken(account: Accounting, missing_reward: float | None) -> Iterator[str]:
     """How rows were taken."""
     if account.filled and missing_reward is not None:
-        yield f"{account.filled:,} rows have no reward: it counts as {missing_reward:g}, as missing_reward says"
+        yield (
+            f"{account.filled:,} rows have no reward: it counts as {missing_reward:g}, as"
+            " missing_reward says"
+        )
     if account.put_right:
         yield (
-            f"the rows were sorted by times without a UTC offset ({account.put_right:,} steps went back in time): if these are local "
-            "times, rows of a night on which clocks were put back may now be in a wrong order. Times with an offset are safe"
+            f"the rows were sorted by times without a UTC offset ({account.put_right:,} steps went"
+            " back in time): if these are local times, rows of a night on which clocks were put"
+            " back may now be in a wrong order. Times with an offset are safe"
         )
     if account.nameless:
         yield (
-            f"{account.nameless:,} episodes have a name that reads like a missing value, such as NA: rows of different episodes may have "
-            "become one. If the episode of these rows is not known, make the field empty: they are then bad rows"
+            f"{account.nameless:,} episodes have a name that reads like a missing value, such as"
+            " NA: rows of different episodes may have become one. If the episode of these rows is"
+            " not known, make the field empty: they are then bad rows"
         )
 
 
@@ -96,12 +131,15 @@ def _odd_labels(log: Log) -> Iterator[str]:
     for role, labels, axis in (("state", log.states, 1), ("action", log.actions, 0)):
         odd = [i for i, label in enumerate(labels) if _reads_missing(label)]
         if odd:
-            named = ", ".join(repr(as_text(labels[i])) for i in odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
+            named = ", ".join(repr(as_text(labels[i])) for i in odd[:3]) + (
+                f" and {len(odd) - 3} more" if len(odd) > 3 else ""
+            )
             column = ", ".join(getattr(columns, role)) if columns else role
             yield (
-                f"the {role} {named} (column {column}) reads like a missing value, but is a label like others: "
-                f"{int(log.n_sa.sum(axis=axis)[odd].sum()):,} rows used have it. If it means that the {role} is not known, make the "
-                f"field empty: the row is then bad, and drop_bad_rows={role!r} leaves it out"
+                f"the {role} {named} (column {column}) reads like a missing value, but is a label"
+                f" like others: {int(log.n_sa.sum(axis=axis)[odd].sum()):,} rows used have it. If"
+                f" it means that the {role} is not known, make the field empty: the row is then"
+                f" bad, and drop_bad_rows={role!r} leaves it out"
             )
 
 

@@ -1,4 +1,6 @@
-"""`read_log`: from files or a table to a Log; `count_part`: one part of a log, so that parts can be counted apart and added up."""
+"""`read_log`: from files or a table to a Log; `count_part`: one part of a log, so that parts can
+be counted apart and added up.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,25 @@ from surefoot.logs.database import Database, Progress, Workspace
 from surefoot.logs.judging import allowed_places, judge
 from surefoot.logs.log import Log, make_log
 from surefoot.logs.notes import nothing_left
-from surefoot.logs.passes import Found, Slice, Survey, count_rows, group_triples, order_shape, steps_back, survey
-from surefoot.logs.reading import Reading, with_time_type
+from surefoot.logs.passes import (
+    Found,
+    Slice,
+    Survey,
+    count_rows,
+    group_triples,
+    order_shape,
+    steps_back,
+    survey,
+)
+from surefoot.logs.query import Reading, with_time_type
 from surefoot.logs.sources import Source, as_utf8, checked_encoding, find_source, labels_of, single
 from surefoot.logs.store import Store, open_store, sorted_store, text_as_it_is
 from surefoot.logs.tally import Starts, Tally, plain_label, tally_triples
 from surefoot.problems import check_name
 
 Column = str | Iterable[str] | None
-PROBE = 1_000  # rows whose times tell the type of all; where others do not follow it, all rows are looked at
+# rows whose times tell the type of all; where others do not follow it, all rows are looked at
+PROBE = 1_000
 
 
 @dataclass(frozen=True)
@@ -50,12 +62,20 @@ class Options:
         checked_encoding(self.encoding)
         single(self.delimiter)
         fill = self.missing_reward
-        if fill is not None and (isinstance(fill, bool) or not isinstance(fill, (int, float)) or not abs(fill) <= LARGEST):
-            raise LogError(f"missing_reward must be a number, the reward of rows that have none, got {fill!r}")
+        if fill is not None and (
+            isinstance(fill, bool) or not isinstance(fill, (int, float)) or not abs(fill) <= LARGEST
+        ):
+            raise LogError(
+                f"missing_reward must be a number, the reward of rows that have none, got {fill!r}"
+            )
 
     def source(self, given: Any, workspace: Workspace) -> Source:
         """A source, with how its text is to be read."""
-        return as_utf8(replace(find_source(given), delimiter=single(self.delimiter)), self.encoding, workspace.path)
+        return as_utf8(
+            replace(find_source(given), delimiter=single(self.delimiter)),
+            self.encoding,
+            workspace.path,
+        )
 
 
 def read_log(
@@ -87,42 +107,78 @@ def read_log(
 ) -> Log:
     """Read and count a log with one row a step.
 
-    source                a CSV or Parquet file (also .gz), a folder, a pattern, a list of them (taken in the order of their
-                          names), or a pandas, polars or Arrow table
-    episode ... truncated columns by role: a name, or names joined by commas for a label of several columns
-                          (state="ward,severity"); left out, they are found by name; "-" says that there is none (episode="-":
-                          the log is one episode)
-    terminal_states       labels of states that end an episode; states that flagged rows lead to are added
-    allowed               labels of the actions there are: others are bad rows; unused ones join the table of actions
-    episode_end           without next_state, the last row of an episode that is not flagged terminal is "cut" (it leads nowhere, is
-                          left out, and its reward is lost) or "terminal" (it ends the episode); with next_state this concerns rows
+    source                a CSV or Parquet file (also .gz), a folder, a pattern, a list of them
+                          (taken in the order of their names), or a pandas, polars or Arrow table
+    episode ... truncated columns by role: a name, or names joined by commas for a label of several
+    columns
+                          (state="ward,severity"); left out, they are found by name; "-" says that
+                          there is none (episode="-": the log is one episode)
+    terminal_states       labels of states that end an episode; states that flagged rows lead to are
+                          added
+    allowed               labels of the actions there are: others are bad rows; unused ones join the
+                          table of actions
+    episode_end           without next_state, the last row of an episode that is not flagged
+                          terminal is "cut" (it leads nowhere, is left out, and its reward is lost)
+                          or "terminal" (it ends the episode); with next_state this concerns rows
                           that lack it
-    order                 "time" sorts by the time column; "file" takes the rows as they come, and time must go on; "auto" sorts
-                          too, but takes a few steps back in time in a log otherwise in order for a fault
+    order                 "time" sorts by the time column; "file" takes the rows as they come, and
+                          time must go on; "auto" sorts too, but takes a few steps back in time in a
+                          log otherwise in order for a fault
     terminal_to_end       rows flagged terminal lead to "(end)", whatever their next_state says
-    drop_bad_rows         leave bad rows out instead of raising: True, or reasons such as "reward" (see `Accounting`)
-    check_order           False skips what needs the rows in order (duplicates, contradictions, rows after the end), and with it
-                          the start distribution; only where next_state is given
+    drop_bad_rows         leave bad rows out instead of raising: True, or reasons such as "reward"
+                          (see `Accounting`)
+    check_order           False skips what needs the rows in order (duplicates, contradictions, rows
+                          after the end), and with it the start distribution; only where next_state
+                          is given
     sparse                hold the counts in CSR (default: where S * A * S > 5,000,000)
     threads, memory_limit, progress  of DuckDB; progress is called with (what, share done)
-    missing_reward        the reward of rows whose reward is empty (NULL, NaN, NA), such as 0; without it they are bad rows
-    decimal, delimiter    of numbers in text, "." or ","; of the columns of text files (default: the one the header has most of)
-    encoding              of text files: "utf-8", "latin-1", "cp1252", "utf-16" and others that Python knows
+    missing_reward        the reward of rows whose reward is empty (NULL, NaN, NA), such as 0;
+                          without it they are bad rows
+    decimal, delimiter    of numbers in text, "." or ","; of the columns of text files (default: the
+                          one the header has most of)
+    encoding              of text files: "utf-8", "latin-1", "cp1252", "utf-16" and others that
+                          Python knows
 
-    Times are numbers, or dates with or without a UTC offset, which is heeded: in one log all have one, or none. Dates without one
-    that run back as on a night when clocks are put back are an error, not sorted, unless order="time" asks for it.
-    In text files every field is text ("01" and "1" are two labels) and an empty one, quoted or not, is missing; Parquet and
-    tables keep their types, NaN is missing and "" is a label. An empty flag is not set.
+    Times are numbers, or dates with or without a UTC offset, which is heeded: in one log all have
+    one, or none. Dates without one that run back as on a night when clocks are put back are an
+    error, not sorted, unless order="time" asks for it. In text files every field is text ("01" and
+    "1" are two labels) and an empty one, quoted or not, is missing; Parquet and tables keep their
+    types, NaN is missing and "" is a label. An empty flag is not set.
     """
     options, ends = options_of(
-        episode=episode, time=time, state=state, action=action, reward=reward, next_state=next_state, terminal=terminal,
-        truncated=truncated, terminal_states=terminal_states, allowed=allowed, episode_end=episode_end, order=order,
-        terminal_to_end=terminal_to_end, drop_bad_rows=drop_bad_rows, check_order=check_order, threads=threads,
-        memory_limit=memory_limit, missing_reward=missing_reward, decimal=decimal, delimiter=delimiter, encoding=encoding,
-    )  # fmt: skip
+        episode=episode,
+        time=time,
+        state=state,
+        action=action,
+        reward=reward,
+        next_state=next_state,
+        terminal=terminal,
+        truncated=truncated,
+        terminal_states=terminal_states,
+        allowed=allowed,
+        episode_end=episode_end,
+        order=order,
+        terminal_to_end=terminal_to_end,
+        drop_bad_rows=drop_bad_rows,
+        check_order=check_order,
+        threads=threads,
+        memory_limit=memory_limit,
+        missing_reward=missing_reward,
+        decimal=decimal,
+        delimiter=delimiter,
+        encoding=encoding,
+    )
     workspace = Workspace()
     reading, tally = _counted(options.source(source, workspace), options, workspace, progress)
-    return make_log(tally, reading, workspace, terminal_states=ends, sparse=sparse, threads=threads, memory_limit=memory_limit)
+    return make_log(
+        tally,
+        reading,
+        workspace,
+        terminal_states=ends,
+        sparse=sparse,
+        threads=threads,
+        memory_limit=memory_limit,
+    )
 
 
 def options_of(
@@ -131,15 +187,18 @@ def options_of(
     """(the options of `read_log` as one value that can be sent, the labels of terminal states)."""
     columns = tuple((role, _columns(given.pop(role, None))) for role in SYNONYMS)
     labels = None if allowed is None else _labels("allowed", allowed)
-    options = Options(columns=columns, drop=droppable(_names(drop_bad_rows)), allowed=labels, **given)
+    options = Options(
+        columns=columns, drop=droppable(_names(drop_bad_rows)), allowed=labels, **given
+    )
     return options, _labels("terminal_states", terminal_states)
 
 
 def count_part(source: Any, options: Options, part: Slice = None) -> Tally:
-    """The tally of one part of a log: of some of its files, or of the episodes that fall into part i of k.
+    """The tally of one part of a log: of some of its files, or of the episodes that fall into part
+    i of k.
 
-    Tallies add up: `add_up` of all parts is the tally of the whole log. An episode must not be split between parts unless
-    next_state is given and `check_order` is off.
+    Tallies add up: `add_up` of all parts is the tally of the whole log. An episode must not be
+    split between parts unless next_state is given and `check_order` is off.
     """
     workspace = Workspace()
     try:
@@ -149,7 +208,11 @@ def count_part(source: Any, options: Options, part: Slice = None) -> Tally:
 
 
 def _counted(
-    source: Source, options: Options, workspace: Workspace, progress: Progress | None, part: Slice = None
+    source: Source,
+    options: Options,
+    workspace: Workspace,
+    progress: Progress | None,
+    part: Slice = None,
 ) -> tuple[Reading, Tally]:
     with Database(workspace, options.threads, options.memory_limit, progress) as database:
         if source.kind == "csv" and part is None and not options.drop:
@@ -157,26 +220,45 @@ def _counted(
             if found is not None:
                 return found
         drop_broken = "broken-row" in options.drop
-        store = open_store(source, dict(options.columns), database, workspace, drop_broken=drop_broken)
-        store = replace(store, rows=store.rows - store.broken, broken=0) if part is not None and part[0] else store  # counted once
+        store = open_store(
+            source, dict(options.columns), database, workspace, drop_broken=drop_broken
+        )
+        store = (
+            replace(store, rows=store.rows - store.broken, broken=0)
+            if part is not None and part[0]
+            else store
+        )  # counted once
         reading = _reading(store, options)
         if not options.check_order and not reading.given:
-            raise LogError("check_order=False needs next_state: without it the order of the rows is the log")
+            raise LogError(
+                "check_order=False needs next_state: without it the order of the rows is the log"
+            )
         reading = with_time_type(reading, database) if options.check_order else reading
         return _tally(database, reading, workspace, options, part)
 
 
 def _reading(store: Store, options: Options) -> Reading:
     return Reading(
-        store, options.episode_end, options.allowed, options.terminal_to_end, by_time=options.order != "file",
-        missing_reward=options.missing_reward, decimal=options.decimal,
-    )  # fmt: skip
+        store,
+        options.episode_end,
+        options.allowed,
+        options.terminal_to_end,
+        by_time=options.order != "file",
+        missing_reward=options.missing_reward,
+        decimal=options.decimal,
+    )
 
 
-def _straight_from_text(database: Database, source: Source, options: Options, workspace: Workspace) -> tuple[Reading, Tally] | None:
-    """Text counted as it is read, not written out first; None where anything is wrong: the careful way then says what."""
+def _straight_from_text(
+    database: Database, source: Source, options: Options, workspace: Workspace
+) -> tuple[Reading, Tally] | None:
+    """Text counted as it is read, not written out first; None where anything is wrong: the
+    careful way then says what.
+    """
     try:
-        reading = with_time_type(_reading(text_as_it_is(source, dict(options.columns)), options), database, first=PROBE)
+        reading = with_time_type(
+            _reading(text_as_it_is(source, dict(options.columns)), options), database, first=PROBE
+        )
         if not options.check_order and not reading.given:
             return None
         seen, found = count_rows(database, reading, in_order=options.check_order)
@@ -184,34 +266,53 @@ def _straight_from_text(database: Database, source: Source, options: Options, wo
             return None
     except LogError:
         return None
-    return reading, _tallied(database, reading, workspace, seen.rows, found, {}, options.check_order)
+    return reading, _tallied(
+        database, reading, workspace, seen.rows, found, {}, options.check_order
+    )
 
 
-def _tally(database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice) -> tuple[Reading, Tally]:
-    """Count, and where the rows are not in order sort them first; at the first sign of trouble judge every row instead."""
+def _tally(
+    database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice
+) -> tuple[Reading, Tally]:
+    """Count, and where the rows are not in order sort them first; at the first sign of trouble
+    judge every row instead.
+    """
     seen, found = count_rows(database, reading, part, in_order=options.check_order)
     if found is None:
         reading, found = _counted_in_order(database, reading, workspace, options, seen, part)
     if found is None or _trouble(database, reading, found):
         return _judged(database, reading, workspace, options, part, seen.rows)
-    return reading, _tallied(database, reading, workspace, seen.rows, found, {}, options.check_order, part)
+    return reading, _tallied(
+        database, reading, workspace, seen.rows, found, {}, options.check_order, part
+    )
 
 
 def _counted_in_order(
-    database: Database, reading: Reading, workspace: Workspace, options: Options, seen: Survey, part: Slice
+    database: Database,
+    reading: Reading,
+    workspace: Workspace,
+    options: Options,
+    seen: Survey,
+    part: Slice,
 ) -> tuple[Reading, Found | None]:
-    """(a reading whose rows lie in the order of episode and time, what was found in them; None where sorting does not mend them)."""
+    """(a reading whose rows lie in the order of episode and time, what was found in them; None
+    where sorting does not mend them).
+    """
     reading = with_time_type(reading, database)
     shape = order_shape(database, reading, part)
     apart = shape.blocks != shape.episodes
     if reading.has_time and reading.by_time and (shape.back or apart):
         clock = steps_back(database, reading, part) if reading.wall_clock else None
-        if options.order == "auto" and (shape.clock_fault or (clock is not None and clock.clock_change)):
+        if options.order == "auto" and (
+            shape.clock_fault or (clock is not None and clock.clock_change)
+        ):
             return replace(reading, by_time=False), None
         reading = replace(reading, put_right=clock.back if clock is not None else 0)
     if seen.bad or not (apart or (reading.has_time and reading.by_time and shape.back > 0)):
         return reading, None
-    reading = replace(reading, store=sorted_store(reading.store, database, workspace, reading.sort_keys))
+    reading = replace(
+        reading, store=sorted_store(reading.store, database, workspace, reading.sort_keys)
+    )
     found = group_triples(database, reading, seen.sums, part, in_order=True)
     return reading, found if found.in_order else None
 
@@ -222,44 +323,77 @@ def _trouble(database: Database, reading: Reading, found: Found) -> bool:
         return True
     if reading.allowed is None:
         return False
-    taken = database.rows("looking at actions", "select x from keys where key in (select a from triples)")
+    taken = database.rows(
+        "looking at actions", "select x from keys where key in (select a from triples)"
+    )
     return len(allowed_places([plain_label(x) for (x,) in taken], reading.allowed)) < len(taken)
 
 
 def _judged(
-    database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice, rows: int
+    database: Database,
+    reading: Reading,
+    workspace: Workspace,
+    options: Options,
+    part: Slice,
+    rows: int,
 ) -> tuple[Reading, Tally]:
     """Raise, or go on with the rows that stay."""
     kept = judge(database, with_time_type(reading, database), workspace, options.drop, part)
     if not kept.left_out:
-        raise SurefootError("the passes over this log disagree about its rows; this is a fault of surefoot, please report it")
+        raise SurefootError(
+            "the passes over this log disagree about its rows; this is a fault of surefoot, please"
+            " report it"
+        )
     if sum(kept.left_out.values()) == rows and part is None:
         raise LogError(nothing_left(kept.left_out))
     found = group_triples(database, kept.reading, survey(database, kept.reading).sums)
     found = replace(found, sizes=(found.sizes[0], kept.size_left_out), nameless=kept.nameless)
-    return kept.reading, _tallied(database, kept.reading, workspace, rows, found, kept.left_out, kept.starts)
+    return kept.reading, _tallied(
+        database, kept.reading, workspace, rows, found, kept.left_out, kept.starts
+    )
 
 
 def _tallied(
-    database: Database, reading: Reading, workspace: Workspace, rows: int, found: Found, left_out: dict[str, int], starts: Starts,
+    database: Database,
+    reading: Reading,
+    workspace: Workspace,
+    rows: int,
+    found: Found,
+    left_out: dict[str, int],
+    starts: Starts,
     part: Slice = None,
-) -> Tally:  # fmt: skip
+) -> Tally:
     """The tally of the table `triples`."""
     broken = {"broken-row": reading.store.broken} if reading.store.broken else {}
     reasons = left_out | ({CUT: found.nowhere} if found.nowhere else {}) | broken
     filled = 0
     if reading.missing_reward is not None:
-        filled = database.rows("counting missing rewards", f"select count(*) filter (where filled) from {reading.steps(part)}")[0][0]
+        filled = database.rows(
+            "counting missing rewards",
+            f"select count(*) filter (where filled) from {reading.steps(part)}",
+        )[0][0]
     account = accounting(
-        rows + reading.store.broken, found.used, reasons, filled=int(filled), put_right=reading.put_right, nameless=found.nameless,
-        size_used=found.sizes[0], size_left_out=found.sizes[1],
-    )  # fmt: skip
+        rows + reading.store.broken,
+        found.used,
+        reasons,
+        filled=int(filled),
+        put_right=reading.put_right,
+        nameless=found.nameless,
+        size_used=found.sizes[0],
+        size_left_out=found.sizes[1],
+    )
     return tally_triples(database, workspace.path, starts, account, found.rewards_used)
 
 
 def _columns(option: Any) -> Column:
     """A column option that can be hashed and sent."""
-    return option if option is None or isinstance(option, str) else tuple(option) if isinstance(option, Iterable) else str(option)
+    return (
+        option
+        if option is None or isinstance(option, str)
+        else tuple(option)
+        if isinstance(option, Iterable)
+        else str(option)
+    )
 
 
 def _names(choice: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Where a log comes from: files, a folder, a pattern, or a table in memory; and whether files are what they say."""
+"""Where a log comes from: files, a folder, a pattern, or a table in memory; and whether files
+are what they say.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from surefoot.errors import LogError
 from surefoot.logs.columns import nearest
 
 TEXT, PARQUET = ("csv", "tsv", "txt"), ("parquet", "pq")
-NAME_IT = "name its encoding, such as encoding='latin-1', 'cp1252' or 'utf-16', or convert the file to UTF-8"
+NAME_IT = (
+    "name its encoding, such as encoding='latin-1', 'cp1252' or 'utf-16', or convert the file to"
+    " UTF-8"
+)
 ENDINGS = ", ".join(f".{ending}" for ending in (*TEXT, *PARQUET)) + ", each also with .gz"
 
 
@@ -44,7 +49,11 @@ class Source:
         """The source in words."""
         if self.kind == "table":
             return "the table"
-        return self.titles[0] if len(self.files) == 1 else f"{self.titles[0]} (and {len(self.files) - 1} more)"
+        return (
+            self.titles[0]
+            if len(self.files) == 1
+            else f"{self.titles[0]} (and {len(self.files) - 1} more)"
+        )
 
 
 def find_source(source: Any) -> Source:
@@ -53,22 +62,37 @@ def find_source(source: Any) -> Source:
         return source
     if isinstance(source, (str, os.PathLike)):
         files = _files(os.fspath(source))
-    elif isinstance(source, (list, tuple)) and source and all(isinstance(x, (str, os.PathLike)) for x in source):
+    elif (
+        isinstance(source, (list, tuple))
+        and source
+        and all(isinstance(x, (str, os.PathLike)) for x in source)
+    ):
         files = [file for x in source for file in _files(os.fspath(x))]
     elif _is_table(source):
         return Source("table", table=source)
     else:
         raise LogError(
-            f"a log is a file, a folder, a pattern, a list of them, or a pandas, polars or Arrow table; got {type(source).__name__}"
+            "a log is a file, a folder, a pattern, a list of them, or a pandas, polars or Arrow"
+            f" table; got {type(source).__name__}"
         )
     files = sorted(files)
-    twice = {file for file in files if files.count(file) > 1} if len(set(map(os.path.realpath, files))) < len(files) else set()
+    twice = (
+        {file for file in files if files.count(file) > 1}
+        if len(set(map(os.path.realpath, files))) < len(files)
+        else set()
+    )
     if twice or len(set(map(os.path.realpath, files))) < len(files):
-        raise LogError(f"a file is named twice ({min(twice) if twice else files[0]}): its rows would count twice")
+        raise LogError(
+            f"a file is named twice ({min(twice) if twice else files[0]}): its rows would count"
+            " twice"
+        )
     kinds = {file: _kind(file) for file in files}
     if len(set(kinds.values())) > 1:
         one = {kind: file for file, kind in kinds.items()}
-        raise LogError(f"one log is of one kind, but {one['csv']} is text and {one['parquet']} is Parquet: read them one after the other")
+        raise LogError(
+            f"one log is of one kind, but {one['csv']} is text and {one['parquet']} is Parquet:"
+            " read them one after the other"
+        )
     return Source(kinds[files[0]], tuple(files))
 
 
@@ -81,7 +105,10 @@ def as_utf8(source: Source, encoding: str, folder: Path) -> Source:
         target = folder / f"decoded-{number:06d}.csv"
         opened = gzip.open if file.lower().endswith(".gz") else open
         try:
-            with opened(file, "rt", encoding=encoding, newline="") as text, open(target, "w", encoding="utf-8", newline="") as out:
+            with (
+                opened(file, "rt", encoding=encoding, newline="") as text,
+                open(target, "w", encoding="utf-8", newline="") as out,
+            ):
                 shutil.copyfileobj(text, out, 1 << 20)
         except UnicodeError as error:
             raise LogError(f"{file} is not {encoding} text ({error}): {NAME_IT}") from error
@@ -97,12 +124,17 @@ def checked_encoding(encoding: str) -> str:
         "".encode(encoding)
         return codecs.lookup(encoding).name
     except (LookupError, TypeError, ValueError) as error:
-        raise LogError(f"no encoding is called {encoding!r}; there are utf-8, utf-16, latin-1, cp1252 and others") from error
+        raise LogError(
+            f"no encoding is called {encoding!r}; there are utf-8, utf-16, latin-1, cp1252 and"
+            " others"
+        ) from error
 
 
 def single(delimiter: str) -> str:
     """A delimiter as one character; "tab" is one too."""
-    found = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter) if isinstance(delimiter, str) else "??"
+    found = (
+        {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter) if isinstance(delimiter, str) else "??"
+    )
     if len(found) > 1 or found in ('"', "\n", "\r"):
         raise LogError(f"delimiter must be one character, such as ';' or 'tab', got {delimiter!r}")
     return found
@@ -114,17 +146,27 @@ def _files(text: str) -> list[str]:
         raise LogError(f"{text!r} is no file name")
     if os.path.isdir(text):
         inside = (Path(root) / name for root, _, names in os.walk(text) for name in names)
-        found = [str(p) for p in inside if _ending(p.name) in (*TEXT, *PARQUET) and p.name[0] not in "._"]
+        found = [
+            str(p) for p in inside if _ending(p.name) in (*TEXT, *PARQUET) and p.name[0] not in "._"
+        ]
         if not found:
             raise LogError(f"the folder {text} holds no log: files end in {ENDINGS}")
         return found
     if os.path.isfile(text):
         return [text]
-    found = [file for file in glob.glob(text, recursive=True) if os.path.isfile(file)] if glob.has_magic(text) else []
+    found = (
+        [file for file in glob.glob(text, recursive=True) if os.path.isfile(file)]
+        if glob.has_magic(text)
+        else []
+    )
     if not found:
         folder = os.path.dirname(text) or "."
         there = os.listdir(folder) if os.path.isdir(folder) else []
-        hint = nearest(os.path.basename(text), there) if there else f"the folder {folder} does not exist or is empty"
+        hint = (
+            nearest(os.path.basename(text), there)
+            if there
+            else f"the folder {folder} does not exist or is empty"
+        )
         raise LogError(f"there is no file {text}: {hint}")
     return found
 
@@ -145,17 +187,25 @@ def _kind(file: str) -> str:
         if not start:
             raise LogError(f"{file} is empty: a log has at least a header and one row")
         if (start[:2] == b"\x1f\x8b") != zipped:
-            raise LogError(f"{file} is {'not ' if zipped else ''}compressed by gzip, against its ending: rename it")
+            raise LogError(
+                f"{file} is {'not ' if zipped else ''}compressed by gzip, against its ending:"
+                " rename it"
+            )
         if zipped:
             with gzip.open(file, "rb") as packed:
                 start = packed.read(4)
     except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
         raise LogError(f"{file} cannot be read: {error}") from error
     if ending in PARQUET and start != b"PAR1":
-        raise LogError(f"{file} ends in .{ending} but is no Parquet file (its first bytes are {start!r}): rename or export it again")
+        raise LogError(
+            f"{file} ends in .{ending} but is no Parquet file (its first bytes are {start!r}):"
+            " rename or export it again"
+        )
     if ending in TEXT and (start == b"PAR1" or start[:2] == b"PK" or start[:2] == b"\x1f\x8b"):
         what = "Parquet" if start == b"PAR1" else "compressed"
-        raise LogError(f"{file} ends in .{ending} but is {what}, not text: rename or export it again")
+        raise LogError(
+            f"{file} ends in .{ending} but is {what}, not text: rename or export it again"
+        )
     return "parquet" if ending in PARQUET else "csv"
 
 

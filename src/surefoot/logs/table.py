@@ -1,4 +1,6 @@
-"""Small tables beside a log, such as a baseline or a list of allowed actions: their columns by role, in memory."""
+"""Small tables beside a log, such as a baseline or a list of allowed actions: their columns by
+role, in memory.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ from surefoot.logs.store import header_of, read_text, text_trouble
 
 
 def read_table(source: Any, roles: Mapping[str, Sequence[str]]) -> list[tuple[Any, ...]]:
-    """The rows of a file or table: one value for each role, a tuple where a role has several columns.
+    """The rows of a file or table: one value for each role, a tuple where a role has several
+    columns.
 
-    Each role comes with the names its columns may have: one of them is looked for; several columns are one name joined by commas.
+    Each role comes with the names its columns may have: one of them is looked for; several columns
+    are one name joined by commas.
     """
     found = find_source(source)
     workspace = Workspace()
@@ -47,16 +51,22 @@ def read_table(source: Any, roles: Mapping[str, Sequence[str]]) -> list[tuple[An
 
 
 def _described(database: Database, where: str) -> list[str]:
-    return [str(row[0]) for row in database.rows("reading the table", f"describe select * from {where}")]
+    return [
+        str(row[0]) for row in database.rows("reading the table", f"describe select * from {where}")
+    ]
 
 
 def _columns(role: str, wanted: Sequence[str], names: Sequence[str], where: str) -> list[str]:
-    """The columns of a role: the first of the wanted names (or lists of names) that the table has."""
+    """The columns of a role: the first of the wanted names (or lists of names) that the table
+    has.
+    """
     for choice in wanted:
         parts = [choice] if choice in names else [part.strip() for part in choice.split(",")]
         if all(part in names for part in parts):
             return parts
-    raise LogError(f"{where} has no column {wanted[0]!r} for the {role}; {nearest(wanted[0], names)}")
+    raise LogError(
+        f"{where} has no column {wanted[0]!r} for the {role}; {nearest(wanted[0], names)}"
+    )
 
 
 def _grouped(row: tuple[Any, ...], sizes: Iterable[int]) -> Iterable[Any]:

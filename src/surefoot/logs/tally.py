@@ -23,10 +23,12 @@ TO_END = -1  # the code of the next state "(end)"
 
 @dataclass(frozen=True)
 class Tally:
-    """k rows (sum of rewards r, scatter m2) for each triple (s, a, t) of codes into the label tables.
+    """k rows (sum of rewards r, scatter m2) for each triple (s, a, t) of codes into the label
+    tables.
 
-    t = TO_END where a terminal step names no next state. `ended` are the codes of states that terminal steps lead to, `starts`
-    [len(states)] the number of episodes that start in each state; None where the order of rows was not looked at.
+    t = TO_END where a terminal step names no next state. `ended` are the codes of states that
+    terminal steps lead to, `starts` [len(states)] the number of episodes that start in each state;
+    None where the order of rows was not looked at.
     """
 
     states: tuple[Any, ...]
@@ -50,13 +52,20 @@ class Tally:
         states, actions = merged(self.states, other.states), merged(self.actions, other.actions)
         left, right = self.over(states, actions), other.over(states, actions)
         starts = [x.starts for x in (left, right) if x.starts is not None]
-        arrays = {name: np.concatenate((getattr(left, name), getattr(right, name))) for name in ("s", "a", "t", "k", "r", "m2")}
+        arrays = {
+            name: np.concatenate((getattr(left, name), getattr(right, name)))
+            for name in ("s", "a", "t", "k", "r", "m2")
+        }
         return Tally(
-            states, actions, **arrays, ended=tuple(sorted({*left.ended, *right.ended})),
+            states,
+            actions,
+            **arrays,
+            ended=tuple(sorted({*left.ended, *right.ended})),
             starts=np.sum(starts, axis=0) if starts else None,
-            lowest=float(np.fmin(left.lowest, right.lowest)), highest=float(np.fmax(left.highest, right.highest)),
+            lowest=float(np.fmin(left.lowest, right.lowest)),
+            highest=float(np.fmax(left.highest, right.highest)),
             accounting=self.accounting + other.accounting,
-        )  # fmt: skip
+        )
 
     def over(self, states: tuple[Any, ...], actions: tuple[Any, ...]) -> Tally:
         """The same with codes into larger label tables."""
@@ -68,9 +77,20 @@ class Tally:
             starts = np.zeros(len(states))
             starts[to_state] = self.starts
         return Tally(
-            states, actions, to_state[self.s], to_action[self.a], np.where(self.t >= 0, np.append(to_state, 0)[self.t], self.t),
-            self.k, self.r, self.m2, tuple(int(to_state[x]) for x in self.ended), starts, self.lowest, self.highest, self.accounting,
-        )  # fmt: skip
+            states,
+            actions,
+            to_state[self.s],
+            to_action[self.a],
+            np.where(self.t >= 0, np.append(to_state, 0)[self.t], self.t),
+            self.k,
+            self.r,
+            self.m2,
+            tuple(int(to_state[x]) for x in self.ended),
+            starts,
+            self.lowest,
+            self.highest,
+            self.accounting,
+        )
 
     @property
     def has_end(self) -> bool:
@@ -84,20 +104,28 @@ class Tally:
         if not as_sparse:
             pair = self.s.astype(np.int64) * n_actions + self.a
             triple = pair * n_states + t
-            k, r, rest = _joined(triple, pair, self, n_states * n_actions * n_states, n_states * n_actions)
+            k, r, rest = _joined(
+                triple, pair, self, n_states * n_actions * n_states, n_states * n_actions
+            )
             shape = (n_states, n_actions, n_states)
-            return Counts(k.reshape(shape), r.reshape(shape), rest.reshape(shape[:2]), n_states, n_actions)
+            return Counts(
+                k.reshape(shape), r.reshape(shape), rest.reshape(shape[:2]), n_states, n_actions
+            )
         shape2 = (n_states * n_actions, n_states)
         small = max(shape2[0], len(t)) < 2**31 - 1  # half the memory to go through
         whole: type[np.integer[Any]] = np.int32 if small else np.int64
         pair = np.asarray(self.s, dtype=whole) * n_actions + np.asarray(self.a, dtype=whole)
         places = np.arange(len(t), dtype=whole)
-        where = sparse.coo_array((places, (pair, t.astype(whole))), shape=shape2).tocsr()  # its data: which entry went where
+        where = sparse.coo_array(
+            (places, (pair, t.astype(whole))), shape=shape2
+        ).tocsr()  # its data: which entry went where
         if where.nnz < len(t):
             return self._joined_first(pair.astype(np.int64), t, n_states).counts(as_sparse=True)
         where.sort_indices()
         n_sas, r_sas, scatter = (
-            sparse.csr_array((x[where.data].astype(float, copy=False), where.indices, where.indptr), shape=shape2)
+            sparse.csr_array(
+                (x[where.data].astype(float, copy=False), where.indices, where.indptr), shape=shape2
+            )
             for x in (self.k, self.r, self.m2)
         )
         rest = np.asarray(scatter.sum(axis=1)).reshape(1, n_states, n_actions)
@@ -109,20 +137,37 @@ class Tally:
         k, r, rest = _joined(place, place, self, len(key), len(key))
         _, first = np.unique(place, return_index=True)
         return Tally(
-            self.states, self.actions, self.s[first], self.a[first], self.t[first], k, r, rest, self.ended, self.starts, self.lowest,
-            self.highest, self.accounting,
-        )  # fmt: skip
+            self.states,
+            self.actions,
+            self.s[first],
+            self.a[first],
+            self.t[first],
+            k,
+            r,
+            rest,
+            self.ended,
+            self.starts,
+            self.lowest,
+            self.highest,
+            self.accounting,
+        )
 
 
-def _joined(triple: np.ndarray, group: np.ndarray, x: Tally, n_triples: int, n_groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(k, r, m2) summed: k and r by triple, m2 by group, with sum of k (mean - mean of the triple)^2 for triples that come in parts.
+def _joined(
+    triple: np.ndarray, group: np.ndarray, x: Tally, n_triples: int, n_groups: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(k, r, m2) summed: k and r by triple, m2 by group, with sum of k (mean - mean of the
+    triple)^2 for triples that come in parts.
 
     Scatters are added up in the order of the triples, not in that in which they came.
     """
     k = np.bincount(triple, weights=x.k, minlength=n_triples)
     r = np.bincount(triple, weights=x.r, minlength=n_triples)
     apart = x.r / x.k - r[triple] / k[triple]
-    scatter, order = x.m2 + np.where(k[triple] > x.k, x.k * apart**2, 0.0), np.argsort(triple, kind="stable")
+    scatter, order = (
+        x.m2 + np.where(k[triple] > x.k, x.k * apart**2, 0.0),
+        np.argsort(triple, kind="stable"),
+    )
     return k, r, np.bincount(group[order], weights=scatter[order], minlength=n_groups)
 
 
@@ -131,24 +176,43 @@ def add_up(parts: Iterable[Tally]) -> Tally:
     return reduce(lambda x, y: x + y, parts)
 
 
-def tally_triples(database: Database, folder: Path, starts: Starts, accounting: Accounting, extremes: tuple[float, float]) -> Tally:
-    """The Tally of the table `triples`, whose labels get their codes here: on the triples, never on the rows.
+def tally_triples(
+    database: Database,
+    folder: Path,
+    starts: Starts,
+    accounting: Accounting,
+    extremes: tuple[float, float],
+) -> Tally:
+    """The Tally of the table `triples`, whose labels get their codes here: on the triples, never on
+    the rows.
 
-    starts   (state, number of episodes that start there); True: as the triples count them; False: unknown
+    starts   (state, number of episodes that start there); True: as the triples count them; False:
+             unknown
     The label tables are kept as files in the folder.
     """
     database.run("coding labels", "delete from triples where n is null and not ends")
     make_label_tables(database, folder)
-    states, actions = (plain_labels(database.rows("coding labels", f"select x from {name} order by code")) for name in LABELS)
-    ended = database.rows("finding terminal states", "select distinct t.code from triples x join states t on x.n = t.x where x.ends")
+    states, actions = (
+        plain_labels(database.rows("coding labels", f"select x from {name} order by code"))
+        for name in LABELS
+    )
+    ended = database.rows(
+        "finding terminal states",
+        "select distinct t.code from triples x join states t on x.n = t.x where x.ends",
+    )
     kinds = (("s", "s", "states"), ("a", "a", "actions"), ("t", "n", "states"))
     codes = {name: codes_of(database, column, labels, TO_END) for name, column, labels in kinds}
-    numbers = {name: database.arrays("adding up", f"select {name}::double as x from triples")["x"] for name in ("k", "r", "m2")}
+    numbers = {
+        name: database.arrays("adding up", f"select {name}::double as x from triples")["x"]
+        for name in ("k", "r", "m2")
+    }
     database.run("adding up", "drop table triples")
     first: np.ndarray | None = None
     if starts is True:
         first = np.zeros(len(states))
-        for place, n in database.rows("finding the first states", "select s.code, k from starts x join states s on x.s = s.x"):
+        for place, n in database.rows(
+            "finding the first states", "select s.code, k from starts x join states s on x.s = s.x"
+        ):
             first[place] = n
     elif not isinstance(starts, bool):
         code = {label: i for i, label in enumerate(states)}
@@ -156,14 +220,25 @@ def tally_triples(database: Database, folder: Path, starts: Starts, accounting: 
         for label, n in starts:
             first[code[plain_label(label)]] += n
     return Tally(
-        states, actions, **codes, **numbers,
-        ended=tuple(sorted(int(row[0]) for row in ended)), starts=first, lowest=extremes[0], highest=extremes[1], accounting=accounting,
-    )  # fmt: skip
+        states,
+        actions,
+        **codes,
+        **numbers,
+        ended=tuple(sorted(int(row[0]) for row in ended)),
+        starts=first,
+        lowest=extremes[0],
+        highest=extremes[1],
+        accounting=accounting,
+    )
 
 
 def plain_labels(rows: list[tuple[Any]]) -> tuple[Any, ...]:
     """The labels of a column as DuckDB returns it."""
-    return tuple(x for (x,) in rows) if rows and not isinstance(rows[0][0], dict) else tuple(plain_label(x) for (x,) in rows)
+    return (
+        tuple(x for (x,) in rows)
+        if rows and not isinstance(rows[0][0], dict)
+        else tuple(plain_label(x) for (x,) in rows)
+    )
 
 
 def plain_label(x: Any) -> Any:
@@ -178,7 +253,10 @@ def merged(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
     try:
         return tuple(sorted({*left, *right}))
     except TypeError as error:
-        raise LogError(f"the parts of a log have labels of different types ({left[0]!r} and {right[0]!r}): {error}") from error
+        raise LogError(
+            f"the parts of a log have labels of different types ({left[0]!r} and {right[0]!r}):"
+            f" {error}"
+        ) from error
 
 
 def _codes(labels: tuple[Any, ...], among: tuple[Any, ...]) -> np.ndarray:
@@ -190,5 +268,8 @@ def _codes(labels: tuple[Any, ...], among: tuple[Any, ...]) -> np.ndarray:
 def all_labels(tally: Tally) -> tuple[Any, ...]:
     """The labels of the states, with "(end)" last where it is needed."""
     if tally.has_end and END in tally.states:
-        raise LogError(f"the log has a state labelled {END!r}, the name of the extra state its terminal steps lead to: rename it")
+        raise LogError(
+            f"the log has a state labelled {END!r}, the name of the extra state its terminal steps"
+            " lead to: rename it"
+        )
     return (*tally.states, END) if tally.has_end else tally.states

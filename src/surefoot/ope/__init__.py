@@ -1,6 +1,15 @@
-"""Off-policy evaluation: the value of a policy from the log of another, lower bounds on it, and tests that act on them."""
+"""Off-policy evaluation: the value of a policy from the log of another, lower bounds on it, and
+tests that act on them.
+"""
 
-from surefoot.ope.bounds import LowerBound, bca, hoeffding, maurer_pontil, student_t, uncapped_betting
+from surefoot.ope.bounds import (
+    LowerBound,
+    bca,
+    hoeffding,
+    maurer_pontil,
+    student_t,
+    uncapped_betting,
+)
 from surefoot.ope.caps import Forecast, choose_cap
 from surefoot.ope.episodes import split_episodes, take_episodes
 from surefoot.ope.estimates import (
@@ -10,9 +19,17 @@ from surefoot.ope.estimates import (
     weighted_importance_sampling,
     weighted_per_decision,
 )
-from surefoot.ope.hcpi import ALPHAS, Verdict, hcpi, mixtures, safety_test
-from surefoot.ope.improvement import EpisodeValues, Evidence, Standard, episode_values, improvement_bound, value_bound, worsening_bound
+from surefoot.ope.gain_test import (
+    EpisodeValues,
+    Evidence,
+    Standard,
+    episode_values,
+    improvement_bound,
+    value_bound,
+    worsening_bound,
+)
 from surefoot.ope.models import doubly_robust, fitted_model, model_based
+from surefoot.ope.split_test import ALPHAS, Verdict, hcpi, mixtures, safety_test
 from surefoot.ope.weights import Overlap, overlap
 
 __all__ = [

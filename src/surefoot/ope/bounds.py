@@ -1,8 +1,9 @@
 """Lower bounds on the mean of values at level delta, each with what it needs to be true.
 
-Importance-weighted values have a floor `lo` and no useful ceiling. `uncapped_betting` needs none. `hoeffding` and `maurer_pontil`
-look at Y = min(X, cap): E[Y] <= E[X] whatever the cap, so a lower bound on E[Y] is one on E[X]. Y lies in [lo, cap], a range they
-can use. The cap must not depend on the values it is applied to: choose it on other episodes (`caps.choose_cap`).
+Importance-weighted values have a floor `lo` and no useful ceiling. `uncapped_betting` needs none.
+`hoeffding` and `maurer_pontil` look at Y = min(X, cap): E[Y] <= E[X] whatever the cap, so a lower
+bound on E[Y] is one on E[X]. Y lies in [lo, cap], a range they can use. The cap must not depend on
+the values it is applied to: choose it on other episodes (`caps.choose_cap`).
 """
 
 from __future__ import annotations
@@ -16,12 +17,24 @@ import numpy as np
 from surefoot.core.batch import number_array
 from surefoot.errors import ParameterError, ProblemError
 
-FINITE_SAMPLE = "finite-sample: at least 1 - delta for i.i.d. values in [lo, inf) and a cap chosen without them"
-NO_CAP = "finite-sample: at least 1 - delta for any number of independent values in [lo, inf), however skewed"
-ASYMPTOTIC = "asymptotic: near 1 - delta for many values; too optimistic where losses are rare and large"
-BOOTSTRAP = "bootstrap, approximate: near 1 - delta for many values; too optimistic for few or heavy-tailed ones"
+FINITE_SAMPLE = (
+    "finite-sample: at least 1 - delta for i.i.d. values in [lo, inf) and a cap chosen without them"
+)
+NO_CAP = (
+    "finite-sample: at least 1 - delta for any number of independent values in [lo, inf), however"
+    " skewed"
+)
+ASYMPTOTIC = (
+    "asymptotic: near 1 - delta for many values; too optimistic where losses are rare and large"
+)
+BOOTSTRAP = (
+    "bootstrap, approximate: near 1 - delta for many values; too optimistic for few or heavy-tailed"
+    " ones"
+)
 HIGHEST_DELTA = 0.5  # a failure probability above one half is a confidence by mistake
-STAKE = 0.9  # the share of its capital that a bet may lose; 0.5 had less power where the floor is far, and no more elsewhere
+# the share of its capital that a bet may lose; 0.5 had less power where the floor is far, and no
+# more elsewhere
+STAKE = 0.9
 SMALLEST = 1e-300  # mean above lo that is looked for
 HALVINGS = 60
 RESAMPLES = 2000
@@ -30,7 +43,8 @@ CELLS = 4_000_000  # resampled values held at once
 
 @dataclass(frozen=True)
 class LowerBound:
-    """The mean of the values is at least `value`, except with probability delta; `validity` says in which sense.
+    """The mean of the values is at least `value`, except with probability delta; `validity` says in
+    which sense.
 
     n values with the sample mean `mean`; lo and cap where they are used.
     """
@@ -47,7 +61,8 @@ class LowerBound:
 
 
 def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
-    """mean(Y) - (cap - lo) sqrt( ln(1/delta) / (2 n) ),  Y = min(X, cap) (Hoeffding 1963, Theorem 2; one-sided).
+    """mean(Y) - (cap - lo) sqrt( ln(1/delta) / (2 n) ),  Y = min(X, cap) (Hoeffding 1963, Theorem
+    2; one-sided).
 
     Finite-sample, for i.i.d. X >= lo.
     """
@@ -57,35 +72,45 @@ def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
 
 
 def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
-    """mean(Y) - sqrt( 2 s^2 ln(2/delta) / n ) - 7 (cap - lo) ln(2/delta) / (3 (n - 1)),  Y = min(X, cap), s^2 its sample variance.
+    """mean(Y) - sqrt( 2 s^2 ln(2/delta) / n ) - 7 (cap - lo) ln(2/delta) / (3 (n - 1)),  Y = min(X,
+    cap), s^2 its sample variance.
 
-    The empirical Bernstein bound of Maurer & Pontil (COLT 2009, Theorem 4), for truncated values Theorem 1 of Thomas,
-    Theocharous & Ghavamzadeh (AAAI 2015) with one cap: their (1/n) sqrt( ln(2/delta) / (n - 1) sum_ij (Y_i - Y_j)^2 ) is the
-    middle term, since sum_ij (Y_i - Y_j)^2 = 2 n (n - 1) s^2. Finite-sample, for i.i.d. X >= lo.
+    The empirical Bernstein bound of Maurer & Pontil (COLT 2009, Theorem 4), for truncated values
+    Theorem 1 of Thomas, Theocharous & Ghavamzadeh (AAAI 2015) with one cap: their (1/n) sqrt(
+    ln(2/delta) / (n - 1) sum_ij (Y_i - Y_j)^2 ) is the middle term, since sum_ij (Y_i - Y_j)^2 = 2
+    n (n - 1) s^2. Finite-sample, for i.i.d. X >= lo.
     """
     x, y = _truncated(x, delta, lo, cap, fewest=2)
     bound = float(y.mean() - bernstein_width(y.var(ddof=1), cap - lo, len(y), delta))
-    return LowerBound("maurer-pontil", bound, delta, FINITE_SAMPLE, len(x), float(x.mean()), lo, cap)
+    return LowerBound(
+        "maurer-pontil", bound, delta, FINITE_SAMPLE, len(x), float(x.mean()), lo, cap
+    )
 
 
 def uncapped_betting(x: Any, delta: float, *, lo: float) -> LowerBound:
-    """The largest m that a gambler who bets against "no value has a mean above m" has refuted: whose capital reached 1/delta.
+    """The largest m that a gambler who bets against "no value has a mean above m" has refuted:
+    whose capital reached 1/delta.
 
     With z_i = X_i - lo >= 0 and m counted from lo as well, the capital after t values is
-        K_t(m) = prod_{i <= t} ( 1 + lambda_i(m) (z_i - m) ),   lambda_i(m) = min( sqrt( 2 ln(1/delta) / (n s_i^2(m)) ), STAKE / m ),
+        K_t(m) = prod_{i <= t} ( 1 + lambda_i(m) (z_i - m) ),   lambda_i(m) = min( sqrt( 2
+        ln(1/delta) / (n s_i^2(m)) ), STAKE / m ),
         s_i^2(m) = ( m^2 + sum_{j < i} (z_j - mean(z_1..z_j))^2 ) / i:
-    the bet against a value is set by the values before it, and by m itself as the guess that counts as one value.
-    Proof. Let E[ z_i | past ] <= m for every i. Each factor is at least 1 - STAKE > 0, as lambda_i <= STAKE / m and z_i >= 0, and its
-    mean given the past is at most 1, as lambda_i >= 0 is known by then: K_t(m) is a positive supermartingale that starts at 1, and
-    by Ville P( max_t K_t(m) >= 1/delta ) <= delta. It takes no ceiling on the values: a large one only raises the capital.
-    Each factor falls in m: where the minimum is STAKE / m it is 1 - STAKE + STAKE z_i / m; elsewhere lambda_i = c (v + m^2)^(-1/2), and
-    d/dm [ lambda_i (z_i - m) ] = -lambda_i ( 1 + (z_i - m) m / (v + m^2) ) <= 0, as z_i >= 0; both join continuously. So the refuted
-    m are an interval from 0, found by halving, and P( bound > mu ) <= delta for every mu that no E[ X_i | past ] exceeds.
-    The values need not be alike: for i.i.d. values mu is their mean; where the X_i have different means given the past (each block of
-    a log tests a policy made from the blocks before it), mu is the largest of them, and a bound above 0 says that one of them is.
-    How to bet is free; ln(1 + z) >= z - z^2/2 leads to the choice above (Waudby-Smith & Ramdas, JRSS B 2024, eqs. 24-26, where values
-    are in [0, 1]). The bound depends on the order of the values: shuffle those of a log that may be sorted, without looking at them.
-    What early values refuted and later ones took back is not claimed: the bound is at most the sample mean.
+    the bet against a value is set by the values before it, and by m itself as the guess that counts
+    as one value. Proof. Let E[ z_i | past ] <= m for every i. Each factor is at least 1 - STAKE >
+    0, as lambda_i <= STAKE / m and z_i >= 0, and its mean given the past is at most 1, as lambda_i
+    >= 0 is known by then: K_t(m) is a positive supermartingale that starts at 1, and by Ville P(
+    max_t K_t(m) >= 1/delta ) <= delta. It takes no ceiling on the values: a large one only raises
+    the capital. Each factor falls in m: where the minimum is STAKE / m it is 1 - STAKE + STAKE z_i
+    / m; elsewhere lambda_i = c (v + m^2)^(-1/2), and d/dm [ lambda_i (z_i - m) ] = -lambda_i ( 1 +
+    (z_i - m) m / (v + m^2) ) <= 0, as z_i >= 0; both join continuously. So the refuted m are an
+    interval from 0, found by halving, and P( bound > mu ) <= delta for every mu that no E[ X_i |
+    past ] exceeds. The values need not be alike: for i.i.d. values mu is their mean; where the X_i
+    have different means given the past (each block of a log tests a policy made from the blocks
+    before it), mu is the largest of them, and a bound above 0 says that one of them is. How to bet
+    is free; ln(1 + z) >= z - z^2/2 leads to the choice above (Waudby-Smith & Ramdas, JRSS B 2024,
+    eqs. 24-26, where values are in [0, 1]). The bound depends on the order of the values: shuffle
+    those of a log that may be sorted, without looking at them. What early values refuted and later
+    ones took back is not claimed: the bound is at most the sample mean.
     """
     x = _sample(x, delta, fewest=1)
     _check_floor(x, lo, abs(lo) + abs(float(x.min())))
@@ -106,7 +131,9 @@ def log_capital(z: np.ndarray, delta: float, m: float) -> np.ndarray:
     """ln K_t(m), t = 1..n, for z >= 0 and m > 0."""
     n = len(z)
     i = np.arange(1, n + 1)
-    with np.errstate(over="ignore", divide="ignore"):  # weights may be as large as numbers get: such a value wins the bet
+    with np.errstate(
+        over="ignore", divide="ignore"
+    ):  # weights may be as large as numbers get: such a value wins the bet
         scatter = np.append(0.0, np.cumsum((z - np.cumsum(z) / i) ** 2)[:-1])
         bets = np.minimum(np.sqrt(2 * math.log(1 / delta) / n * i / (scatter + m * m)), STAKE / m)
         capital: np.ndarray = np.cumsum(np.log1p(bets * (z - m)))
@@ -116,31 +143,54 @@ def log_capital(z: np.ndarray, delta: float, m: float) -> np.ndarray:
 def student_t(x: Any, delta: float) -> LowerBound:
     """mean(X) - t_{1 - delta, n - 1} s / sqrt(n).
 
-    Asymptotic: exact for normal values. For values skewed to the right, as importance weights of rewards >= 0 make them, the
-    bound errs on the low side; for values skewed to the left (losses that are rare and large) it is too high too often.
+    Asymptotic: exact for normal values. For values skewed to the right, as importance weights of
+    rewards >= 0 make them, the bound errs on the low side; for values skewed to the left (losses
+    that are rare and large) it is too high too often.
     """
     x = _sample(x, delta, fewest=2)
     spread = _spread(x)
     bound = float(x.mean() - student_width(spread, len(x), delta)) if spread > 0 else -math.inf
-    return LowerBound("student-t", bound, delta, ASYMPTOTIC, len(x), float(x.mean()), notes=_flat_note(spread))
+    return LowerBound(
+        "student-t", bound, delta, ASYMPTOTIC, len(x), float(x.mean()), notes=_flat_note(spread)
+    )
 
 
-def bca(x: Any, delta: float, rng: np.random.Generator, *, resamples: int = RESAMPLES) -> LowerBound:
-    """The delta quantile of resampled means, corrected for bias and acceleration (Efron 1987; scipy.stats.bootstrap).
+def bca(
+    x: Any, delta: float, rng: np.random.Generator, *, resamples: int = RESAMPLES
+) -> LowerBound:
+    """The delta quantile of resampled means, corrected for bias and acceleration (Efron 1987;
+    scipy.stats.bootstrap).
 
     Bootstrap, approximate. The jackknife behind the acceleration costs n^2.
     """
-    from scipy.stats import bootstrap  # not at the top: it would double the time of `import surefoot`
+    from scipy.stats import (
+        bootstrap,  # not at the top: it would double the time of `import surefoot`
+    )
 
     x = _sample(x, delta, fewest=2)
     spread = _spread(x)
     if spread > 0:
         found = bootstrap(
-            (x,), np.mean, n_resamples=resamples, batch=max(1, CELLS // len(x)), vectorized=True, confidence_level=1 - delta,
-            alternative="greater", method="BCa", random_state=rng,
-        )  # fmt: skip
+            (x,),
+            np.mean,
+            n_resamples=resamples,
+            batch=max(1, CELLS // len(x)),
+            vectorized=True,
+            confidence_level=1 - delta,
+            alternative="greater",
+            method="BCa",
+            random_state=rng,
+        )
         bound = float(found.confidence_interval.low)
-    return LowerBound("bca", bound if spread > 0 else -math.inf, delta, BOOTSTRAP, len(x), float(x.mean()), notes=_flat_note(spread))
+    return LowerBound(
+        "bca",
+        bound if spread > 0 else -math.inf,
+        delta,
+        BOOTSTRAP,
+        len(x),
+        float(x.mean()),
+        notes=_flat_note(spread),
+    )
 
 
 def hoeffding_width(width: float | np.ndarray, n: int, delta: float) -> Any:
@@ -156,7 +206,10 @@ def bernstein_width(variance: Any, width: Any, n: int, delta: float) -> Any:
 
 def student_width(variance: Any, n: int, delta: float) -> Any:
     """t_{1 - delta, n - 1} sqrt( variance / n )."""
-    from scipy.special import stdtrit  # the quantile of Student's t; importing scipy.stats takes longer than all of surefoot
+    from scipy.special import (
+        # the quantile of Student's t; importing scipy.stats takes longer than all of surefoot
+        stdtrit,
+    )
 
     return float(stdtrit(n - 1, 1 - delta)) * np.sqrt(variance / n)
 
@@ -164,7 +217,10 @@ def student_width(variance: Any, n: int, delta: float) -> Any:
 def check_delta(delta: Any) -> None:
     """Raise unless delta is a failure probability in (0, 1/2]."""
     if isinstance(delta, (bool, str)) or np.ndim(delta) or not 0 < delta <= HIGHEST_DELTA:
-        raise ParameterError(f"delta is a failure probability in (0, {HIGHEST_DELTA}], got {delta!r}: for 95 % certainty give 0.05")
+        raise ParameterError(
+            f"delta is a failure probability in (0, {HIGHEST_DELTA}], got {delta!r}: for 95 %"
+            " certainty give 0.05"
+        )
 
 
 def _sample(x: Any, delta: float, fewest: int) -> np.ndarray:
@@ -174,11 +230,16 @@ def _sample(x: Any, delta: float, fewest: int) -> np.ndarray:
         raise ProblemError(f"expected a row of {fewest} or more values, got shape {found.shape}")
     wrong = np.flatnonzero(~np.isfinite(found))
     if len(wrong):
-        raise ProblemError(f"values must be finite, entry {wrong[0]} is {found[wrong[0]]} ({len(wrong)} such entries)")
+        raise ProblemError(
+            f"values must be finite, entry {wrong[0]} is {found[wrong[0]]} ({len(wrong)} such"
+            " entries)"
+        )
     return found
 
 
-def _truncated(x: Any, delta: float, lo: float, cap: float, fewest: int) -> tuple[np.ndarray, np.ndarray]:
+def _truncated(
+    x: Any, delta: float, lo: float, cap: float, fewest: int
+) -> tuple[np.ndarray, np.ndarray]:
     """(x, min(x, cap)), with x >= lo."""
     found = _sample(x, delta, fewest)
     if not -math.inf < lo < cap < math.inf:
@@ -193,7 +254,10 @@ def _check_floor(x: np.ndarray, lo: float, scale: float) -> None:
         raise ParameterError(f"lo must be a finite number, got {lo!r}")
     wrong = np.flatnonzero(x < lo - 1e-9 * scale)
     if len(wrong):
-        raise ProblemError(f"no value may lie below lo = {lo:g}, entry {wrong[0]} is {x[wrong[0]]:g} ({len(wrong)} such entries)")
+        raise ProblemError(
+            f"no value may lie below lo = {lo:g}, entry {wrong[0]} is {x[wrong[0]]:g} ({len(wrong)}"
+            " such entries)"
+        )
 
 
 def _spread(x: np.ndarray) -> float:
@@ -202,4 +266,13 @@ def _spread(x: np.ndarray) -> float:
 
 
 def _flat_note(spread: float) -> tuple[str, ...]:
-    return () if spread > 0 else ("all values are equal: without scatter this method cannot judge the mean, and gives no bound",)
+    return (
+        ()
+        if spread > 0
+        else (
+            (
+                "all values are equal: without scatter this method cannot judge the mean, and gives"
+                " no bound"
+            ),
+        )
+    )

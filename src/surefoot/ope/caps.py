@@ -1,4 +1,6 @@
-"""Where to cut importance-weighted values: the cap that promises the best bound, judged on other episodes."""
+"""Where to cut importance-weighted values: the cap that promises the best bound, judged on other
+episodes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ GRID = 256
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a training part promises of n other values: the bound, with the best cap; mean and variance of the values cut there."""
+    """What a training part promises of n other values: the bound, with the best cap; mean and
+    variance of the values cut there.
+    """
 
     bound: float
     cap: float | None
@@ -28,11 +32,12 @@ class Forecast:
 
 
 def choose_cap(x: Any, lo: float, n: int, delta: float, method: str) -> Forecast:
-    """The cap c that maximises the bound that n values would get if Y = min(X, c) had the mean and variance it has in x.
+    """The cap c that maximises the bound that n values would get if Y = min(X, c) had the mean and
+    variance it has in x.
 
-    As Thomas et al. 2015, section 4, for the bound used. x are values of the training part: the bound on other values is
-    valid whatever is chosen here, only its tightness depends on it. "betting" needs no cap; its forecast does, since few values say
-    little about their own tail.
+    As Thomas et al. 2015, section 4, for the bound used. x are values of the training part: the
+    bound on other values is valid whatever is chosen here, only its tightness depends on it.
+    "betting" needs no cap; its forecast does, since few values say little about their own tail.
     """
     check_name("method", method, FLOORED)
     check_delta(delta)
@@ -47,18 +52,24 @@ def choose_cap(x: Any, lo: float, n: int, delta: float, method: str) -> Forecast
     variance = np.maximum(squares - sums * mean, 0.0) / max(len(z) - 1, 1)
     bound = mean - forecast_width(variance, c, n, delta, method)
     best = int(np.argmax(bound))
-    return Forecast(float(lo + bound[best]), float(lo + c[best]), float(lo + mean[best]), float(variance[best]))
+    return Forecast(
+        float(lo + bound[best]), float(lo + c[best]), float(lo + mean[best]), float(variance[best])
+    )
 
 
 def forecast(x: np.ndarray, n: int, delta: float) -> Forecast:
-    """The bound that n values without a cap would get by Student's t, which stands for the bootstrap too."""
+    """The bound that n values without a cap would get by Student's t, which stands for the
+    bootstrap too.
+    """
     variance = float(x.var(ddof=1)) if len(x) > 1 else math.inf
     mean = float(x.mean())
     return Forecast(mean - float(student_width(variance, n, delta)), None, mean, variance)
 
 
 def forecast_width(variance: Any, width: Any, n: int, delta: float, method: str) -> Any:
-    """How far below the mean the bound of n values will lie; for betting a rule of thumb: Bernstein's width, with ln(1/delta)."""
+    """How far below the mean the bound of n values will lie; for betting a rule of thumb:
+    Bernstein's width, with ln(1/delta).
+    """
     if method == "hoeffding":
         return hoeffding_width(width, n, delta)
     if method == "maurer-pontil":

@@ -1,4 +1,6 @@
-"""Episodes of a log: where they start, sums along them, and parts of a log that keep episodes whole."""
+"""Episodes of a log: where they start, sums along them, and parts of a log that keep episodes
+whole.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ def times(batch: Batch) -> np.ndarray:
 def running_sums(batch: Batch, x: np.ndarray) -> np.ndarray:
     """x_0 + ... + x_t within each episode, for all of them one step of time after the other.
 
-    Not by differences of one long cumulative sum: -inf (the logarithm of a weight 0) would become NaN, and rounding would
-    leak from one episode into the next.
+    Not by differences of one long cumulative sum: -inf (the logarithm of a weight 0) would become
+    NaN, and rounding would leak from one episode into the next.
     """
     first = first_rows(batch)
     length = np.diff(np.append(first, len(batch)))
@@ -48,10 +50,15 @@ def running_sums(batch: Batch, x: np.ndarray) -> np.ndarray:
 
 
 def take_episodes(batch: Batch, which: np.ndarray) -> Batch:
-    """The log of the episodes marked in `which` [n_episodes], renumbered in their order; states and actions keep their ids."""
+    """The log of the episodes marked in `which` [n_episodes], renumbered in their order; states
+    and actions keep their ids.
+    """
     which = np.asarray(which)
     if which.dtype != bool or which.shape != (batch.n_episodes,):
-        raise LogError(f"expected one flag for each of {batch.n_episodes} episodes, got {which.dtype} of shape {which.shape}")
+        raise LogError(
+            f"expected one flag for each of {batch.n_episodes} episodes, got {which.dtype} of shape"
+            f" {which.shape}"
+        )
     if not which.any():
         raise LogError("no episode is taken: at least one is needed")
     rows = which[batch.episode]
@@ -60,7 +67,9 @@ def take_episodes(batch: Batch, which: np.ndarray) -> Batch:
     return replace(batch, **columns, left_out=0)
 
 
-def split_episodes(batch: Batch, rng: np.random.Generator, share: float = SHARE) -> tuple[Batch, Batch]:
+def split_episodes(
+    batch: Batch, rng: np.random.Generator, share: float = SHARE
+) -> tuple[Batch, Batch]:
     """(training part, held-out part): a random `share` of the episodes, and the others."""
     if not 0 < share < 1:
         raise ParameterError(f"share must lie in (0, 1), got {share!r}")

@@ -1,7 +1,9 @@
-"""Importance-sampling estimates of the value of a policy from the log of another: IS, weighted IS, and both per decision.
+"""Importance-sampling estimates of the value of a policy from the log of another: IS, weighted IS,
+and both per decision.
 
-The value is that of the discounted return from where episodes start up to where they end or are cut: if episodes are cut at a
-time limit (or at any time that the history decides), these estimates know nothing of what would have followed, and say so.
+The value is that of the discounted return from where episodes start up to where they end or are
+cut: if episodes are cut at a time limit (or at any time that the history decides), these estimates
+know nothing of what would have followed, and say so.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ FEW = 30.0  # an estimate that rests on fewer effective episodes is noted
 class ValueEstimate:
     """The estimated value of a policy, and what it rests on.
 
-    values            one value an episode, i.i.d. as the episodes are, with `value` their mean; None where an estimate has no such form
-    effective_size    Kish's (sum w)^2 / sum w^2 of the weights of whole episodes; None without weights
+    values            one value an episode, i.i.d. as the episodes are, with `value` their mean;
+                      None where an estimate has no such form
+    effective_size    Kish's (sum w)^2 / sum w^2 of the weights of whole episodes; None without
+                      weights
     largest_weight    of a whole episode; None without weights
     overlap           the share of the policy that the log (and the baseline) cover
     n_cut             episodes that were cut, not ended
@@ -50,11 +54,15 @@ class ValueEstimate:
     def __repr__(self) -> str:
         size = "" if self.effective_size is None else f", effectively {self.effective_size:.1f}"
         notes = "".join(f"\n  note: {note}" for note in self.notes)
-        return f"ValueEstimate({self.method}: {self.value:.6g} from {self.n_episodes} episodes{size}){notes}"
+        return (
+            f"ValueEstimate({self.method}: {self.value:.6g} from {self.n_episodes}"
+            f" episodes{size}){notes}"
+        )
 
 
 def importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
-    """X_i = rho_T G_i,  G_i = sum_t gamma^t r_t: unbiased, i.i.d. over episodes, of a variance that grows exponentially with T.
+    """X_i = rho_T G_i,  G_i = sum_t gamma^t r_t: unbiased, i.i.d. over episodes, of a variance that
+    grows exponentially with T.
 
     Precup, Sutton & Singh, ICML 2000.
     """
@@ -65,15 +73,21 @@ def importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> Value
 
 
 def weighted_importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
-    """sum_i rho_i G_i / sum_i rho_i: biased towards V^{pi_b} for few episodes, consistent, never outside the returns seen."""
+    """sum_i rho_i G_i / sum_i rho_i: biased towards V^{pi_b} for few episodes, consistent, never
+    outside the returns seen.
+    """
     gamma = checked_gamma(gamma)
     weights, cover = weigh(batch, pi, pi_b)
     w = _shares(weights.final_log)
-    return weighted_estimate("wis", float(w @ episode_returns(batch, gamma)), None, weights, cover, batch)
+    return weighted_estimate(
+        "wis", float(w @ episode_returns(batch, gamma)), None, weights, cover, batch
+    )
 
 
 def per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
-    """X_i = sum_t gamma^t rho_t r_t: unbiased, i.i.d. over episodes; a reward is weighted by the decisions before it only."""
+    """X_i = sum_t gamma^t rho_t r_t: unbiased, i.i.d. over episodes; a reward is weighted by the
+    decisions before it only.
+    """
     gamma = checked_gamma(gamma)
     weights, cover = weigh(batch, pi, pi_b)
     x = discounted_sums(batch, weights, gamma, batch.reward)
@@ -81,19 +95,26 @@ def per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimat
 
 
 def weighted_per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
-    """sum_t gamma^t ( sum_i rho_it r_it / sum_i rho_it ): normalised at every step; biased, consistent (Thomas 2015, CWPDIS).
+    """sum_t gamma^t ( sum_i rho_it r_it / sum_i rho_it ): normalised at every step; biased,
+    consistent (Thomas 2015, CWPDIS).
 
-    An episode that has stopped keeps its last weight in the sum below the line (it goes on, with rewards 0): a sum over the
-    episodes still running would estimate the rewards of those that last, not of all.
+    An episode that has stopped keeps its last weight in the sum below the line (it goes on, with
+    rewards 0): a sum over the episodes still running would estimate the rewards of those that last,
+    not of all.
     """
     gamma = checked_gamma(gamma)
     weights, cover = weigh(batch, pi, pi_b)
     value = 0.0
     for t, rows, below in _by_time(weights):
         if below == -math.inf:
-            raise NotAvailableError(f"no logged episode is possible under pi up to step {t}: the weights of a normalised sum are all 0")
+            raise NotAvailableError(
+                f"no logged episode is possible under pi up to step {t}: the weights of a"
+                " normalised sum are all 0"
+            )
         share = np.exp(weights.log[rows] - below)
-        value += math.exp(float(log_discounts(np.array(t), gamma))) * float(share @ batch.reward[rows])
+        value += math.exp(float(log_discounts(np.array(t), gamma))) * float(
+            share @ batch.reward[rows]
+        )
     return weighted_estimate("wpdis", value, None, weights, cover, batch)
 
 
@@ -110,11 +131,26 @@ def discounted_sums(batch: Batch, weights: Weights, gamma: float, x: np.ndarray)
 
 
 def weighted_estimate(
-    method: str, value: float, values: np.ndarray | None, weights: Weights, cover: Overlap, batch: Batch
+    method: str,
+    value: float,
+    values: np.ndarray | None,
+    weights: Weights,
+    cover: Overlap,
+    batch: Batch,
 ) -> ValueEstimate:
     """An estimate with what its weights say about it."""
     n, cut = batch.n_episodes, int(batch.cuts.sum())
-    return ValueEstimate(method, value, values, weights.effective_size, weights.largest, cover, n, cut, notes_on(batch, weights, cover))
+    return ValueEstimate(
+        method,
+        value,
+        values,
+        weights.effective_size,
+        weights.largest,
+        cover,
+        n,
+        cut,
+        notes_on(batch, weights, cover),
+    )
 
 
 def notes_on(batch: Batch, weights: Weights, cover: Overlap) -> tuple[str, ...]:
@@ -122,13 +158,19 @@ def notes_on(batch: Batch, weights: Weights, cover: Overlap) -> tuple[str, ...]:
     n, cut, size = batch.n_episodes, int(batch.cuts.sum()), weights.effective_size
     notes = []
     if cut:
-        notes.append(f"{cut} of {n} episodes are cut, not ended: the value is that of the return up to the cut")
+        notes.append(
+            f"{cut} of {n} episodes are cut, not ended: the value is that of the return up to"
+            " the cut"
+        )
     if size == 0:
         notes.append("no logged episode is possible under pi: the values rest on nothing")
     elif size < min(FEW, 0.99 * n):
         notes.append(f"effectively {size:.1f} of {n} episodes carry the values")
     if cover.outside_pairs:
-        notes.append(f"pi uses {cover.outside_pairs} pairs that pi_b never takes, in states that the log never visits")
+        notes.append(
+            f"pi uses {cover.outside_pairs} pairs that pi_b never takes, in states that the log"
+            " never visits"
+        )
     return tuple(notes)
 
 
@@ -136,14 +178,18 @@ def _shares(log: np.ndarray) -> np.ndarray:
     """w / sum w from log w, whatever their size."""
     top = log.max()
     if top == -math.inf:
-        raise NotAvailableError("no logged episode is possible under pi: the weights of a normalised sum are all 0")
+        raise NotAvailableError(
+            "no logged episode is possible under pi: the weights of a normalised sum are all 0"
+        )
     w = np.exp(log - top)
     shares: np.ndarray = w / w.sum()
     return shares
 
 
 def _by_time(weights: Weights) -> Iterator[tuple[int, np.ndarray, float]]:
-    """(t, rows at step t, log of the sum of the weights of all episodes at t, those that have stopped included)."""
+    """(t, rows at step t, log of the sum of the weights of all episodes at t, those that have
+    stopped included).
+    """
     order = np.argsort(weights.time, kind="stable")
     edges = np.searchsorted(weights.time[order], np.arange(int(weights.time.max()) + 2))
     stops = np.zeros(len(weights.log), dtype=bool)

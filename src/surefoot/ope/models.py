@@ -1,4 +1,6 @@
-"""Estimates that use a model of the log: the value in the model, and doubly robust with the model of other episodes."""
+"""Estimates that use a model of the log: the value in the model, and doubly robust with the
+model of other episodes.
+"""
 
 from __future__ import annotations
 
@@ -18,42 +20,79 @@ from surefoot.problems.given import checked_gamma, found_ranges, held_sparse
 FOLDS = 2
 
 
-def fitted_model(batch: Batch, gamma: float, *, reward_range: Any = None, return_range: Any = None) -> Model:
-    """The maximum-likelihood model of a log, as every `Problem` has it: a pair never seen is worth lo, the lowest possible return."""
+def fitted_model(
+    batch: Batch, gamma: float, *, reward_range: Any = None, return_range: Any = None
+) -> Model:
+    """The maximum-likelihood model of a log, as every `Problem` has it: a pair never seen is
+    worth lo, the lowest possible return.
+    """
     gamma = checked_gamma(gamma)
     seen = float(batch.reward.min()), float(batch.reward.max())
-    rewards, returns, _ = found_ranges(seen, gamma, None, reward_range, return_range, has_terminal=True)
+    rewards, returns, _ = found_ranges(
+        seen, gamma, None, reward_range, return_range, has_terminal=True
+    )
     s, a = batch.n_states, batch.n_actions
     terminal = np.zeros(s, dtype=bool)
     terminal[list(batch.terminal_states)] = True
-    counts = count(batch.state, batch.action, batch.reward, batch.next_state, s, a, as_sparse=held_sparse(None, s, a))
+    counts = count(
+        batch.state,
+        batch.action,
+        batch.reward,
+        batch.next_state,
+        s,
+        a,
+        as_sparse=held_sparse(None, s, a),
+    )
     uniform = np.full((s, a), 1.0 / a)
     start = np.full(s, 1.0 / s)
     return Problem(
-        counts=counts, pi_b=uniform, gamma=gamma, start=start, terminal=terminal, allowed=np.ones((s, a), dtype=bool),
-        return_range=returns, reward_range=rewards,
-    ).model  # fmt: skip
+        counts=counts,
+        pi_b=uniform,
+        gamma=gamma,
+        start=start,
+        terminal=terminal,
+        allowed=np.ones((s, a), dtype=bool),
+        return_range=returns,
+        reward_range=rewards,
+    ).model
 
 
 def model_based(
-    batch: Batch, pi: Any, gamma: float, *, pi_b: Any = None, reward_range: Any = None, return_range: Any = None
+    batch: Batch,
+    pi: Any,
+    gamma: float,
+    *,
+    pi_b: Any = None,
+    reward_range: Any = None,
+    return_range: Any = None,
 ) -> ValueEstimate:
-    """The mean over the logged starts of v^pi in the maximum-likelihood model: low variance, a bias nobody can see from the log.
+    """The mean over the logged starts of v^pi in the maximum-likelihood model: low variance, a bias
+    nobody can see from the log.
 
-    The model goes on where an episode was cut, so this is the value of whole returns. There are no i.i.d. values: one model
-    is behind all of them.
+    The model goes on where an episode was cut, so this is the value of whole returns. There are no
+    i.i.d. values: one model is behind all of them.
     """
     pi = checked_policy("pi", pi, batch)
-    v, _ = action_values(fitted_model(batch, gamma, reward_range=reward_range, return_range=return_range), pi)
+    v, _ = action_values(
+        fitted_model(batch, gamma, reward_range=reward_range, return_range=return_range), pi
+    )
     cover = overlap(batch, pi, pi_b)
     cut = int(batch.cuts.sum())
     notes = []
     if cut:
-        notes.append(f"{cut} of {batch.n_episodes} episodes are cut: the model goes on there, the value is that of whole returns")
+        notes.append(
+            f"{cut} of {batch.n_episodes} episodes are cut: the model goes on there, the value is"
+            " that of whole returns"
+        )
     if cover.unseen:
-        notes.append(f"{cover.unseen:.2%} of pi lies on pairs never seen, which the model values at the lowest return")
+        notes.append(
+            f"{cover.unseen:.2%} of pi lies on pairs never seen, which the model values at the"
+            " lowest return"
+        )
     value = float(v[batch.state[first_rows(batch)]].mean())
-    return ValueEstimate("model", value, None, None, None, cover, batch.n_episodes, cut, tuple(notes))
+    return ValueEstimate(
+        "model", value, None, None, None, cover, batch.n_episodes, cut, tuple(notes)
+    )
 
 
 def doubly_robust(
@@ -67,11 +106,13 @@ def doubly_robust(
     reward_range: Any = None,
     return_range: Any = None,
 ) -> ValueEstimate:
-    """X_t = v(s_t) + (pi/pi_b) ( r_t + gamma X_{t+1} - q(s_t, a_t) ),  X = 0 after the last step (Jiang & Li, ICML 2016, eq. 10).
+    """X_t = v(s_t) + (pi/pi_b) ( r_t + gamma X_{t+1} - q(s_t, a_t) ),  X = 0 after the last step
+    (Jiang & Li, ICML 2016, eq. 10).
 
-    q and v = sum_a pi q come from a model that has not seen the episode: `model` (of a training part: the values are then
-    i.i.d.), or by cross-fitting the model of the other folds (episode i is in fold i mod folds; values are then i.i.d. within
-    a fold only, given the others). Unbiased for any q; its variance is small where q is right.
+    q and v = sum_a pi q come from a model that has not seen the episode: `model` (of a training
+    part: the values are then i.i.d.), or by cross-fitting the model of the other folds (episode i
+    is in fold i mod folds; values are then i.i.d. within a fold only, given the others). Unbiased
+    for any q; its variance is small where q is right.
     """
     gamma = checked_gamma(gamma)
     pi = checked_policy("pi", pi, batch)
@@ -82,28 +123,46 @@ def doubly_robust(
     if isinstance(folds, bool) or folds != int(folds) or folds < 2:
         raise ParameterError(f"folds must be a whole number >= 2, got {folds!r}")
     if batch.n_episodes < folds:
-        raise LogError(f"{batch.n_episodes} episodes cannot be dealt to {folds} folds: give fewer folds, or a model of other data")
+        raise LogError(
+            f"{batch.n_episodes} episodes cannot be dealt to {folds} folds: give fewer folds, or a"
+            " model of other data"
+        )
     fold = np.arange(batch.n_episodes) % int(folds)
     x = np.empty(batch.n_episodes)
     for k in range(int(folds)):
-        others = fitted_model(take_episodes(batch, fold != k), gamma, reward_range=reward_range, return_range=return_range)
+        others = fitted_model(
+            take_episodes(batch, fold != k),
+            gamma,
+            reward_range=reward_range,
+            return_range=return_range,
+        )
         x[fold == k] = doubly_robust_values(batch, pi, weights, others, gamma)[fold == k]
     return weighted_estimate("dr", float(x.mean()), x, weights, cover, batch)
 
 
-def doubly_robust_values(batch: Batch, pi: np.ndarray, weights: Weights, model: Model, gamma: float) -> np.ndarray:
-    """X_i = v(s_0) + sum_t gamma^t rho_t ( r_t + gamma v(s_{t+1}) - q(s_t, a_t) ): the recursion written out.
+def doubly_robust_values(
+    batch: Batch, pi: np.ndarray, weights: Weights, model: Model, gamma: float
+) -> np.ndarray:
+    """X_i = v(s_0) + sum_t gamma^t rho_t ( r_t + gamma v(s_{t+1}) - q(s_t, a_t) ): the recursion
+    written out.
 
-    So it is per-decision importance sampling of what the model did not foresee, and cannot overflow where that does not.
+    So it is per-decision importance sampling of what the model did not foresee, and cannot overflow
+    where that does not.
     """
-    if (model.n_states, model.n_actions) != (batch.n_states, batch.n_actions) or model.gamma != gamma:
+    if (model.n_states, model.n_actions) != (
+        batch.n_states,
+        batch.n_actions,
+    ) or model.gamma != gamma:
         raise ProblemError(
-            f"the model must be of {batch.n_states} states x {batch.n_actions} actions with gamma {gamma:g}, got {model!r}"
+            f"the model must be of {batch.n_states} states x {batch.n_actions} actions with gamma"
+            f" {gamma:g}, got {model!r}"
         )
     v, q = action_values(model, pi)
     after = np.where(batch.last, 0.0, v[batch.next_state])
     surprise = batch.reward + gamma * after - q[batch.state, batch.action]
-    x: np.ndarray = v[batch.state[first_rows(batch)]] + discounted_sums(batch, weights, gamma, surprise)
+    x: np.ndarray = v[batch.state[first_rows(batch)]] + discounted_sums(
+        batch, weights, gamma, surprise
+    )
     return x
 
 

@@ -1,4 +1,6 @@
-"""Importance weights rho_t = prod_{i <= t} pi(a_i|s_i) / pi_b(a_i|s_i) in log space, and how well a log covers a policy."""
+"""Importance weights rho_t = prod_{i <= t} pi(a_i|s_i) / pi_b(a_i|s_i) in log space, and how
+well a log covers a policy.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,13 @@ CLIPPED_LOG = 600.0  # weights cut here leave room for rewards
 
 @dataclass(frozen=True)
 class Overlap:
-    """What share of the evaluation policy the log can speak about; states weigh as often as the log visits them.
+    """What share of the evaluation policy the log can speak about; states weigh as often as the log
+    visits them.
 
-    unseen: the share of pi's probability on actions never taken where the log was. outside: the share on actions that the
-    baseline never takes (pi_b = 0 although pi > 0): they are not identified by any amount of data; None without a baseline.
-    outside_pairs counts these pairs over all states that are not terminal, visited or not.
+    unseen: the share of pi's probability on actions never taken where the log was. outside: the
+    share on actions that the baseline never takes (pi_b = 0 although pi > 0): they are not
+    identified by any amount of data; None without a baseline. outside_pairs counts these pairs over
+    all states that are not terminal, visited or not.
     """
 
     unseen: float
@@ -35,7 +39,9 @@ class Overlap:
 
 @dataclass(frozen=True, repr=False)
 class Weights:
-    """log rho_t of every row; `last` are the rows where episodes stop, `episode` the number of each row's episode."""
+    """log rho_t of every row; `last` are the rows where episodes stop, `episode` the number of
+    each row's episode.
+    """
 
     log: np.ndarray
     last: np.ndarray
@@ -50,7 +56,9 @@ class Weights:
 
     @property
     def effective_size(self) -> float:
-        """Kish: (sum w)^2 / sum w^2 over whole episodes, n for equal weights; 0 where no episode is possible under pi."""
+        """Kish: (sum w)^2 / sum w^2 over whole episodes, n for equal weights; 0 where no episode
+        is possible under pi.
+        """
         top = self.final_log.max()
         if top == -math.inf:
             return 0.0
@@ -64,11 +72,15 @@ class Weights:
         return math.exp(top) if top <= LARGEST_LOG else math.inf
 
     def episode_weights(self, *, clip: bool = False) -> np.ndarray:
-        """rho of each whole episode, [n]; weights beyond the range of numbers are refused, or cut at e^600."""
+        """rho of each whole episode, [n]; weights beyond the range of numbers are refused, or
+        cut at e^600.
+        """
         return self._exponential(self.final_log, clip)
 
     def discounted(self, gamma: float, *, clip: bool = False) -> np.ndarray:
-        """gamma^t rho_t of every row: one exponential, so that a small discount and a large weight meet before they overflow."""
+        """gamma^t rho_t of every row: one exponential, so that a small discount and a large
+        weight meet before they overflow.
+        """
         return self._exponential(self.log + log_discounts(self.time, gamma), clip)
 
     def equal(self) -> Weights:
@@ -79,9 +91,10 @@ class Weights:
         top = float(log.max())
         if top > LARGEST_LOG and not clip:
             raise NotAvailableError(
-                f"the importance weights reach e^{top:.0f} (episodes of up to {int(self.time.max()) + 1} steps), beyond any number: this "
-                "log cannot evaluate this policy by unweighted importance sampling; use a weighted form, a policy closer to the "
-                "baseline, or a model"
+                f"the importance weights reach e^{top:.0f} (episodes of up to"
+                f" {int(self.time.max()) + 1} steps), beyond any number: this log cannot evaluate"
+                " this policy by unweighted importance sampling; use a weighted form, a policy"
+                " closer to the baseline, or a model"
             )
         found: np.ndarray = np.exp(np.minimum(log, CLIPPED_LOG) if clip else log)
         return found
@@ -96,12 +109,18 @@ def log_discounts(time: np.ndarray, gamma: float) -> np.ndarray:
 
 
 def weigh(batch: Batch, pi: Any, pi_b: Any) -> tuple[Weights, Overlap]:
-    """The weights of a log, with the policies checked: pi_b > 0 on every logged action, pi_b > 0 wherever pi > 0 in visited states."""
-    return weigh_checked(batch, checked_policy("pi", pi, batch), checked_policy("pi_b", pi_b, batch))
+    """The weights of a log, with the policies checked: pi_b > 0 on every logged action, pi_b > 0
+    wherever pi > 0 in visited states.
+    """
+    return weigh_checked(
+        batch, checked_policy("pi", pi, batch), checked_policy("pi_b", pi_b, batch)
+    )
 
 
 def weigh_checked(batch: Batch, pi: np.ndarray, pi_b: np.ndarray) -> tuple[Weights, Overlap]:
-    """The same for policies that `checked_policy` has seen, which takes as long as the rest on a small log."""
+    """The same for policies that `checked_policy` has seen, which takes as long as the rest on a
+    small log.
+    """
     contradiction = batch.contradictions()
     if contradiction:
         raise LogError(f"importance sampling needs whole episodes, but {contradiction}")
@@ -110,15 +129,17 @@ def weigh_checked(batch: Batch, pi: np.ndarray, pi_b: np.ndarray) -> tuple[Weigh
     if len(wrong):
         i = wrong[0]
         raise BaselineError(
-            f"the log takes {batch.names.pair(batch.state[i], batch.action[i])} (row {batch.row[i]}), which pi_b never does "
-            f"({len(wrong)} such rows): pi_b is not the policy that made this log; correct it, or estimate it from the log"
+            f"the log takes {batch.names.pair(batch.state[i], batch.action[i])} (row"
+            f" {batch.row[i]}), which pi_b never does ({len(wrong)} such rows): pi_b is not the"
+            " policy that made this log; correct it, or estimate it from the log"
         )
     found = _cover(batch, pi, pi_b)
     if found.outside:
         s, a = np.argwhere((pi > 0) & (pi_b == 0) & _visited(batch)[:, None])[0]
         raise NotAvailableError(
-            f"not identified: pi takes {batch.names.pair(s, a)} with probability {pi[s, a]:.4g}, pi_b never does ({found.outside:.2%} of "
-            "pi in the logged states): no importance weight makes up for what is never tried; keep pi within the actions of pi_b"
+            f"not identified: pi takes {batch.names.pair(s, a)} with probability {pi[s, a]:.4g},"
+            f" pi_b never does ({found.outside:.2%} of pi in the logged states): no importance"
+            " weight makes up for what is never tried; keep pi within the actions of pi_b"
         )
     with np.errstate(divide="ignore"):
         ratio = np.log(pi[batch.state, batch.action]) - np.log(taken)
@@ -126,13 +147,21 @@ def weigh_checked(batch: Batch, pi: np.ndarray, pi_b: np.ndarray) -> tuple[Weigh
 
 
 def overlap(batch: Batch, pi: Any, pi_b: Any = None) -> Overlap:
-    """How well the log, and the baseline behind it, cover pi; raises nothing on poor cover, so that it can be looked at."""
-    return _cover(batch, checked_policy("pi", pi, batch), None if pi_b is None else checked_policy("pi_b", pi_b, batch))
+    """How well the log, and the baseline behind it, cover pi; raises nothing on poor cover, so
+    that it can be looked at.
+    """
+    return _cover(
+        batch,
+        checked_policy("pi", pi, batch),
+        None if pi_b is None else checked_policy("pi_b", pi_b, batch),
+    )
 
 
 def _cover(batch: Batch, pi: np.ndarray, pi_b: np.ndarray | None) -> Overlap:
     shape = (batch.n_states, batch.n_actions)
-    n_sa = np.bincount(batch.state * batch.n_actions + batch.action, minlength=shape[0] * shape[1]).reshape(shape)
+    n_sa = np.bincount(
+        batch.state * batch.n_actions + batch.action, minlength=shape[0] * shape[1]
+    ).reshape(shape)
     visits = n_sa.sum(axis=1, keepdims=True) / len(batch)
     unseen = float((visits * pi * (n_sa == 0)).sum())
     if pi_b is None:
@@ -143,7 +172,9 @@ def _cover(batch: Batch, pi: np.ndarray, pi_b: np.ndarray | None) -> Overlap:
 
 
 def checked_policy(name: str, pi: Any, batch: Batch) -> np.ndarray:
-    """[S, A] probability rows that fit the log; rows of terminal states, where nothing is chosen, may be zero or left out ("(end)")."""
+    """[S, A] probability rows that fit the log; rows of terminal states, where nothing is
+    chosen, may be zero or left out ("(end)").
+    """
     error: type[SurefootError] = BaselineError if name == "pi_b" else ProblemError
     pi = number_array(name, pi, error)
     shape = (batch.n_states, batch.n_actions)
@@ -158,8 +189,9 @@ def checked_policy(name: str, pi: Any, batch: Batch) -> np.ndarray:
     if not good.all():
         s = int(np.flatnonzero(~good)[0])
         raise error(
-            f"each row of {name} must hold probabilities that sum to 1: state {batch.names.state(s)} has "
-            f"{np.array2string(pi[s], threshold=8)} ({int((~good).sum())} such rows)"
+            f"each row of {name} must hold probabilities that sum to 1: state"
+            f" {batch.names.state(s)} has {np.array2string(pi[s], threshold=8)}"
+            f" ({int((~good).sum())} such rows)"
         )
     found: np.ndarray = pi
     return found

@@ -1,4 +1,6 @@
-"""Evaluating a policy in a model: exactly by a linear solve (dense), or to a stated tolerance (sparse)."""
+"""Evaluating a policy in a model: exactly by a linear solve (dense), or to a stated tolerance
+(sparse).
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,24 @@ from surefoot.errors import NotAvailableError, ProblemError
 from surefoot.rows.arrays import Array, namespace, row_dot
 
 SWEEPS = 12  # sweeps tried before asking whether the chain mixes too slowly for them
-ENDLESS = 1e10  # steps no proper episode takes: at gamma = 1 such a value comes from a singular system, not from rewards
+# steps no proper episode takes: at gamma = 1 such a value comes from a singular system, not from
+# rewards
+ENDLESS = 1e10
 SLOW = 0.75  # a sweep that leaves more than this share of the residual is slow
 
 
 def evaluate(model: Model, pi: Array, *, v: Array | None = None, tolerance: float = 1e-10) -> Array:
     """v = r_pi + gamma P_pi v, [..., S].
 
-    Dense models are solved directly (exact to rounding). Sparse ones are iterated from `v` until the residual proves that no
-    entry is further than `tolerance` from the solution; gamma = 1 is refused there, since nothing would be proved.
+    Dense models are solved directly (exact to rounding). Sparse ones are iterated from `v` until
+    the residual proves that no entry is further than `tolerance` from the solution; gamma = 1 is
+    refused there, since nothing would be proved.
     """
     if tuple(pi.shape[-2:]) != (model.n_states, model.n_actions):
-        raise ProblemError(f"pi must be [..., {model.n_states}, {model.n_actions}] as the model, got {tuple(pi.shape)}")
+        raise ProblemError(
+            f"pi must be [..., {model.n_states}, {model.n_actions}] as the model, got"
+            f" {tuple(pi.shape)}"
+        )
     if isinstance(model, SparseModel):
         found = _evaluate_sparse(model, pi.reshape(model.r.shape), v, tolerance)
         return found.reshape(pi.shape[:-1])
@@ -32,32 +40,45 @@ def evaluate(model: Model, pi: Array, *, v: Array | None = None, tolerance: floa
     xp = namespace(pi)
     r_pi = row_dot(pi, model.r)
     endless = (
-        "the policy never ends in this model and gamma = 1, so its value is not defined: use gamma < 1, or terminal states that every "
-        "policy reaches"
+        "the policy never ends in this model and gamma = 1, so its value is not defined: use gamma"
+        " < 1, or terminal states that every policy reaches"
     )
     try:
         found = xp.linalg.solve(model.policy_system(pi), r_pi[..., None])[..., 0]
     except (np.linalg.LinAlgError, RuntimeError) as error:
         raise NotAvailableError(endless) from error
-    if model.gamma == 1 and not bool(xp.all(xp.abs(found) <= ENDLESS * (1.0 + xp.max(xp.abs(model.r))))):
+    if model.gamma == 1 and not bool(
+        xp.all(xp.abs(found) <= ENDLESS * (1.0 + xp.max(xp.abs(model.r))))
+    ):
         raise NotAvailableError(endless)
     return found
 
 
 def evaluate_at_start(model: Model, pi: Array, start: Array, *, tolerance: float = 1e-10) -> Array:
-    """rho = sum_s start(s) v(s): the value of a policy where episodes start, [...]; start [..., S] is a distribution."""
+    """rho = sum_s start(s) v(s): the value of a policy where episodes start, [...]; start [...,
+    S] is a distribution.
+    """
     v = evaluate(model, pi, tolerance=tolerance)
     return namespace(v).sum(v * start, axis=-1)
 
 
-def _evaluate_sparse(model: SparseModel, pi: np.ndarray, v: Array | None, tolerance: float) -> np.ndarray:
-    """Sweeps v <- r_pi + gamma P_pi v with the common part of the residual taken out; BiCGSTAB where they mix slowly."""
+def _evaluate_sparse(
+    model: SparseModel, pi: np.ndarray, v: Array | None, tolerance: float
+) -> np.ndarray:
+    """Sweeps v <- r_pi + gamma P_pi v with the common part of the residual taken out; BiCGSTAB
+    where they mix slowly.
+    """
     gamma = model.gamma
     if gamma >= 1:
-        raise NotAvailableError("a sparse model is evaluated for gamma < 1 only: at gamma = 1 no residual bounds the error")
+        raise NotAvailableError(
+            "a sparse model is evaluated for gamma < 1 only: at gamma = 1 no residual bounds the"
+            " error"
+        )
     step, r_pi = policy_operator(model, pi)
     enough = tolerance * (1 - gamma)
-    constant = 1 - gamma * step(np.ones(model.n_states))  # (I - gamma P) 1: what a constant added to v does to the residual
+    constant = 1 - gamma * step(
+        np.ones(model.n_states)
+    )  # (I - gamma P) 1: what a constant added to v does to the residual
     norm = row_dot(constant, constant)  # not `@`: threads of a BLAS cost more than they save here
     v = np.full(model.n_states, r_pi.mean() / (1 - gamma)) if v is None else np.array(v[0])
     residual = _residual(step, r_pi, gamma, v)
@@ -100,8 +121,14 @@ def _size(x: np.ndarray) -> float:
 def _krylov(
     step: Any, r_pi: np.ndarray, v: np.ndarray, residual: np.ndarray, gamma: float, enough: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(v, residual) after a correction by BiCGSTAB; unchanged if that broke down, for the sweeps converge in any case."""
-    from scipy.sparse.linalg import LinearOperator, bicgstab  # not at the top: it would double the time of `import surefoot`
+    """(v, residual) after a correction by BiCGSTAB; unchanged if that broke down, for the sweeps
+    converge in any case.
+    """
+    # not at the top: it would double the time of `import surefoot`
+    from scipy.sparse.linalg import (
+        LinearOperator,
+        bicgstab,
+    )
 
     n = len(residual)
     operator = LinearOperator((n, n), matvec=lambda x: x - gamma * step(x), dtype=float)
@@ -111,17 +138,25 @@ def _krylov(
 
 
 def policy_operator(model: SparseModel, pi: np.ndarray) -> tuple[Any, np.ndarray]:
-    """(x -> P_pi x, r_pi), from the rows of the pairs that pi uses; rows of one state are joined, not summed (CSR allows duplicates)."""
+    """(x -> P_pi x, r_pi), from the rows of the pairs that pi uses; rows of one state are
+    joined, not summed (CSR allows duplicates).
+    """
     n_states, n_actions = model.n_states, model.n_actions
     used = np.flatnonzero(pi.reshape(-1) != 0)
     share = pi.reshape(-1)[used] * model.weight.reshape(-1)[used]
-    prior = model.prior * np.bincount(used // n_actions, share, minlength=n_states) if model.prior else None
+    prior = (
+        model.prior * np.bincount(used // n_actions, share, minlength=n_states)
+        if model.prior
+        else None
+    )
     transitions = model.transitions
     if len(used) > 0.5 * n_states * n_actions:
         by_state = (pi * model.weight)[0]
 
         def full(x: np.ndarray) -> np.ndarray:
-            y: np.ndarray = np.einsum("sa,sa->s", by_state, (transitions @ x).reshape(by_state.shape))
+            y: np.ndarray = np.einsum(
+                "sa,sa->s", by_state, (transitions @ x).reshape(by_state.shape)
+            )
             return y if prior is None else y + prior * x.sum()
 
         return full, row_dot(pi, model.r)[0]

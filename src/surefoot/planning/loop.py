@@ -1,4 +1,6 @@
-"""The one fixed-point loop: many problems at once, each leaving when it is done, with a status for every one."""
+"""The one fixed-point loop: many problems at once, each leaving when it is done, with a status
+for every one.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +11,35 @@ from typing import Any, Protocol
 from surefoot.core import Status
 from surefoot.rows.arrays import Array, count_up, is_numpy_array, namespace, restore
 
-COMPACT = 0.9  # problems still at work are moved together once fewer than this share of a group are left
+COMPACT = (
+    0.9  # problems still at work are moved together once fewer than this share of a group are left
+)
 FIRST, LONGEST = 8, 64  # steps of the first round, and of the longest
-GROUP_CELLS = 25600  # pairs (s, a) that a CPU takes through a round together, so that their arrays stay in the cache
+# pairs (s, a) that a CPU takes through a round together, so that their arrays stay in the cache
+GROUP_CELLS = 25600
 
 
 class Body(Protocol):
     """One step of an iteration on a batch of problems."""
 
     def advance(self, state: tuple[Array, ...], step: int) -> tuple[tuple[Array, ...], Array]:
-        """The next state (arrays with one entry a problem) and which problems [B] are done with it."""
+        """The next state (arrays with one entry a problem) and which problems [B] are done with
+        it.
+        """
 
     def take(self, index: Array) -> Any:
         """The same body for these problems of the batch."""
 
 
-def iterate(body: Body, state: tuple[Array, ...], max_steps: int) -> tuple[tuple[Array, ...], Status]:
-    """Advance until every problem is done or `max_steps` are over; what is not done then is marked as not converged.
+def iterate(
+    body: Body, state: tuple[Array, ...], max_steps: int
+) -> tuple[tuple[Array, ...], Status]:
+    """Advance until every problem is done or `max_steps` are over; what is not done then is marked
+    as not converged.
 
-    The first few steps take the whole batch. Who is left goes on in rounds, in groups that fit the cache, newly formed each time: a
-    few slow problems do not hold the others, nor pay for a step's overhead alone.
+    The first few steps take the whole batch. Who is left goes on in rounds, in groups that fit the
+    cache, newly formed each time: a few slow problems do not hold the others, nor pay for a step's
+    overhead alone.
     """
     ended = _Ended([], [], [])
     groups = [(count_up(state[0].shape[0], state[0]), state)]
@@ -43,13 +54,17 @@ def iterate(body: Body, state: tuple[Array, ...], max_steps: int) -> tuple[tuple
                 ended.add(index, part, index < 0, step)
             break
         groups = _regroup(left)
-    *whole, steps = (restore(ended.index, [part[k] for part in ended.state]) for k in range(len(state) + 1))
+    *whole, steps = (
+        restore(ended.index, [part[k] for part in ended.state]) for k in range(len(state) + 1)
+    )
     return tuple(whole), Status(restore(ended.index, ended.converged), steps)
 
 
 @dataclass(frozen=True)
 class _Ended:
-    """Problems that have left: their index, their last state with the step at its end, and whether they converged."""
+    """Problems that have left: their index, their last state with the step at its end, and
+    whether they converged.
+    """
 
     index: list[Array]
     state: list[tuple[Array, ...]]
@@ -62,7 +77,9 @@ class _Ended:
         self.converged.append(converged)
 
 
-def _round(body: Body, index: Array, state: tuple[Array, ...], first: int, last: int, ended: _Ended) -> tuple[Array, tuple[Array, ...]]:
+def _round(
+    body: Body, index: Array, state: tuple[Array, ...], first: int, last: int, ended: _Ended
+) -> tuple[Array, tuple[Array, ...]]:
     """Steps first + 1, ..., last of one group; the problems that are not done after them."""
     xp = namespace(index)
     body = body if first == 0 else body.take(index)  # the first group is the whole batch
@@ -98,7 +115,9 @@ def _regroup(left: list[tuple[Array, tuple[Array, ...]]]) -> list[tuple[Array, t
         return []
     xp = namespace(left[0][0])
     index = xp.concat([index for index, _ in left])
-    state = tuple(xp.concat(list(parts), axis=0) for parts in zip(*(part for _, part in left), strict=True))
+    state = tuple(
+        xp.concat(list(parts), axis=0) for parts in zip(*(part for _, part in left), strict=True)
+    )
     size = index.shape[0]
     if is_numpy_array(index):
         size = max(1, GROUP_CELLS // max(1, math.prod(state[0].shape[1:])))

@@ -1,4 +1,6 @@
-"""Planning: the best policy for an estimate of action values, within a trust; and the best policy of a known model."""
+"""Planning: the best policy for an estimate of action values, within a trust; and the best
+policy of a known model.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,23 @@ from surefoot.rows import free_rows
 from surefoot.rows.arrays import Array, namespace, row_dot
 
 MAX_STEPS = 5000
-LOOSE = 0.3  # share of the last gain to which the next policy is evaluated, where evaluation is iterative
-IN_SIGHT = 3e8  # a gain of so many times the final accuracy: policy iteration is about to converge quadratically
+# share of the last gain to which the next policy is evaluated, where evaluation is iterative
+LOOSE = 0.3
+# a gain of so many times the final accuracy: policy iteration is about to converge quadratically
+IN_SIGHT = 3e8
 FREE_STEPS = 25  # steps before damping: undamped policy iteration rarely needs ten
 
 
 class Trust(Protocol):
-    """How far each probability may move from the baseline, and the step that goes as far as is worth it."""
+    """How far each probability may move from the baseline, and the step that goes as far as is
+    worth it.
+    """
 
     @property
     def maximises(self) -> bool:
-        """Whether the step is the best one: only then does the way by which policies improve not matter."""
+        """Whether the step is the best one: only then does the way by which policies improve not
+        matter.
+        """
 
     def step(self, q: Array, pi: Array) -> Array:
         """The improved rows for action values q; pi are the present ones."""
@@ -44,7 +52,9 @@ class Estimate(Protocol):
         """Whether `evaluate` is exact whatever accuracy is asked for."""
 
     def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> Array:
-        """q of policy pi [B, S, A]; iterative methods start from v [B, S] and may stop at `accuracy`."""
+        """q of policy pi [B, S, A]; iterative methods start from v [B, S] and may stop at
+        `accuracy`.
+        """
 
     def take(self, index: Array) -> Any:
         """The same for these problems of the batch."""
@@ -52,7 +62,10 @@ class Estimate(Protocol):
 
 @dataclass(frozen=True)
 class ModelEstimate:
-    """q of a policy in a model: q = r + gamma P v. Penalised rewards are rewards (RaMDP), pinned values are rows that end (R-MIN)."""
+    """q of a policy in a model: q = r + gamma P v.
+
+    Penalised rewards are rewards (RaMDP), pinned values are rows that end (R-MIN).
+    """
 
     model: Model
     tolerance: float
@@ -63,7 +76,9 @@ class ModelEstimate:
         return isinstance(self.model, DenseModel)
 
     def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> Array:
-        """Exact for a dense model; to `accuracy` for a sparse one (infinite: a constant v will do to begin with)."""
+        """Exact for a dense model; to `accuracy` for a sparse one (infinite: a constant v will
+        do to begin with).
+        """
         if accuracy == math.inf and self.model.gamma < 1:  # (at 1, `evaluate` refuses in words)
             xp = namespace(pi)
             level = xp.mean(row_dot(pi, self.model.r)) / (1 - self.model.gamma)
@@ -80,7 +95,9 @@ class ModelEstimate:
 
 @dataclass(frozen=True)
 class _PolicyIteration:
-    """evaluate, improve, until no row gains: state (pi, q, the value of pi at q, the largest gain)."""
+    """evaluate, improve, until no row gains: state (pi, q, the value of pi at q, the largest
+    gain).
+    """
 
     estimate: Estimate
     trust: Trust
@@ -92,7 +109,8 @@ class _PolicyIteration:
         xp = namespace(pi)
         accuracy = self.final
         if self.trust.maximises and not self.estimate.exact:
-            # Early policies need no exact values: a share of the last gain will do, until the end is in sight.
+            # Early policies need no exact values: a share of the last gain will do, until the end
+            # is in sight.
             last = float(xp.max(gain)) if step > 1 else math.inf
             accuracy = self.final if last <= IN_SIGHT * self.final else LOOSE * last
         q = self.estimate.evaluate(pi, v if step > 1 else None, accuracy)
@@ -110,22 +128,33 @@ class _PolicyIteration:
 
 
 def policy_iteration(
-    estimate: Estimate, trust: Trust, pi: Array, *, accuracy: float = 0.0, max_steps: int = MAX_STEPS, damped: bool = False
+    estimate: Estimate,
+    trust: Trust,
+    pi: Array,
+    *,
+    accuracy: float = 0.0,
+    max_steps: int = MAX_STEPS,
+    damped: bool = False,
 ) -> Solution:
     """Repeat  q <- q of pi,  pi <- the best rows for q within the trust,  until no row gains.
 
-    `damped`: for values that are not those of an MDP (a penalty that depends on the policy), policies may cycle; after some free
-    steps the moves shrink as 1, 1/2, 1/3, ... (a mixture of rows within a trust is within it too).
+    `damped`: for values that are not those of an MDP (a penalty that depends on the policy),
+    policies may cycle; after some free steps the moves shrink as 1, 1/2, 1/3, ... (a mixture of
+    rows within a trust is within it too).
     """
     xp = namespace(pi)
     body = _PolicyIteration(estimate, trust, accuracy, damped)
     nothing = xp.zeros_like(pi[..., 0])
-    (pi, q, _, _), status = iterate(body, (pi, xp.zeros_like(pi), nothing, nothing[:, 0]), max_steps)
+    (pi, q, _, _), status = iterate(
+        body, (pi, xp.zeros_like(pi), nothing, nothing[:, 0]), max_steps
+    )
     return Solution(pi, q, status)
 
 
 class Backup(Protocol):
-    """A contraction T on state values that is not linear: q = T v, with its own worst case or penalty."""
+    """A contraction T on state values that is not linear: q = T v, with its own worst case or
+    penalty.
+    """
 
     @property
     def contraction(self) -> float:
@@ -163,10 +192,17 @@ class _ValueIteration:
         return replace(self, operator=self.operator.take(index), trust=self.trust.take(index))
 
 
-def value_iteration(operator: Backup, trust: Trust, pi: Array, v: Array, *, max_steps: int = 100_000) -> Solution:
-    """Repeat  q <- T v,  pi <- the best rows for q within the trust,  v <- pi . q,  until v is within the tolerance of its limit."""
+def value_iteration(
+    operator: Backup, trust: Trust, pi: Array, v: Array, *, max_steps: int = 100_000
+) -> Solution:
+    """Repeat  q <- T v,  pi <- the best rows for q within the trust,  v <- pi .
+
+    q,  until v is within the tolerance of its limit.
+    """
     xp = namespace(pi)
-    (pi, q, _), status = iterate(_ValueIteration(operator, trust), (pi, xp.zeros_like(pi), v), max_steps)
+    (pi, q, _), status = iterate(
+        _ValueIteration(operator, trust), (pi, xp.zeros_like(pi), v), max_steps
+    )
     return Solution(pi, q, status)
 
 
@@ -187,7 +223,9 @@ class Greedy:
         return replace(self, may_rise=namespace(self.may_rise).take(self.may_rise, index, axis=0))
 
 
-def optimal(model: Model, allowed: Array | None = None, *, tolerance: float | None = None) -> Solution:
+def optimal(
+    model: Model, allowed: Array | None = None, *, tolerance: float | None = None
+) -> Solution:
     """The optimal policy of a known model, over the allowed actions [..., S, A]; for benchmarks."""
     xp = namespace(model.r)
     shape = model.r.shape
@@ -195,9 +233,16 @@ def optimal(model: Model, allowed: Array | None = None, *, tolerance: float | No
     n_states, n_actions = shape[-2:]
     spread = float(xp.max(model.r)) - float(xp.min(model.r))
     horizon = 1.0 / (1.0 - model.gamma) if model.gamma < 1 else float(n_states)
-    tie = 1e-12 * max(spread * horizon, float(xp.max(xp.abs(model.r)))) if tolerance is None else tolerance
+    tie = (
+        1e-12 * max(spread * horizon, float(xp.max(xp.abs(model.r))))
+        if tolerance is None
+        else tolerance
+    )
     if isinstance(model, DenseModel):
-        flat = (xp.reshape(x, (-1, *x.shape[len(shape) - 2 :])) for x in (model.transitions, model.weight, model.r))
+        flat = (
+            xp.reshape(x, (-1, *x.shape[len(shape) - 2 :]))
+            for x in (model.transitions, model.weight, model.r)
+        )
         transitions, weight, r = flat
         model = DenseModel(transitions, weight, r, model.gamma, model.prior)
     may_rise = model.r == model.r if allowed is None else xp.broadcast_to(allowed, shape)
@@ -208,5 +253,7 @@ def optimal(model: Model, allowed: Array | None = None, *, tolerance: float | No
     found = policy_iteration(estimate, Greedy(may_rise, tie), uniform, accuracy=tie)
     if single or isinstance(model, SparseModel):
         shape = (n_states, n_actions)
-    status = Status(*(xp.reshape(x, shape[:-2]) for x in (found.status.converged, found.status.steps)))
+    status = Status(
+        *(xp.reshape(x, shape[:-2]) for x in (found.status.converged, found.status.steps))
+    )
     return Solution(xp.reshape(found.pi, shape), xp.reshape(found.q, shape), status, "optimal")

@@ -10,10 +10,11 @@ import numpy as np
 
 @dataclass(frozen=True, repr=False)
 class ActionDistance:
-    """Chi-square distances of every state, [S], with their exact mean (`degrees`) and variance; and rows that are impossible.
+    """Chi-square distances of every state, [S], with their exact mean (`degrees`) and variance; and
+    rows that are impossible.
 
-    The p-values come from the gamma distribution with this mean and variance, which is the chi-square distribution where counts are
-    large. They take visits for independent.
+    The p-values come from the gamma distribution with this mean and variance, which is the
+    chi-square distribution where counts are large. They take visits for independent.
     """
 
     distance: np.ndarray
@@ -35,7 +36,8 @@ class ActionDistance:
 def action_distance(n_sa: np.ndarray, policy: np.ndarray) -> ActionDistance:
     """The distance sum_a (n(s, a) - n(s) pi(a|s))^2 / (n(s) pi(a|s)) over actions with pi > 0.
 
-    With k actions and n visits its mean is k - 1, its variance 2 (k - 1) + (sum_a 1 / pi(a|s) - k^2 - 2 k + 2) / n (Haldane 1937).
+    With k actions and n visits its mean is k - 1, its variance 2 (k - 1) + (sum_a 1 / pi(a|s) - k^2
+    - 2 k + 2) / n (Haldane 1937).
     """
     possible = policy > 0
     counted = np.where(possible, n_sa, 0.0)
@@ -47,12 +49,16 @@ def action_distance(n_sa: np.ndarray, policy: np.ndarray) -> ActionDistance:
     k = possible.sum(axis=1)
     degrees = np.where(seen, k - 1, 0).astype(float)
     inverse = np.where(possible, 1 / np.where(possible, policy, 1.0), 0.0).sum(axis=1)
-    variance = np.where(seen & (k > 1), 2 * degrees + (inverse - k**2 - 2 * k + 2) / np.where(seen, n, 1.0), 0.0)
+    variance = np.where(
+        seen & (k > 1), 2 * degrees + (inverse - k**2 - 2 * k + 2) / np.where(seen, n, 1.0), 0.0
+    )
     return ActionDistance(distance, degrees, variance, np.where(possible, 0.0, n_sa).sum(axis=1))
 
 
 def _tail(distance: Any, mean: Any, variance: Any) -> np.ndarray:
-    """P(X >= distance) for the gamma distribution with this mean and variance; 1 where there is nothing to compare."""
+    """P(X >= distance) for the gamma distribution with this mean and variance; 1 where there is
+    nothing to compare.
+    """
     from scipy import stats  # not at the top: it is slow to load, and few need it
 
     some = np.asarray((mean > 0) & (variance > 0))

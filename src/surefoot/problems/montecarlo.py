@@ -9,11 +9,14 @@ import numpy as np
 from surefoot.core import Batch, Returns
 from surefoot.errors import LogError, ProblemError
 
-RHO = 0.01  # tolerated discounted overlap of two returns kept from one trajectory (Scholl et al. 2022b)
+# tolerated discounted overlap of two returns kept from one trajectory (Scholl et al. 2022b)
+RHO = 0.01
 
 
 def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
-    """G_t = r_t + gamma G_{t+1}, by this recursion (gamma^t underflows on long episodes); a cut counts as an end here."""
+    """G_t = r_t + gamma G_{t+1}, by this recursion (gamma^t underflows on long episodes); a cut
+    counts as an end here.
+    """
     if not 0 <= gamma <= 1:
         raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
     contradiction = batch.contradictions()
@@ -26,7 +29,9 @@ def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
         order = np.argsort(-length, kind="stable")
         first, length = first[order], length[order]
         for t in range(int(length.max()) - 2, -1, -1):
-            going = np.searchsorted(-length, -(t + 1), side="left")  # episodes longer than t + 1 steps
+            going = np.searchsorted(
+                -length, -(t + 1), side="left"
+            )  # episodes longer than t + 1 steps
             at = first[:going] + t
             g[at] += gamma * g[at + 1]
     else:  # few long episodes: the recursion along each, in C
@@ -38,17 +43,25 @@ def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
 
 
 def monte_carlo(
-    batch: Batch, gamma: float, *, visits: str = "every", cut_returns: str | int = "as-end", limit: float | None = None, rho: float = RHO
+    batch: Batch,
+    gamma: float,
+    *,
+    visits: str = "every",
+    cut_returns: str | int = "as-end",
+    limit: float | None = None,
+    rho: float = RHO,
 ) -> Returns:
     """The returns of every pair: their number, mean and scatter.
 
-    visits: "every"; "first" (of the pair in each episode); "thinned" (in one trajectory, a visit is kept only if more than
-    k = ceil(ln rho / ln gamma) steps passed since the last kept visit of the pair: Scholl et al. 2022b).
-    cut_returns: a return that runs into a cut lacks what would have followed. "as-end" uses it as it is (as the paper does:
-    biased, so the number of such returns is kept); "leave-out" uses whole episodes only (biased towards episodes that end
-    early); a number of steps k uses the return over k steps from visits at time t with t + k <= limit, and no others: whether a visit
-    is used is decided before what follows it. (To use later ones where the episode then ended would select ends.)
-    limit: a number of steps, fixed in advance, before which no episode is cut; by default the shortest cut of the log, see `step_limit`.
+    visits: "every"; "first" (of the pair in each episode); "thinned" (in one trajectory, a visit is
+    kept only if more than k = ceil(ln rho / ln gamma) steps passed since the last kept visit of the
+    pair: Scholl et al. 2022b). cut_returns: a return that runs into a cut lacks what would have
+    followed. "as-end" uses it as it is (as the paper does: biased, so the number of such returns is
+    kept); "leave-out" uses whole episodes only (biased towards episodes that end early); a number
+    of steps k uses the return over k steps from visits at time t with t + k <= limit, and no
+    others: whether a visit is used is decided before what follows it. (To use later ones where the
+    episode then ended would select ends.) limit: a number of steps, fixed in advance, before which
+    no episode is cut; by default the shortest cut of the log, see `step_limit`.
     """
     check_cut_returns(cut_returns)
     if visits not in ("every", "first", "thinned"):
@@ -69,7 +82,11 @@ def monte_carlo(
     pair = batch.state * batch.n_actions + batch.action
     if visits == "first":
         keep = np.zeros(len(batch), dtype=bool)
-        keep[np.unique(batch.episode * (batch.n_states * batch.n_actions) + pair, return_index=True)[1]] = True
+        keep[
+            np.unique(batch.episode * (batch.n_states * batch.n_actions) + pair, return_index=True)[
+                1
+            ]
+        ] = True
         use &= keep
     elif visits == "thinned":
         use &= apart(batch, pair, use, separation(gamma, rho))
@@ -81,25 +98,36 @@ def monte_carlo(
     mean = np.full(size, np.nan)
     mean[seen] = np.bincount(pair, weights=g, minlength=size)[seen] / n[seen]
     m2 = np.bincount(pair, weights=(g - mean[pair]) ** 2, minlength=size)
-    return Returns(n.reshape(shape), mean.reshape(shape), m2.reshape(shape), int((runs_into_cut & use).sum()))
+    return Returns(
+        n.reshape(shape), mean.reshape(shape), m2.reshape(shape), int((runs_into_cut & use).sum())
+    )
 
 
 def check_cut_returns(cut_returns: str | int) -> None:
     """Raise unless it is "as-end", "leave-out" or a whole number of steps >= 1."""
-    if isinstance(cut_returns, (int, np.integer)) and not isinstance(cut_returns, (bool, np.timedelta64)):
+    if isinstance(cut_returns, (int, np.integer)) and not isinstance(
+        cut_returns, (bool, np.timedelta64)
+    ):
         fits = cut_returns >= 1
     else:
         fits = isinstance(cut_returns, str) and cut_returns in ("as-end", "leave-out")
     if not fits:
-        raise ProblemError(f'cut_returns must be "as-end", "leave-out" or a number of steps >= 1, got {cut_returns!r}')
+        raise ProblemError(
+            'cut_returns must be "as-end", "leave-out" or a number of steps >= 1, got'
+            f" {cut_returns!r}"
+        )
 
 
 def separation(gamma: float, rho: float = RHO) -> int:
-    """k = ceil(ln rho / ln gamma): returns k steps apart share at most the share rho of their discounted sum."""
+    """k = ceil(ln rho / ln gamma): returns k steps apart share at most the share rho of their
+    discounted sum.
+    """
     if not 0 < rho < 1:
         raise ProblemError(f"rho must lie in (0, 1), got {rho!r}")
     if gamma == 1:
-        raise ProblemError("gamma = 1: returns of one trajectory never separate, thinning is not defined")
+        raise ProblemError(
+            "gamma = 1: returns of one trajectory never separate, thinning is not defined"
+        )
     return int(np.ceil(np.log(rho) / np.log(gamma))) if gamma > 0 else 1
 
 
@@ -113,8 +141,8 @@ def time_in_episode(batch: Batch) -> np.ndarray:
 def step_limit(batch: Batch) -> float:
     """The length of the shortest episode that was cut; inf where none was.
 
-    With one limit for all episodes it is that limit, unless every episode ended before it, which does not show in the log. With several,
-    it is the least of those that were reached.
+    With one limit for all episodes it is that limit, unless every episode ended before it, which
+    does not show in the log. With several, it is the least of those that were reached.
     """
     cut = np.bincount(batch.episode)[batch.cuts[batch.last]]
     return float(cut.min()) if len(cut) else math.inf
@@ -123,20 +151,33 @@ def step_limit(batch: Batch) -> float:
 def _checked(limit: float | None, shortest: float) -> float:
     """The declared limit, or the one the log shows."""
     if limit is not None and not 1 <= limit <= shortest:
-        raise ProblemError(f"limit must be >= 1, and no episode may be cut before it: got {limit!r}, shortest cut {shortest:g} steps")
+        raise ProblemError(
+            f"limit must be >= 1, and no episode may be cut before it: got {limit!r}, shortest cut"
+            f" {shortest:g} steps"
+        )
     return shortest if limit is None else limit
 
 
 def apart(batch: Batch, pair: np.ndarray, use: np.ndarray, k: int) -> np.ndarray:
-    """Which visits stay if each must lie more than k steps after the last one kept of its pair in its episode."""
-    k = min(k, int(np.bincount(batch.episode).max()))  # no episode is longer, and the products below must not overflow
-    time = np.arange(len(batch)) + batch.episode * (k + 1)  # episodes are independent: further apart than k
+    """Which visits stay if each must lie more than k steps after the last one kept of its pair
+    in its episode.
+    """
+    k = min(
+        k, int(np.bincount(batch.episode).max())
+    )  # no episode is longer, and the products below must not overflow
+    time = np.arange(len(batch)) + batch.episode * (
+        k + 1
+    )  # episodes are independent: further apart than k
     rows = np.flatnonzero(use)
     rows = rows[np.lexsort((time[rows], pair[rows]))]
     span = int(time[-1]) + k + 2 if len(time) else 1
     key = pair[rows] * span + time[rows]
     keep = np.zeros(len(batch), dtype=bool)
-    current = np.flatnonzero(np.append(True, pair[rows][1:] != pair[rows][:-1])) if len(rows) else np.empty(0, int)
+    current = (
+        np.flatnonzero(np.append(True, pair[rows][1:] != pair[rows][:-1]))
+        if len(rows)
+        else np.empty(0, int)
+    )
     while len(current):  # every pair jumps to its next kept visit
         keep[rows[current]] = True
         following = np.searchsorted(key, key[current] + k + 1, side="left")
@@ -147,6 +188,8 @@ def apart(batch: Batch, pair: np.ndarray, use: np.ndarray, k: int) -> np.ndarray
 
 
 def thinned_counts(batch: Batch, gamma: float, rho: float = RHO) -> np.ndarray:
-    """n [S, A] of the visits that stay after thinning: nearly independent returns of one long trajectory."""
+    """n [S, A] of the visits that stay after thinning: nearly independent returns of one long
+    trajectory.
+    """
     n: np.ndarray = monte_carlo(batch, gamma, visits="thinned", rho=rho).n
     return n

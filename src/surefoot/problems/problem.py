@@ -9,7 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch, Counts, DenseModel, Model, Names, Returns, SparseModel, Support, count
+from surefoot.core import (
+    Batch,
+    Counts,
+    DenseModel,
+    Model,
+    Names,
+    Returns,
+    SparseModel,
+    Support,
+    count,
+)
 from surefoot.errors import BaselineError, NotAvailableError, ProblemError, UnknownNameError
 from surefoot.problems.montecarlo import monte_carlo
 from surefoot.problems.ranges import ReturnRange
@@ -18,18 +28,25 @@ from surefoot.rows.arrays import Array, block_rows, is_numpy_array, namespace, t
 
 TIE = 1e-11  # values closer than this share of the return range are equal
 SUM_TO_ONE = 1e-9  # a baseline row may miss 1 by this much
-GIVEN, EPISODES, VISITS = "given", "episodes", "visits"  # where the start comes from: declared, first states of episodes, all visits
+GIVEN, EPISODES, VISITS = (
+    "given",
+    "episodes",
+    "visits",
+)  # where the start comes from: declared, first states of episodes, all visits
 
 
 @dataclass(frozen=True, repr=False)
 class Problem:
-    """Counts, baseline and what is declared about the MDP; derived quantities are computed once and kept.
+    """Counts, baseline and what is declared about the MDP; derived quantities are computed once and
+    kept.
 
-    Shapes: pi_b, allowed [..., S, A]; start, terminal [..., S]; leading dimensions are a batch of problems (sparse counts: none).
-    `reward_table` [..., S, 1 or A, S'] replaces estimated rewards. `n_bound_states` is the S of error functions and bounds
-    (the extra state "(end)" does not count). `start_episodes` is the number of independent episodes whose first states `start` counts;
-    None: the start is known, or (`start_visits`) it is how often the log was in each state. `names` are the labels, for
-    sentences. Build one with `surefoot.problem`, or directly for a batch.
+    Shapes: pi_b, allowed [..., S, A]; start, terminal [..., S]; leading dimensions are a batch of
+    problems (sparse counts: none). `reward_table` [..., S, 1 or A, S'] replaces estimated rewards.
+    `n_bound_states` is the S of error functions and bounds (the extra state "(end)" does not
+    count). `start_episodes` is the number of independent episodes whose first states `start`
+    counts; None: the start is known, or (`start_visits`) it is how often the log was in each state.
+    `names` are the labels, for sentences. Build one with `surefoot.problem`, or directly for a
+    batch.
     """
 
     counts: Counts
@@ -59,7 +76,10 @@ class Problem:
         check_name("unseen_states", self.unseen_states, ("baseline", "first-action"))
         check_name("ties", self.ties, ("baseline", "lowest-index"))
         if self.start_episodes is not None and self.start_episodes < 1:
-            raise ProblemError(f"start_episodes must be >= 1, or None where the start is known, got {self.start_episodes!r}")
+            raise ProblemError(
+                "start_episodes must be >= 1, or None where the start is known, got"
+                f" {self.start_episodes!r}"
+            )
         if self.n_bound_states == 0:
             object.__setattr__(self, "n_bound_states", self.n_states)
         _check_shapes(self)
@@ -73,14 +93,16 @@ class Problem:
 
     def __repr__(self) -> str:
         many = f"{math.prod(self.batch_shape)} problems of " if self.batch_shape else ""
-        seen = float(namespace(self.pi_b).sum(namespace(self.pi_b).astype(self.seen, self.pi_b.dtype)))
+        seen = float(
+            namespace(self.pi_b).sum(namespace(self.pi_b).astype(self.seen, self.pi_b.dtype))
+        )
         share = seen / math.prod(self.pi_b.shape)
         form = "sparse" if self.counts.is_sparse else "dense"
         baseline = "estimated" if self.pi_b_estimated else "given"
         notes = "".join(f"\n  note: {note}" for note in self.notes)
         return (
-            f"Problem({many}{self.n_states} states x {self.n_actions} actions, {share:.0%} of pairs seen, gamma {self.gamma:g}, "
-            f"baseline {baseline}, {form}){notes}"
+            f"Problem({many}{self.n_states} states x {self.n_actions} actions, {share:.0%} of pairs"
+            f" seen, gamma {self.gamma:g}, baseline {baseline}, {form}){notes}"
         )
 
     @property
@@ -105,7 +127,9 @@ class Problem:
 
     @property
     def tolerance(self) -> float:
-        """Values closer than this are equal: ties, and the accuracy to which policies are improved."""
+        """Values closer than this are equal: ties, and the accuracy to which policies are
+        improved.
+        """
         if self.counts.is_sparse:
             return 2 * self.evaluation_tolerance
         return TIE * self.return_range.width + 1e-14 * self.return_range.v_max
@@ -114,9 +138,12 @@ class Problem:
     def evaluation_tolerance(self) -> float:
         """How far values from an iterative (sparse) evaluation may be from exact.
 
-        Small enough that ties decided by it cost at most 5e-10 of the return range in value: (2 + 2) / 4 / (1 - gamma) of this.
+        Small enough that ties decided by it cost at most 5e-10 of the return range in value: (2 +
+        2) / 4 / (1 - gamma) of this.
         """
-        return 1.25e-10 * (1 - self.gamma) * self.return_range.width + 1e-13 * self.return_range.v_max
+        return (
+            1.25e-10 * (1 - self.gamma) * self.return_range.width + 1e-13 * self.return_range.v_max
+        )
 
     @cached_property
     def n_sa(self) -> Array:
@@ -130,12 +157,16 @@ class Problem:
 
     @cached_property
     def may_rise(self) -> Array:
-        """Pairs whose probability an algorithm may raise: seen and allowed (and nothing in a terminal state)."""
+        """Pairs whose probability an algorithm may raise: seen and allowed (and nothing in a
+        terminal state).
+        """
         return self.seen & self.allowed & ~self.terminal[..., None]
 
     @cached_property
     def start_policy(self) -> Array:
-        """Where a method without a baseline starts: pi_b; as published, the first allowed action in states never acted in."""
+        """Where a method without a baseline starts: pi_b; as published, the first allowed action
+        in states never acted in.
+        """
         if self.unseen_states == "baseline":
             return self.pi_b
         xp = namespace(self.pi_b)
@@ -145,12 +176,20 @@ class Problem:
 
     @cached_property
     def choosable(self) -> Array:
-        """What a method without a baseline chooses from: `may_rise`; as published (unseen_states="first-action") all allowed."""
-        return self.allowed & ~self.terminal[..., None] if self.unseen_states == "first-action" else self.may_rise
+        """What a method without a baseline chooses from: `may_rise`; as published
+        (unseen_states="first-action") all allowed.
+        """
+        return (
+            self.allowed & ~self.terminal[..., None]
+            if self.unseen_states == "first-action"
+            else self.may_rise
+        )
 
     @cached_property
     def r(self) -> Array:
-        """The mean reward of every pair seen; lo where never seen, so that such a pair is worth lo; 0 in terminal states."""
+        """The mean reward of every pair seen; lo where never seen, so that such a pair is worth
+        lo; 0 in terminal states.
+        """
         xp = namespace(self.pi_b)
         table = self.reward_table
         if table is not None and self.counts.is_sparse:
@@ -167,19 +206,25 @@ class Problem:
 
     @cached_property
     def model(self) -> Model:
-        """The maximum-likelihood model: P = n_sas / n_sa, r the mean reward; a pair never seen is worth lo."""
+        """The maximum-likelihood model: P = n_sas / n_sa, r the mean reward; a pair never seen
+        is worth lo.
+        """
         return self.model_of(self.r, self.weight)
 
     def model_of(self, r: Array, weight: Array, prior: float = 0.0) -> Model:
         """The model with these rewards and weights of the counts."""
         if self.counts.is_sparse:
             shape = (1, self.n_states, self.n_actions)
-            return SparseModel(self.counts.n_sas, weight.reshape(shape), r.reshape(shape), self.gamma, prior)
+            return SparseModel(
+                self.counts.n_sas, weight.reshape(shape), r.reshape(shape), self.gamma, prior
+            )
         return DenseModel(self.counts.n_sas, weight, r, self.gamma, prior)
 
     @cached_property
     def kept(self) -> dict[object, Any]:
-        """What was read from the log once and may be asked for again: an algorithm and its certificate read the same returns."""
+        """What was read from the log once and may be asked for again: an algorithm and its
+        certificate read the same returns.
+        """
         return {}
 
     @cached_property
@@ -194,7 +239,9 @@ class Problem:
 
     @cached_property
     def returns(self) -> Returns:
-        """Monte-Carlo returns of the baseline, every visit; computed from the log when first asked for."""
+        """Monte-Carlo returns of the baseline, every visit; computed from the log when first
+        asked for.
+        """
         return self.returns_of("every")
 
     def returns_of(self, visits: str) -> Returns:
@@ -203,35 +250,56 @@ class Problem:
             return self.returns_given
         if self.log is None:
             raise NotAvailableError(
-                f"this needs Monte-Carlo returns ({visits} visits), but the problem was built from counts alone: build it from the "
-                "log with surefoot.problem, or give returns_given"
+                f"this needs Monte-Carlo returns ({visits} visits), but the problem was built from"
+                " counts alone: build it from the log with surefoot.problem, or give returns_given"
             )
         found = monte_carlo(self.log, self.gamma, visits=visits, cut_returns=self.cut_returns)
         shape = self.pi_b.shape
-        return Returns(found.n.reshape(shape), found.mean.reshape(shape), found.m2.reshape(shape), found.cut)
+        return Returns(
+            found.n.reshape(shape), found.mean.reshape(shape), found.m2.reshape(shape), found.cut
+        )
 
     def with_log(self, log: Batch) -> Problem:
-        """The problem that another log of the same states and actions poses; baseline, start and declared facts stay."""
-        counts = count(log.state, log.action, log.reward, log.next_state, self.n_states, self.n_actions, as_sparse=self.counts.is_sparse)
+        """The problem that another log of the same states and actions poses; baseline, start and
+        declared facts stay.
+        """
+        counts = count(
+            log.state,
+            log.action,
+            log.reward,
+            log.next_state,
+            self.n_states,
+            self.n_actions,
+            as_sparse=self.counts.is_sparse,
+        )
         if not counts.is_sparse:
             n_sas, r_sas, r_rest = (
-                x.reshape(self.batch_shape + x.shape) for x in (counts.n_sas, counts.r_sas, counts.r_rest)
+                x.reshape(self.batch_shape + x.shape)
+                for x in (counts.n_sas, counts.r_sas, counts.r_rest)
             )  # one problem, with or without a batch dimension of 1
             counts = Counts(n_sas, r_sas, r_rest, self.n_states, self.n_actions)
         return replace(self, counts=counts, log=log, returns_given=None, notes=())
 
     @cached_property
     def blocks(self) -> tuple[Problem, ...]:
-        """The same problems with exactly one batch dimension, in parts that fit a CPU's cache; what algorithms work on."""
+        """The same problems with exactly one batch dimension, in parts that fit a CPU's cache;
+        what algorithms work on.
+        """
         if len(self.batch_shape) == 1 and self._fits:
             return (self,)
         flat = self._flattened
-        size = flat.pi_b.shape[0] if flat._fits else max(1, block_rows(self.n_actions) // self.n_states)
+        size = (
+            flat.pi_b.shape[0]
+            if flat._fits
+            else max(1, block_rows(self.n_actions) // self.n_states)
+        )
         return tuple(flat._part(slice(i, i + size)) for i in range(0, flat.pi_b.shape[0], size))
 
     @property
     def _fits(self) -> bool:
-        return not is_numpy_array(self.pi_b) or math.prod(self.pi_b.shape[:-1]) <= max(block_rows(self.n_actions), self.n_states)
+        return not is_numpy_array(self.pi_b) or math.prod(self.pi_b.shape[:-1]) <= max(
+            block_rows(self.n_actions), self.n_states
+        )
 
     @property
     def _flattened(self) -> Problem:
@@ -247,7 +315,10 @@ class Problem:
         """The problem with every batched array changed."""
         counts = self.counts
         if not counts.is_sparse:
-            n_sas, r_sas, r_rest = (None if x is None else change(x) for x in (counts.n_sas, counts.r_sas, counts.r_rest))
+            n_sas, r_sas, r_rest = (
+                None if x is None else change(x)
+                for x in (counts.n_sas, counts.r_sas, counts.r_rest)
+            )
             counts = Counts(n_sas, r_sas, r_rest, counts.n_states, counts.n_actions)
         given = self.returns_given
         if given is not None:
@@ -267,7 +338,9 @@ class Problem:
 def check_name(option: str, value: str, known: tuple[str, ...]) -> None:
     """Raise unless `value` is one of the known names."""
     if not isinstance(value, str) or value not in known:
-        raise UnknownNameError(f"{option} must be one of {', '.join(map(repr, known))}, got {value!r}")
+        raise UnknownNameError(
+            f"{option} must be one of {', '.join(map(repr, known))}, got {value!r}"
+        )
 
 
 def _check_shapes(problem: Problem) -> None:
@@ -280,16 +353,34 @@ def _check_shapes(problem: Problem) -> None:
     expected["counts.n_sas"], found["counts.n_sas"] = cells, tuple(counts.n_sas.shape)
     for name, shape in expected.items():
         if found[name] != shape:
-            raise ProblemError(f"{name} must have shape {shape} to fit pi_b {tuple(problem.pi_b.shape)}, got {found[name]}")
+            raise ProblemError(
+                f"{name} must have shape {shape} to fit pi_b {tuple(problem.pi_b.shape)}, got"
+                f" {found[name]}"
+            )
     table, returns = problem.reward_table, problem.returns_given
-    if table is not None and (tuple(table.shape[:-3]) != tuple(lead) or table.shape[-3] != s or table.shape[-1] != s):
-        raise ProblemError(f"reward_table must be [..., S, 1 or A, S'] to fit pi_b {tuple(problem.pi_b.shape)}, got {tuple(table.shape)}")
+    if table is not None and (
+        tuple(table.shape[:-3]) != tuple(lead) or table.shape[-3] != s or table.shape[-1] != s
+    ):
+        raise ProblemError(
+            f"reward_table must be [..., S, 1 or A, S'] to fit pi_b {tuple(problem.pi_b.shape)},"
+            f" got {tuple(table.shape)}"
+        )
     if returns is not None and tuple(returns.n.shape) != tuple(problem.pi_b.shape):
-        raise ProblemError(f"returns_given must have the shape of pi_b {tuple(problem.pi_b.shape)}, got {tuple(returns.n.shape)}")
+        raise ProblemError(
+            f"returns_given must have the shape of pi_b {tuple(problem.pi_b.shape)}, got"
+            f" {tuple(returns.n.shape)}"
+        )
     xp = namespace(problem.start)
-    if problem.pi_b.dtype != xp.float64 or (not counts.is_sparse and counts.n_sas.dtype != xp.float64):
-        raise ProblemError(f"arrays must be float64: pi_b is {problem.pi_b.dtype}, counts.n_sas is {counts.n_sas.dtype}")
-    if not bool(xp.all(problem.start >= 0)) or not bool(xp.all(xp.abs(xp.sum(problem.start, axis=-1) - 1) <= 1e-6)):
+    if problem.pi_b.dtype != xp.float64 or (
+        not counts.is_sparse and counts.n_sas.dtype != xp.float64
+    ):
+        raise ProblemError(
+            f"arrays must be float64: pi_b is {problem.pi_b.dtype}, counts.n_sas is"
+            f" {counts.n_sas.dtype}"
+        )
+    if not bool(xp.all(problem.start >= 0)) or not bool(
+        xp.all(xp.abs(xp.sum(problem.start, axis=-1) - 1) <= 1e-6)
+    ):
         raise ProblemError("start must be a distribution over states: entries >= 0 that sum to 1")
 
 
@@ -304,14 +395,17 @@ def _check_baseline(pi_b: Array, terminal: Array, allowed: Array, names: Names) 
         first = tuple(int(i) for i in where[0])
         row = to_numpy(pi_b)[first]
         raise BaselineError(
-            f"each row of pi_b must hold probabilities that sum to 1: state {names.state(first[-1])} has "
-            f"{np.array2string(row, threshold=8)} with sum {row.sum():.12g} ({len(where)} such rows)"
+            "each row of pi_b must hold probabilities that sum to 1: state"
+            f" {names.state(first[-1])} has {np.array2string(row, threshold=8)} with sum"
+            f" {row.sum():.12g} ({len(where)} such rows)"
         )
     masked = (pi_b > 0) & ~allowed & ~terminal[..., None]
     if bool(xp.any(masked)):
         where = np.argwhere(to_numpy(masked))
         *_, s, a = (int(i) for i in where[0])
         raise BaselineError(
-            f"the baseline uses {len(where)} actions that are not allowed, first {names.pair(s, a)} with probability "
-            f'{float(to_numpy(pi_b)[tuple(where[0])]):.4g}: correct pi_b or the mask, or pass masked_baseline="renormalise"'
+            f"the baseline uses {len(where)} actions that are not allowed, first {names.pair(s, a)}"
+            " with probability "
+            f"{float(to_numpy(pi_b)[tuple(where[0])]):.4g}: correct pi_b or the mask, or pass"
+            ' masked_baseline="renormalise"'
         )

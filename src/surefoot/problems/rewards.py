@@ -1,4 +1,6 @@
-"""Rewards of triples: declared in a table, or estimated with a stated fallback where a successor was never observed."""
+"""Rewards of triples: declared in a table, or estimated with a stated fallback where a successor
+was never observed.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,11 @@ class Arrivals:
 
     def take(self, index: Array) -> Arrivals:
         """The tables of these problems of the batch."""
-        return Arrivals(namespace(self.table).take(self.table, index, axis=0)) if self.table.shape[0] > 1 else self
+        return (
+            Arrivals(namespace(self.table).take(self.table, index, axis=0))
+            if self.table.shape[0] > 1
+            else self
+        )
 
 
 def arrivals(counts: Counts, table: Array | None, r_min: float) -> Arrivals:
@@ -66,7 +72,9 @@ def arrivals(counts: Counts, table: Array | None, r_min: float) -> Arrivals:
         first = table[:, :1, :1, :]
         return Arrivals(first if bool(namespace(table).all(table == first)) else table)
     if counts.is_sparse:
-        n, r = (np.asarray(x.sum(axis=0)).reshape(1, 1, 1, -1) for x in (counts.n_sas, counts.r_sas))
+        n, r = (
+            np.asarray(x.sum(axis=0)).reshape(1, 1, 1, -1) for x in (counts.n_sas, counts.r_sas)
+        )
         return Arrivals(np.where(n > 0, r / np.where(n > 0, n, 1.0), r_min))
     xp = namespace(counts.n_sas)
     n, r = (xp.sum(x, axis=(-3, -2))[:, None, None, :] for x in (counts.n_sas, counts.r_sas))
@@ -74,7 +82,9 @@ def arrivals(counts: Counts, table: Array | None, r_min: float) -> Arrivals:
 
 
 def support(counts: Counts, table: Array | None) -> Support:
-    """The successors seen of every pair, with the reward of each triple: its declared value, or its mean."""
+    """The successors seen of every pair, with the reward of each triple: its declared value, or
+    its mean.
+    """
     if counts.is_sparse:
         n = counts.n_sas
         found: Support = sparse_support(n, np.zeros(n.nnz), (1, counts.n_states, counts.n_actions))
@@ -97,5 +107,9 @@ def mean_reward(counts: Counts, table: Array | None, n_sa: Array) -> Array:
     if counts.is_sparse:
         seen = support(counts, table)
         return seen.total(seen.n * seen.reward) / n
-    total = xp.matmul(counts.n_sas, table[..., 0, :, None])[..., 0] if table.shape[-2] == 1 else xp.sum(counts.n_sas * table, axis=-1)
+    total = (
+        xp.matmul(counts.n_sas, table[..., 0, :, None])[..., 0]
+        if table.shape[-2] == 1
+        else xp.sum(counts.n_sas * table, axis=-1)
+    )
     return total / n

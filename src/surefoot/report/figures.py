@@ -1,4 +1,6 @@
-"""The figures of a study: mean and CVaR over the size of the data, the heat map of Assumption 1, Pareto fronts."""
+"""The figures of a study: mean and CVaR over the size of the data, the heat map of Assumption 1,
+Pareto fronts.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefoot.errors import ProblemError
-from surefoot.experiments.pareto import FrontRow
-from surefoot.experiments.summary import SummaryRow
 from surefoot.report.style import CLASSES, FAINT, STYLES, Style, figure, style_of
+from surefoot.studies.pareto import FrontRow
+from surefoot.studies.summaries import SummaryRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +25,9 @@ UNITS = {"random-mdps": "trajectories", "wet-chicken": "steps"}
 
 @dataclass(frozen=True)
 class Share:
-    """One field of the heat map: of `data_sets` decisive data sets of this size, the share for which the assumption holds."""
+    """One field of the heat map: of `data_sets` decisive data sets of this size, the share for
+    which the assumption holds.
+    """
 
     gamma: float
     size: int
@@ -32,23 +36,45 @@ class Share:
 
 
 def study_figure(
-    rows: Sequence[SummaryRow], *, baseline: float | None = None, alpha: float = 0.01, score: str = "performance", title: str = ""
+    rows: Sequence[SummaryRow],
+    *,
+    baseline: float | None = None,
+    alpha: float = 0.01,
+    score: str = "performance",
+    title: str = "",
 ) -> Figure:
-    """Mean and CVaR side by side over the size of the data, a line per setting with its interval shaded; one benchmark."""
+    """Mean and CVaR side by side over the size of the data, a line per setting with its interval
+    shaded; one benchmark.
+    """
     _check_one_benchmark([row.benchmark for row in rows])
     lines: dict[tuple[str, str], list[SummaryRow]] = {}
     for row in rows:
         lines.setdefault((row.algorithm, row.parameters), []).append(row)
     styles = _line_styles(list(lines))
     with figure(10.0, 4.4, 1, 2) as (made, panels):
-        for panel, metric, name in zip(panels, ("mean", "cvar"), ("Mean", f"{100 * alpha:g}%-CVaR"), strict=True):
+        for panel, metric, name in zip(
+            panels, ("mean", "cvar"), ("Mean", f"{100 * alpha:g}%-CVaR"), strict=True
+        ):
             panel.set_title(f"{name} of the {score}", loc="left")
             for key, line in lines.items():
                 _draw_line(panel, sorted(line, key=lambda row: row.size), metric, styles[key])
             if baseline is not None:
-                panel.axhline(baseline, color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, label="Baseline")
-            _size_axis(panel, sorted({row.size for row in rows}), UNITS.get(rows[0].benchmark.split(" ")[0], "size of the data"))
-            _clip(panel, rows, metric, {key: style.label for key, style in styles.items()}, baseline)
+                panel.axhline(
+                    baseline,
+                    color=FAINT,
+                    linewidth=0.9,
+                    linestyle=(0, (4, 3)),
+                    zorder=1,
+                    label="Baseline",
+                )
+            _size_axis(
+                panel,
+                sorted({row.size for row in rows}),
+                UNITS.get(rows[0].benchmark.split(" ")[0], "size of the data"),
+            )
+            _clip(
+                panel, rows, metric, {key: style.label for key, style in styles.items()}, baseline
+            )
         handles, labels = panels[0].get_legend_handles_labels()
         made.legend(handles, labels, loc="outside right center", handlelength=3.6, labelspacing=0.7)
         if title:
@@ -57,7 +83,9 @@ def study_figure(
 
 
 def assumption_1_figure(shares: Sequence[Share], *, title: str = "") -> Figure:
-    """Share of data sets for which Assumption 1 holds, discount factor against size of the data; hatched where none is decisive."""
+    """Share of data sets for which Assumption 1 holds, discount factor against size of the data;
+    hatched where none is decisive.
+    """
     if not shares:
         raise ProblemError("the heat map needs at least one share")
     gammas, sizes = sorted({one.gamma for one in shares}), sorted({one.size for one in shares})
@@ -68,44 +96,75 @@ def assumption_1_figure(shares: Sequence[Share], *, title: str = "") -> Figure:
     with figure(1.6 + 0.62 * len(sizes), 1.4 + 0.3 * len(gammas), 1, 1) as (made, panels):
         panel = panels[0]
         panel.patch.set(hatch="////", edgecolor="#BBBBBB", facecolor="white")
-        image = panel.imshow(field, origin="lower", aspect="auto", cmap="cividis", vmin=0.0, vmax=1.0)
+        image = panel.imshow(
+            field, origin="lower", aspect="auto", cmap="cividis", vmin=0.0, vmax=1.0
+        )
         for (i, j), value in np.ndenumerate(field):
             if np.isfinite(value):
                 words = f"{value:.2f}".replace("0.", ".").replace("1.00", "1").replace(".00", "0")
-                panel.text(j, i, words, ha="center", va="center", fontsize=7, color="black" if value > 0.55 else "white")
+                panel.text(
+                    j,
+                    i,
+                    words,
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color="black" if value > 0.55 else "white",
+                )
         panel.set_xticks(range(len(sizes)), [f"{n:,}" for n in sizes])
         panel.set_yticks(range(len(gammas)), [f"{g:g}" for g in gammas])
         panel.tick_params(length=0)
         panel.set(xlabel="size of the data", ylabel="discount factor γ")
         if np.isnan(field).any():
             panel.annotate(
-                "hatched: no data set visits every pair", (1, 1.01), xycoords="axes fraction", ha="right", fontsize=7, color=FAINT
+                "hatched: no data set visits every pair",
+                (1, 1.01),
+                xycoords="axes fraction",
+                ha="right",
+                fontsize=7,
+                color=FAINT,
             )
-        bar = made.colorbar(image, ax=panel, label="share of data sets for which it holds", shrink=0.9)
+        bar = made.colorbar(
+            image, ax=panel, label="share of data sets for which it holds", shrink=0.9
+        )
         bar.outline.set_visible(False)
         if title:
             panel.set_title(title, loc="left", pad=16)
     return made
 
 
-def pareto_figure(rows: Sequence[FrontRow], *, reference: tuple[str, str] | None = None, alpha: float = 0.01, title: str = "") -> Figure:
-    """Mean against CVaR of every setting: a panel per size and one for the average; the front of each class, and the combined one.
+def pareto_figure(
+    rows: Sequence[FrontRow],
+    *,
+    reference: tuple[str, str] | None = None,
+    alpha: float = 0.01,
+    title: str = "",
+) -> Figure:
+    """Mean against CVaR of every setting: a panel per size and one for the average; the front of
+    each class, and the combined one.
 
-    Panels show the neighbourhood of the fronts; how many settings lie outside is written into them. The reference
-    (algorithm, parameters) is a star.
+    Panels show the neighbourhood of the fronts; how many settings lie outside is written into them.
+    The reference (algorithm, parameters) is a star.
     """
     _check_one_benchmark([row.benchmark for row in rows])
     sizes = sorted({row.size for row in rows if row.size is not None})
     wanted: list[int | None] = [*sizes, *([None] if any(row.size is None for row in rows) else [])]
-    groups = sorted({row.group for row in rows}, key=lambda group: (list(CLASSES).index(group) if group in CLASSES else 99, group))
+    groups = sorted(
+        {row.group for row in rows},
+        key=lambda group: (list(CLASSES).index(group) if group in CLASSES else 99, group),
+    )
     styles = {group: style_of(group, CLASSES, i) for i, group in enumerate(groups)}
     columns = min(len(wanted), 5 if len(wanted) > 9 else 3)
     height = -(-len(wanted) // columns)
     unit = UNITS.get(rows[0].benchmark.split(" ")[0], "")
     with figure(3.1 * columns + 0.3, 2.6 * height + 0.6, height, columns) as (made, panels):
         for panel, size in zip(panels, wanted, strict=False):
-            here = [row for row in rows if row.size == size and np.isfinite([row.mean, row.cvar]).all()]
-            panel.set_title("average over sizes" if size is None else f"{size:,} {unit}".strip(), loc="left")
+            here = [
+                row for row in rows if row.size == size and np.isfinite([row.mean, row.cvar]).all()
+            ]
+            panel.set_title(
+                "average over sizes" if size is None else f"{size:,} {unit}".strip(), loc="left"
+            )
             panel.set(xlabel="mean", ylabel=f"{100 * alpha:g}%-CVaR")
             _draw_fronts(panel, here, styles, reference)
         for panel in panels[len(wanted) :]:
@@ -119,11 +178,16 @@ def pareto_figure(rows: Sequence[FrontRow], *, reference: tuple[str, str] | None
 
 def _check_one_benchmark(names: Sequence[str]) -> None:
     if len(set(names)) != 1:
-        raise ProblemError(f"a figure shows one benchmark, got {', '.join(sorted(set(names))) or 'no rows'}: choose the rows of one")
+        raise ProblemError(
+            f"a figure shows one benchmark, got {', '.join(sorted(set(names))) or 'no rows'}:"
+            " choose the rows of one"
+        )
 
 
 def _line_styles(keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Style]:
-    """The style of each setting; further settings of an algorithm, and algorithms without a style, take the spare ones."""
+    """The style of each setting; further settings of an algorithm, and algorithms without a
+    style, take the spare ones.
+    """
     styles: dict[tuple[str, str], Style] = {}
     spare = 0
     for algorithm, parameters in keys:
@@ -131,16 +195,22 @@ def _line_styles(keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Style
         if alone and algorithm in STYLES:
             styles[algorithm, parameters] = STYLES[algorithm]
         else:
-            styles[algorithm, parameters] = style_of(algorithm if alone else f"{algorithm} {parameters}", {}, spare)
+            styles[algorithm, parameters] = style_of(
+                algorithm if alone else f"{algorithm} {parameters}", {}, spare
+            )
             spare += 1
     return styles
 
 
 def _draw_line(panel: Axes, line: Sequence[SummaryRow], metric: str, style: Style) -> None:
     sizes = [row.size for row in line]
-    low, value, high = ([getattr(row, name) for row in line] for name in (f"{metric}_low", metric, f"{metric}_high"))
+    low, value, high = (
+        [getattr(row, name) for row in line] for name in (f"{metric}_low", metric, f"{metric}_high")
+    )
     panel.fill_between(sizes, low, high, color=style.colour, alpha=0.13, linewidth=0)
-    panel.plot(sizes, value, label=style.label, markeredgecolor="white", markeredgewidth=0.4, **style.line)
+    panel.plot(
+        sizes, value, label=style.label, markeredgecolor="white", markeredgewidth=0.4, **style.line
+    )
 
 
 def _size_axis(panel: Axes, sizes: Sequence[int], unit: str) -> None:
@@ -152,12 +222,27 @@ def _size_axis(panel: Axes, sizes: Sequence[int], unit: str) -> None:
     panel.set_axisbelow(True)
 
 
-def _clip(panel: Axes, rows: Sequence[SummaryRow], metric: str, labels: dict[tuple[str, str], str], baseline: float | None) -> None:
-    """Where a few points lie far below the rest, let the axis end above them, and write into the panel what lies outside."""
+def _clip(
+    panel: Axes,
+    rows: Sequence[SummaryRow],
+    metric: str,
+    labels: dict[tuple[str, str], str],
+    baseline: float | None,
+) -> None:
+    """Where a few points lie far below the rest, let the axis end above them, and write into the
+    panel what lies outside.
+    """
     values = np.array([getattr(row, metric) for row in rows])
     found = values[np.isfinite(values)]
     if not found.size:
-        panel.text(0.5, 0.5, "not reported: too few trials", transform=panel.transAxes, ha="center", color=FAINT)
+        panel.text(
+            0.5,
+            0.5,
+            "not reported: too few trials",
+            transform=panel.transAxes,
+            ha="center",
+            color=FAINT,
+        )
         return
     shown = found if baseline is None else np.append(found, baseline)
     top, bottom, bulk = shown.max(), shown.min(), np.quantile(found, 1 / 8)
@@ -172,32 +257,84 @@ def _clip(panel: Axes, rows: Sequence[SummaryRow], metric: str, labels: dict[tup
             outside.setdefault(labels[row.algorithm, row.parameters], []).append((row.size, value))
     if outside:
         parts = [
-            f"{label} at {_span([n for n, _ in points])} (down to {min(v for _, v in points):.3g})" for label, points in outside.items()
+            f"{label} at {_span([n for n, _ in points])} (down to {min(v for _, v in points):.3g})"
+            for label, points in outside.items()
         ]
-        place: dict[str, Any] = {"xytext": (0, -36), "textcoords": "offset points", "va": "top", "fontsize": 7, "color": FAINT}
-        panel.annotate("below the axis: " + "\n".join(parts), (0, 0), xycoords="axes fraction", **place)
+        place: dict[str, Any] = {
+            "xytext": (0, -36),
+            "textcoords": "offset points",
+            "va": "top",
+            "fontsize": 7,
+            "color": FAINT,
+        }
+        panel.annotate(
+            "below the axis: " + "\n".join(parts), (0, 0), xycoords="axes fraction", **place
+        )
 
 
 def _span(sizes: Sequence[int]) -> str:
     return f"{sizes[0]:,}" if len(sizes) == 1 else f"{min(sizes):,}–{max(sizes):,}"
 
 
-def _draw_fronts(panel: Axes, rows: Sequence[FrontRow], styles: dict[str, Style], reference: tuple[str, str] | None) -> None:
+def _draw_fronts(
+    panel: Axes,
+    rows: Sequence[FrontRow],
+    styles: dict[str, Style],
+    reference: tuple[str, str] | None,
+) -> None:
     best = sorted((row for row in rows if row.on_combined), key=lambda row: row.mean)
-    panel.plot(*_points(best), color="#C8C8C8", linewidth=7, marker="o", markersize=9, zorder=1, label="front of all")
+    panel.plot(
+        *_points(best),
+        color="#C8C8C8",
+        linewidth=7,
+        marker="o",
+        markersize=9,
+        zorder=1,
+        label="front of all",
+    )
     for group, style in styles.items():
         mine = [row for row in rows if row.group == group]
-        panel.plot(*_points(mine), style.marker, color=style.colour, markersize=2.5, alpha=0.45, linewidth=0)
+        panel.plot(
+            *_points(mine),
+            style.marker,
+            color=style.colour,
+            markersize=2.5,
+            alpha=0.45,
+            linewidth=0,
+        )
         edge = sorted((row for row in mine if row.on_front), key=lambda row: (row.mean, -row.cvar))
         across = [[r.mean - r.mean_low for r in edge], [r.mean_high - r.mean for r in edge]]
         upright = [[r.cvar - r.cvar_low for r in edge], [r.cvar_high - r.cvar for r in edge]]
-        panel.errorbar(*_points(edge), xerr=across, yerr=upright, fmt="none", ecolor=style.colour, alpha=0.35, elinewidth=0.8)
-        panel.plot(*_points(edge), label=f"front: {style.label}", **{**style.line, "markersize": 4, "linewidth": 1.2})
+        panel.errorbar(
+            *_points(edge),
+            xerr=across,
+            yerr=upright,
+            fmt="none",
+            ecolor=style.colour,
+            alpha=0.35,
+            elinewidth=0.8,
+        )
+        panel.plot(
+            *_points(edge),
+            label=f"front: {style.label}",
+            **{**style.line, "markersize": 4, "linewidth": 1.2},
+        )
     star = [row for row in rows if (row.algorithm, row.parameters) == reference]
     if reference is not None:
-        look: dict[str, Any] = {"color": "white", "markeredgecolor": "black", "markersize": 11, "zorder": 5, "linewidth": 0}
+        look: dict[str, Any] = {
+            "color": "white",
+            "markeredgecolor": "black",
+            "markersize": 11,
+            "zorder": 5,
+            "linewidth": 0,
+        }
         panel.plot(*_points(star), "*", label=" ".join(reference).strip(), **look)
-    _near_fronts(panel, [row for row in rows if row.on_combined or (row.on_front and row.group != "neither")] + star, rows)
+    _near_fronts(
+        panel,
+        [row for row in rows if row.on_combined or (row.on_front and row.group != "neither")]
+        + star,
+        rows,
+    )
     panel.grid(color="#ECECEC", linewidth=0.6)
     panel.set_axisbelow(True)
 

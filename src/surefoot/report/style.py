@@ -1,4 +1,6 @@
-"""How figures look: one style per algorithm and class that can be told apart in grey, and files with the same bytes each time."""
+"""How figures look: one style per algorithm and class that can be told apart in grey, and files
+with the same bytes each time.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,18 @@ class Style:
     def line(self) -> dict[str, Any]:
         """As keywords of Axes.plot."""
         size = 8 if self.marker == "*" else 5
-        return {"color": self.colour, "linestyle": self.dashes, "marker": self.marker, "markersize": size, "linewidth": 1.5}
+        return {
+            "color": self.colour,
+            "linestyle": self.dashes,
+            "marker": self.marker,
+            "markersize": size,
+            "linewidth": 1.5,
+        }
 
 
-# Dashed and warm: the action value is penalised. Solid and cool: the policies are restricted. Dotted and black: neither.
-# Within a class the colours differ in lightness; Okabe and Ito's palette, darkened or lightened, is safe for the colour-blind.
+# Dashed and warm: the action value is penalised. Solid and cool: the policies are restricted.
+# Dotted and black: neither. Within a class the colours differ in lightness; Okabe and Ito's
+# palette, darkened or lightened, is safe for the colour-blind.
 STYLES: Mapping[str, Style] = MappingProxyType(
     {
         "basic-rl": Style("Basic RL", "#000000", (0, (1, 1.6)), "X"),
@@ -84,14 +93,20 @@ SETTINGS: Mapping[str, Any] = MappingProxyType(
 
 
 def style_of(name: str, known: Mapping[str, Style], spare: int) -> Style:
-    """The style of a name; the spare-th of the spare styles, under its own name, if there is none."""
+    """The style of a name; the spare-th of the spare styles, under its own name, if there is
+    none.
+    """
     colour, dashes, marker = SPARE[spare % len(SPARE)]
     return known.get(name, Style(name, colour, dashes, marker))
 
 
 @contextmanager
-def figure(width: float, height: float, rows: int, columns: int, **keywords: Any) -> Iterator[tuple[Figure, Sequence[Axes]]]:
-    """An empty figure with its panels in reading order; within the block, and in `save`, the settings above hold."""
+def figure(
+    width: float, height: float, rows: int, columns: int, **keywords: Any
+) -> Iterator[tuple[Figure, Sequence[Axes]]]:
+    """An empty figure with its panels in reading order; within the block, and in `save`, the
+    settings above hold.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -102,10 +117,15 @@ def figure(width: float, height: float, rows: int, columns: int, **keywords: Any
 
 
 def save(made: Figure, stem: str | Path) -> tuple[Path, Path]:
-    """Write stem.svg and stem.png, each whole or not at all, without a date: equal figures give equal bytes."""
+    """Write stem.svg and stem.png, each whole or not at all, without a date: equal figures give
+    equal bytes.
+    """
     paths = []
     with _settings():
-        for ending, metadata in ((".svg", {"Date": None, "Creator": "surefoot"}), (".png", {"Software": "surefoot"})):
+        for ending, metadata in (
+            (".svg", {"Date": None, "Creator": "surefoot"}),
+            (".png", {"Software": "surefoot"}),
+        ):
             content = io.BytesIO()
             made.savefig(content, format=ending[1:], dpi=160, metadata=metadata)
             paths.append(_write(Path(f"{stem}{ending}"), content.getvalue()))

@@ -1,7 +1,9 @@
-"""Operators on rows: one state's action values and probabilities in, the best row within reach out; no problem, no model.
+"""Operators on rows: one state's action values and probabilities in, the best row within reach out;
+no problem, no model.
 
-Everything here works on arrays `[..., A]` of any array-API namespace (NumPy, PyTorch, array-api-strict), all rows at once.
-Inside, actions come first (`[A, rows]`): each operation then runs over one long contiguous axis.
+Everything here works on arrays `[..., A]` of any array-API namespace (NumPy, PyTorch,
+array-api-strict), all rows at once. Inside, actions come first (`[A, rows]`): each operation then
+runs over one long contiguous axis.
 """
 
 from surefoot.rows.advantage import AdvantageRows, advantage_gap, best_rows_with_advantage

@@ -1,4 +1,6 @@
-"""Array-API helpers that every layer shares: the namespace of arrays, rows on the last axis, safe products with infinity."""
+"""Array-API helpers that every layer shares: the namespace of arrays, rows on the last axis,
+safe products with infinity.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,22 @@ from array_api_compat import device as _device
 
 Array = Any  # an array of any array-API namespace; shapes are in the docstrings
 
-BLOCK_CELLS = 65536  # entries [A, rows] worked on at once on a CPU: half a megabyte an array, so that a dozen stay in the cache
+# entries [A, rows] worked on at once on a CPU: half a megabyte an array, so that a dozen stay in
+# the cache
+BLOCK_CELLS = 65536
 
 
 def namespace(*arrays: Array) -> Any:
-    """The array-API namespace (numpy, torch, ...) of these arrays; scalars and None are passed over."""
-    if type(arrays[0]) is np.ndarray and (len(arrays) == 1 or all(type(x) is np.ndarray for x in arrays)):
+    """The array-API namespace (numpy, torch, ...) of these arrays; scalars and None are passed
+    over.
+    """
+    if type(arrays[0]) is np.ndarray and (
+        len(arrays) == 1 or all(type(x) is np.ndarray for x in arrays)
+    ):
         return np  # NumPy 2 follows the array API itself, and without a wrapper around every call
-    return array_namespace(*(x for x in arrays if hasattr(x, "shape") and not isinstance(x, np.generic)))
+    return array_namespace(
+        *(x for x in arrays if hasattr(x, "shape") and not isinstance(x, np.generic))
+    )
 
 
 def is_numpy_array(x: Array) -> bool:
@@ -45,14 +55,18 @@ def to_numpy(x: Array) -> np.ndarray:
 
 
 def times(cost: Array, amount: Array) -> Array:
-    """cost * amount, where an infinite cost times an amount of 0 is 0 (nothing moved costs nothing)."""
+    """cost * amount, where an infinite cost times an amount of 0 is 0 (nothing moved costs
+    nothing).
+    """
     xp = namespace(cost, amount)
     zero = xp.zeros_like(amount)
     return xp.where(amount == 0, zero, xp.where(amount == 0, zero, cost) * amount)
 
 
 def row_sum(x: Array) -> Array:
-    """The sum over the last (short) axis; a product with ones is several times faster there than a reduction."""
+    """The sum over the last (short) axis; a product with ones is several times faster there than
+    a reduction.
+    """
     if type(x) is np.ndarray:
         return x @ _ones(x.shape[-1], x.dtype)
     xp = namespace(x)
@@ -73,7 +87,11 @@ def actions_first(x: Array) -> Array:
     """[..., A] -> contiguous [A, rows]."""
     xp = namespace(x)
     flat = xp.reshape(x, (-1, x.shape[-1]))
-    return xp.asarray(xp.permute_dims(flat, (1, 0)), copy=True) if not is_numpy_array(x) else np.ascontiguousarray(flat.T)
+    return (
+        xp.asarray(xp.permute_dims(flat, (1, 0)), copy=True)
+        if not is_numpy_array(x)
+        else np.ascontiguousarray(flat.T)
+    )
 
 
 def actions_last(x: Array, shape: tuple[int, ...]) -> Array:
@@ -91,7 +109,9 @@ def count_up(n: int, x: Array) -> Array:
 
 
 def restore(indices: list[Array], pieces: list[Array], axis: int = 0) -> Array:
-    """Put pieces back in place: entry j of the i-th piece goes to position indices[i][j] along `axis`; the indices of a piece ascend."""
+    """Put pieces back in place: entry j of the i-th piece goes to position indices[i][j] along
+    `axis`; the indices of a piece ascend.
+    """
     if len(pieces) == 1:
         return pieces[0]
     xp = namespace(pieces[0])
@@ -100,11 +120,17 @@ def restore(indices: list[Array], pieces: list[Array], axis: int = 0) -> Array:
 
 
 def bincount(index: Array, n: int, weights: Array | None = None) -> Array:
-    """How often each of 0, ..., n - 1 occurs in `index`, or the sum of their weights, as floats [n]."""
+    """How often each of 0, ..., n - 1 occurs in `index`, or the sum of their weights, as floats
+    [n].
+    """
     xp = namespace(index)
     if is_numpy_array(index):
-        return np.bincount(index.reshape(-1), None if weights is None else weights.reshape(-1), minlength=n).astype(float)
-    found = index.reshape(-1).bincount(None if weights is None else weights.reshape(-1), minlength=n)
+        return np.bincount(
+            index.reshape(-1), None if weights is None else weights.reshape(-1), minlength=n
+        ).astype(float)
+    found = index.reshape(-1).bincount(
+        None if weights is None else weights.reshape(-1), minlength=n
+    )
     return xp.astype(found, xp.float64)
 
 
@@ -122,24 +148,36 @@ def pick(x: Array, index: Array) -> Array:
 
 
 def first_max(x: Array, tolerance: Array | float = 0.0) -> Array:
-    """Index [rows] of the first entry of x [A, rows] within `tolerance` of its column's largest: ties go to the lowest index."""
+    """Index [rows] of the first entry of x [A, rows] within `tolerance` of its column's largest:
+    ties go to the lowest index.
+    """
     xp = namespace(x)
     return first_true(x >= xp.max(x, axis=0) - tolerance)
 
 
 def first_true(flags: Array) -> Array:
-    """Index [rows] of the first True in every column of flags [A, rows] (the last index where there is none)."""
+    """Index [rows] of the first True in every column of flags [A, rows] (the last index where
+    there is none).
+    """
     xp = namespace(flags)
     before = ~flags[0, :]
-    index = xp.astype(before, xp.int64) if flags.shape[0] > 1 else xp.zeros_like(flags[0, :], dtype=xp.int64)
-    for a in range(1, flags.shape[0] - 1):  # counts how many come before; a handful of passes beats an argmax
+    index = (
+        xp.astype(before, xp.int64)
+        if flags.shape[0] > 1
+        else xp.zeros_like(flags[0, :], dtype=xp.int64)
+    )
+    for a in range(
+        1, flags.shape[0] - 1
+    ):  # counts how many come before; a handful of passes beats an argmax
         before = before & ~flags[a, :]
         index = index + xp.astype(before, xp.int64)
     return index
 
 
 def only(flags: Array, x: Array) -> Array:
-    """x where flags, 0 elsewhere, for finite x: a product, since NumPy's `where` is several times slower on irregular flags."""
+    """x where flags, 0 elsewhere, for finite x: a product, since NumPy's `where` is several
+    times slower on irregular flags.
+    """
     if type(flags) is np.ndarray:
         return flags * x
     return namespace(flags).astype(flags, x.dtype) * x
@@ -151,20 +189,28 @@ def block_rows(n_actions: int) -> int:
 
 
 def row_slices(x: Array) -> list[slice]:
-    """Slices over the rows of x [rows, A] that keep a CPU's cache warm; one slice for everything on other devices."""
+    """Slices over the rows of x [rows, A] that keep a CPU's cache warm; one slice for everything
+    on other devices.
+    """
     rows = x.shape[0]
     step = block_rows(x.shape[-1]) if is_numpy_array(x) else max(rows, 1)
     return [slice(i, min(i + step, rows)) for i in range(0, rows, step)] or [slice(0, 0)]
 
 
-def map_blocks(work: Callable[..., tuple[Array, ...]], shape: tuple[int, ...], *arrays: Array) -> tuple[Array, ...]:
+def map_blocks(
+    work: Callable[..., tuple[Array, ...]], shape: tuple[int, ...], *arrays: Array
+) -> tuple[Array, ...]:
     """work(*arrays) on blocks of rows, results joined.
 
-    Arrays are broadcast to the rows of `shape` [..., A] and handed over as [rows, A], or [rows, 1] if their last axis is 1.
+    Arrays are broadcast to the rows of `shape` [..., A] and handed over as [rows, A], or [rows, 1]
+    if their last axis is 1.
     """
     xp = namespace(*arrays)
     rows = math.prod(shape[:-1])
-    flat = [xp.reshape(xp.broadcast_to(x, (*shape[:-1], x.shape[-1])), (rows, x.shape[-1])) for x in arrays]
+    flat = [
+        xp.reshape(xp.broadcast_to(x, (*shape[:-1], x.shape[-1])), (rows, x.shape[-1]))
+        for x in arrays
+    ]
     parts = [work(*(x[i, :] for x in flat)) for i in row_slices(flat[0])]
     if len(parts) == 1:
         return parts[0]

@@ -1,4 +1,6 @@
-"""The row problem when every cost is 0 or infinite: a closed form, which carries the greedy step and both SPIBB."""
+"""The row problem when every cost is 0 or infinite: a closed form, which carries the greedy step
+and both SPIBB.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,16 @@ from surefoot.rows.arrays import (
 
 @dataclass(frozen=True)
 class FreeRows:
-    """argmax_pi q . pi  over probability rows  with pi <= b where not may_rise  and  pi >= b where not may_fall, prepared for many q.
+    """argmax_pi q . pi  over probability rows  with pi <= b where not may_rise  and  pi >= b where
+    not may_fall, prepared for many q.
 
-    The receiver is the best action that may rise; every action that may fall and is worse gives it all its mass. Values within
-    `tolerance` are equal, and equal values move no mass; with `lowest_index` they move to the lowest index instead. A row in which
-    nothing may rise is b. With `leave_closed` an action that may not rise loses its mass even if it is worth more than the receiver (a
-    method without a baseline chooses among seen actions only, whatever their values). Otherwise this is `best_rows` for costs of 0
-    and infinity (Laroche et al. 2019, Algorithms 1 and 2; the greedy step has may_rise = may_fall = everywhere).
+    The receiver is the best action that may rise; every action that may fall and is worse gives it
+    all its mass. Values within `tolerance` are equal, and equal values move no mass; with
+    `lowest_index` they move to the lowest index instead. A row in which nothing may rise is b. With
+    `leave_closed` an action that may not rise loses its mass even if it is worth more than the
+    receiver (a method without a baseline chooses among seen actions only, whatever their values).
+    Otherwise this is `best_rows` for costs of 0 and infinity (Laroche et al. 2019, Algorithms 1 and
+    2; the greedy step has may_rise = may_fall = everywhere).
 
     b and the flags are held actions first, [A, rows]; make one with `free_step`.
     """
@@ -52,9 +57,15 @@ class FreeRows:
         value = q - self.closed[:, rows]
         best = xp.max(value, axis=0)
         receiver = first_true(value >= best - tolerance)
-        gives = q < best - tolerance if not self.leave_closed else xp.abs(q - xp.where(best > -1e299, best, xp.nan)) > tolerance
+        gives = (
+            q < best - tolerance
+            if not self.leave_closed
+            else xp.abs(q - xp.where(best > -1e299, best, xp.nan)) > tolerance
+        )
         if self.lowest_index:
-            gives = gives | ((count_up(q.shape[0], q)[:, None] > receiver) & (q <= best + tolerance))
+            gives = gives | (
+                (count_up(q.shape[0], q)[:, None] > receiver) & (q <= best + tolerance)
+            )
         given = only(gives if self.fall is None else gives & self.fall[:, rows], b)
         pi = b - given
         pi += only(one_hot(receiver, q.shape[0]), xp.sum(given, axis=0))
@@ -70,7 +81,9 @@ def free_step(
     lowest_index: bool = False,
     leave_closed: bool = False,
 ) -> FreeRows:
-    """Prepare `FreeRows` for rows b [..., A] and flags of the same shape (may_fall None: all may)."""
+    """Prepare `FreeRows` for rows b [..., A] and flags of the same shape (may_fall None: all
+    may).
+    """
     closed = only(~actions_first(may_rise), like(b, [[1e300]]))
     fall = None if may_fall is None else actions_first(may_fall)
     return FreeRows(actions_first(b), closed, fall, tolerance, lowest_index, leave_closed)

@@ -1,4 +1,6 @@
-"""The budget path: the best rows for every budget at once, as the events of the sweep with what each costs and gains."""
+"""The budget path: the best rows for every budget at once, as the events of the sweep with what
+each costs and gains.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,12 @@ from surefoot.rows.sweep import TINY
 
 @dataclass(frozen=True)
 class BudgetPath:
-    """The best value of one row as a function of its budget: concave, piecewise linear, with these breakpoints.
+    """The best value of one row as a function of its budget: concave, piecewise linear, with these
+    breakpoints.
 
-    budget, gain, moved [events + 1]: the budget at which an event is over, the value gained over b by then and the mass moved; the first
-    entry is what costs nothing. price [events + 1]: the slope behind a breakpoint, the shadow price of the budget; 0 after the last.
+    budget, gain, moved [events + 1]: the budget at which an event is over, the value gained over b
+    by then and the mass moved; the first entry is what costs nothing. price [events + 1]: the slope
+    behind a breakpoint, the shadow price of the budget; 0 after the last.
     """
 
     budget: np.ndarray
@@ -29,10 +33,14 @@ class BudgetPath:
         return gain, moved, self.price[place]
 
 
-def budget_path(q: np.ndarray, b: np.ndarray, up: np.ndarray, down: np.ndarray, *, tolerance: float = 0.0) -> BudgetPath:
-    """The path of one row [A] of the row problem of `best_rows`: all its events in order of their slope, each paid in full.
+def budget_path(
+    q: np.ndarray, b: np.ndarray, up: np.ndarray, down: np.ndarray, *, tolerance: float = 0.0
+) -> BudgetPath:
+    """The path of one row [A] of the row problem of `best_rows`: all its events in order of their
+    slope, each paid in full.
 
-    The sweep stops where its budget is spent; here it goes on. While mass passes from one receiver to the next nothing more is moved.
+    The sweep stops where its budget is spent; here it goes on. While mass passes from one receiver
+    to the next nothing more is moved.
     """
     open_, donor = up < np.inf, (down < np.inf) & (b > 0)
     points = [(0.0, 0.0, 0.0)]
@@ -44,13 +52,21 @@ def budget_path(q: np.ndarray, b: np.ndarray, up: np.ndarray, down: np.ndarray, 
         while True:
             rise = q - q[receiver]
             with np.errstate(invalid="ignore"):
-                step = np.where(open_ & (rise > tolerance), rise / np.maximum(up - up[receiver], TINY), 0.0)
-                gift = np.where(donor & (rise < -tolerance), -rise / np.maximum(down + up[receiver], TINY), 0.0)
+                step = np.where(
+                    open_ & (rise > tolerance), rise / np.maximum(up - up[receiver], TINY), 0.0
+                )
+                gift = np.where(
+                    donor & (rise < -tolerance), -rise / np.maximum(down + up[receiver], TINY), 0.0
+                )
             event = int(np.argmax(step + gift))
             slope = float(step[event] + gift[event])
             if slope <= 0:
                 break
-            mass, cost = (moved, up[event] - up[receiver]) if step[event] else (float(b[event]), down[event] + up[receiver])
+            mass, cost = (
+                (moved, up[event] - up[receiver])
+                if step[event]
+                else (float(b[event]), down[event] + up[receiver])
+            )
             spent, gain, _ = points[-1]
             if step[event]:
                 receiver = event

@@ -1,4 +1,6 @@
-"""The row problem, solved exactly by a sweep over the price of the budget: the heart of the library."""
+"""The row problem, solved exactly by a sweep over the price of the budget: the heart of the
+library.
+"""
 
 from __future__ import annotations
 
@@ -26,22 +28,35 @@ TINY = 1e-280  # the least cost of a move: a free one has a slope beyond all oth
 
 @dataclass(frozen=True)
 class BestRows:
-    """What the sweep returns: the rows `pi` [..., A] and the shadow price [...] of their budget (q gained per unit of budget)."""
+    """What the sweep returns: the rows `pi` [..., A] and the shadow price [...] of their budget
+    (q gained per unit of budget).
+    """
 
     pi: Array
     price: Array
 
 
-def best_rows(q: Array, b: Array, up: Array, down: Array, budget: Array | float = 0.0, *, tolerance: float = 0.0) -> BestRows:
+def best_rows(
+    q: Array,
+    b: Array,
+    up: Array,
+    down: Array,
+    budget: Array | float = 0.0,
+    *,
+    tolerance: float = 0.0,
+) -> BestRows:
     """argmax_pi  q . pi   s.t.   sum_a up_a (pi_a - b_a)^+ + down_a (b_a - pi_a)^+  <=  budget,   pi a probability row.
 
-    Costs lie in [0, inf]; an infinite cost forbids the move. At a price lambda of the budget all moved mass sits in one
-    receiver, the maximiser of q_c - lambda up_c, and donor a gives everything iff q_a + lambda down_a lies below its value.
-    As lambda falls from infinity to 0, two kinds of events happen: the receiver steps along the upper hull of (up_c, q_c), or
-    a donor joins. The sweep performs them in order of their slope, paying for each; the first one the budget does not cover is
-    performed in part, and its slope is the shadow price. Proof of optimality: weak duality, see `duality_gap`.
+    Costs lie in [0, inf]; an infinite cost forbids the move. At a price lambda of the budget all
+    moved mass sits in one receiver, the maximiser of q_c - lambda up_c, and donor a gives
+    everything iff q_a + lambda down_a lies below its value. As lambda falls from infinity to 0, two
+    kinds of events happen: the receiver steps along the upper hull of (up_c, q_c), or a donor
+    joins. The sweep performs them in order of their slope, paying for each; the first one the
+    budget does not cover is performed in part, and its slope is the shadow price. Proof of
+    optimality: weak duality, see `duality_gap`.
 
-    Values within `tolerance` of each other are equal and move no mass. `budget` is a number or an array [...].
+    Values within `tolerance` of each other are equal and move no mass. `budget` is a number or an
+    array [...].
     """
     xp = namespace(q)
     shape = q.shape
@@ -54,32 +69,50 @@ def best_rows(q: Array, b: Array, up: Array, down: Array, budget: Array | float 
     return BestRows(xp.reshape(pi, shape), xp.reshape(price, shape[:-1]))
 
 
-def _sweep(q: Array, b: Array, up: Array, down: Array, budget: Array, tolerance: float) -> tuple[Array, Array]:
-    """The sweep on [rows, A]; a row that has spent its budget, or has no event left, is finished and leaves."""
+def _sweep(
+    q: Array, b: Array, up: Array, down: Array, budget: Array, tolerance: float
+) -> tuple[Array, Array]:
+    """The sweep on [rows, A]; a row that has spent its budget, or has no event left, is finished
+    and leaves.
+    """
     xp = namespace(q)
     n_actions, n_rows = q.shape[1], q.shape[0]
     q, b, up, down = (actions_first(x) for x in (q, b, up, down))
-    # Start at the cheapest receiver; among equally cheap ones at the most valuable. Without a receiver the row keeps b.
+    # Start at the cheapest receiver; among equally cheap ones at the most valuable. Without a
+    # receiver the row keeps b.
     tiny = like(q, [[TINY]])
     cheapest = (up == xp.min(up, axis=0)) & (up < xp.inf)
     receiver = first_max(q - only(~cheapest, like(q, [[1e300]])))
     alive = pick(up, receiver) < xp.inf
-    opens, donor = up < xp.inf, (down < xp.inf) & (b > 0)  # may receive; may give, and still has its mass
+    opens, donor = (
+        up < xp.inf,
+        (down < xp.inf) & (b > 0),
+    )  # may receive; may give, and still has its mass
     reach, descent = (xp.where(x < xp.inf, x, 0.0) for x in (up, down))
     given, moved, left = xp.zeros_like(b), xp.zeros_like(budget), budget
-    onward, passed, price = receiver, xp.zeros_like(budget), xp.zeros_like(budget)  # how a row ends, set when it does
+    onward, passed, price = (
+        receiver,
+        xp.zeros_like(budget),
+        xp.zeros_like(budget),
+    )  # how a row ends, set when it does
     index = count_up(n_rows, q)
     finished: list[tuple[Array, Array, Array]] = []
 
     def leave(rows: Array) -> None:
         g, k, c = (xp.take(x, rows, axis=-1) for x in (given, receiver, onward))
         m, on = xp.take(moved, rows), xp.take(passed, rows)
-        pi = xp.take(b, rows, axis=1) - g + only(one_hot(k, n_actions), m - on) + only(one_hot(c, n_actions), on)
+        pi = (
+            xp.take(b, rows, axis=1)
+            - g
+            + only(one_hot(k, n_actions), m - on)
+            + only(one_hot(c, n_actions), on)
+        )
         finished.append((xp.take(index, rows), pi, xp.take(price, rows)))
 
     while bool(xp.any(alive)):
         q_k, up_k = pick(q, receiver), pick(reach, receiver)
-        # The slope of every event, the value gained per unit of budget: steps to better receivers, gifts of worse donors.
+        # The slope of every event, the value gained per unit of budget: steps to better receivers,
+        # gifts of worse donors.
         rise = q - q_k
         steps = only(opens & (rise > tolerance), rise) / xp.maximum(reach - up_k, tiny)
         gifts = only(donor & (rise < -tolerance), rise) / xp.maximum(descent + up_k, tiny)
@@ -101,7 +134,9 @@ def _sweep(q: Array, b: Array, up: Array, down: Array, budget: Array, tolerance:
         donor = donor & ~here
         left = left - only(happens, part * cost)
         ends = alive & (short | ~happens)
-        passed = xp.where(ends & step, part * mass, passed)  # mass that has gone on to the next receiver
+        passed = xp.where(
+            ends & step, part * mass, passed
+        )  # mass that has gone on to the next receiver
         onward = xp.where(ends & step, event, onward)
         price = xp.where(ends & short, steepest, price)
         receiver = xp.where(step & ~ends, event, receiver)
@@ -110,9 +145,12 @@ def _sweep(q: Array, b: Array, up: Array, down: Array, budget: Array, tolerance:
         if 0 < n_alive < 0.6 * index.shape[0]:
             leave(xp.nonzero(~alive)[0])
             keep = xp.nonzero(alive)[0]
-            q, b, opens, reach, descent, donor, given = (xp.take(x, keep, axis=1) for x in (q, b, opens, reach, descent, donor, given))
+            q, b, opens, reach, descent, donor, given = (
+                xp.take(x, keep, axis=1) for x in (q, b, opens, reach, descent, donor, given)
+            )
             index, receiver, moved, left, onward, passed, price, alive = (
-                xp.take(x, keep) for x in (index, receiver, moved, left, onward, passed, price, alive)
+                xp.take(x, keep)
+                for x in (index, receiver, moved, left, onward, passed, price, alive)
             )
     leave(count_up(index.shape[0], q))
     where = [i for i, _, _ in finished]
@@ -120,10 +158,21 @@ def _sweep(q: Array, b: Array, up: Array, down: Array, budget: Array, tolerance:
     return actions_last(pi, (n_rows, n_actions)), restore(where, [p for _, _, p in finished])
 
 
-def keep_or_best_rows(q: Array, pi: Array, b: Array, up: Array, down: Array, budget: Array | float, *, tolerance: float) -> Array:
-    """`best_rows`, but a row of pi that is still optimal (its duality gap is at most `tolerance`) is kept, and not solved again.
+def keep_or_best_rows(
+    q: Array,
+    pi: Array,
+    b: Array,
+    up: Array,
+    down: Array,
+    budget: Array | float,
+    *,
+    tolerance: float,
+) -> Array:
+    """`best_rows`, but a row of pi that is still optimal (its duality gap is at most `tolerance`)
+    is kept, and not solved again.
 
-    Late in an iteration nearly all rows are: the certificate costs a fraction of the sweep. pi must lie within the budget.
+    Late in an iteration nearly all rows are: the certificate costs a fraction of the sweep. pi must
+    lie within the budget.
     """
     xp = namespace(q)
     shape = q.shape
@@ -133,7 +182,8 @@ def keep_or_best_rows(q: Array, pi: Array, b: Array, up: Array, down: Array, bud
         if bool(xp.all(pi == b)):  # nothing has moved yet: nothing to keep
             return (_sweep(q, b, up, down, budget[:, 0], tolerance)[0],)
         gap = duality_gap(q, b, up, down, budget[:, 0], BestRows(pi, price_of(q, pi, b, up, down)))
-        # A move between values that have become equal is to be taken back: such rows are solved again.
+        # A move between values that have become equal is to be taken back: such rows are solved
+        # again.
         worst_receiver = xp.min(xp.where(pi > b, q, xp.inf), axis=-1)[:, None]
         idle = xp.any((pi < b) & (q >= worst_receiver - tolerance), axis=-1)
         good = (gap <= tolerance) & ~idle
@@ -149,16 +199,22 @@ def keep_or_best_rows(q: Array, pi: Array, b: Array, up: Array, down: Array, bud
 
 
 def price_of(q: Array, pi: Array, b: Array, up: Array, down: Array) -> Array:
-    """The price [rows] at which pi [rows, A] could be optimal: the slope of the move it stopped in, 0 if it stopped in none.
+    """The price [rows] at which pi [rows, A] could be optimal: the slope of the move it stopped in,
+    0 if it stopped in none.
 
     That is a donor that kept a part of its mass, or mass that is split between two receivers.
     """
     xp = namespace(q)
-    up, down = (xp.where(x < xp.inf, x, 0.0) for x in (up, down))  # what has moved cost something finite
+    up, down = (
+        xp.where(x < xp.inf, x, 0.0) for x in (up, down)
+    )  # what has moved cost something finite
     q, pi, b, up, down = (actions_first(x) for x in (q, pi, b, up, down))
     rises, falls = pi > b, (pi < b) & (pi > 0)
     low = like(q, [[-1e300]])
-    best, worst = first_max(q + only(~rises, low)), first_max(only(~rises, low) - q)  # the two receivers, or one twice
+    best, worst = (
+        first_max(q + only(~rises, low)),
+        first_max(only(~rises, low) - q),
+    )  # the two receivers, or one twice
     partial = first_true(falls)
     donor, split = pick(falls, partial), pick(rises, best) & (best != worst)
     value = pick(q, best) - xp.where(donor, pick(q, partial), pick(q, worst))
@@ -167,16 +223,26 @@ def price_of(q: Array, pi: Array, b: Array, up: Array, down: Array) -> Array:
     return xp.where(good, value / xp.where(good, cost, 1.0), 0.0)
 
 
-def duality_gap(q: Array, b: Array, up: Array, down: Array, budget: Array | float, solution: BestRows) -> Array:
-    """How far q . pi can be from optimal, [...]: a certificate by weak duality, 0 for the exact answer.
+def duality_gap(
+    q: Array, b: Array, up: Array, down: Array, budget: Array | float, solution: BestRows
+) -> Array:
+    """How far q . pi can be from optimal, [...]: a certificate by weak duality, 0 for the exact
+    answer.
 
-    g(lambda) = lambda budget + sum over donors of b_a max(q_a, R(lambda) - lambda down_a) + sum over the others of b_a q_a,
-    with R(lambda) = max_c (q_c - lambda up_c), bounds q . pi from above for every lambda >= 0.
+    g(lambda) = lambda budget + sum over donors of b_a max(q_a, R(lambda) - lambda down_a) + sum
+    over the others of b_a q_a, with R(lambda) = max_c (q_c - lambda up_c), bounds q . pi from above
+    for every lambda >= 0.
     """
     xp = namespace(q)
     price = solution.price[..., None]
-    receiver = xp.where(up < xp.inf, q - times(xp.where(up < xp.inf, up, 0.0), price + 0.0 * q), -xp.inf)
+    receiver = xp.where(
+        up < xp.inf, q - times(xp.where(up < xp.inf, up, 0.0), price + 0.0 * q), -xp.inf
+    )
     best = xp.max(receiver, axis=-1)[..., None]
-    kept = xp.where(down < xp.inf, best - times(xp.where(down < xp.inf, down, 0.0), price + 0.0 * q), -xp.inf)
-    bound = xp.sum(b * xp.where(kept > q, kept, q), axis=-1) + times(like(q, budget), solution.price)
+    kept = xp.where(
+        down < xp.inf, best - times(xp.where(down < xp.inf, down, 0.0), price + 0.0 * q), -xp.inf
+    )
+    bound = xp.sum(b * xp.where(kept > q, kept, q), axis=-1) + times(
+        like(q, budget), solution.price
+    )
     return bound - xp.sum(q * solution.pi, axis=-1)

@@ -1,4 +1,6 @@
-"""The paper's greedy heuristics for the row problem (Approx-, Lower-Approx-, Adv-Approx-Soft-SPIBB): one trading loop."""
+"""The paper's greedy heuristics for the row problem (Approx-, Lower-Approx-,
+Adv-Approx-Soft-SPIBB): one trading loop.
+"""
 
 from __future__ import annotations
 
@@ -33,26 +35,33 @@ def trade_rows(
     tolerance: float = 0.0,
     lowest_index: bool = False,
 ) -> Array:
-    """A good row with  sum_a e_a |pi_a - b_a| <= epsilon  (lower: sum_a e_a (pi_a - b_a)^+ <= epsilon), found by trading mass.
+    """A good row with  sum_a e_a |pi_a - b_a| <= epsilon  (lower: sum_a e_a (pi_a - b_a)^+ <=
+    epsilon), found by trading mass.
 
-    Nadjahi et al. 2019, Approx-Soft-SPIBB. With the budget E = epsilon, donors in increasing q; each offers at most
-    E / (2 e_donor) (lower: all its mass) to receivers in decreasing (q_receiver - q_donor) / e_receiver, at most E / (2 e_receiver)
-    (lower: E / e_receiver) each; a transfer m costs m (e_donor + e_receiver) (lower: m e_receiver). With `w`
-    (Adv-Approx-Soft-SPIBB, Scholl et al. 2022) an account of w . (pi - b) is kept, and no transfer overdraws it.
+    Nadjahi et al. 2019, Approx-Soft-SPIBB. With the budget E = epsilon, donors in increasing q;
+    each offers at most E / (2 e_donor) (lower: all its mass) to receivers in decreasing (q_receiver
+    - q_donor) / e_receiver, at most E / (2 e_receiver) (lower: E / e_receiver) each; a transfer m
+    costs m (e_donor + e_receiver) (lower: m e_receiver). With `w` (Adv-Approx-Soft-SPIBB, Scholl et
+    al. 2022) an account of w . (pi - b) is kept, and no transfer overdraws it.
 
-    Every transfer re-limits the donor's offer to what the budget still covers, so the budget is never overspent. The published
-    step (`published=True`) does not, and can spend up to (3/2 - 2^(1 - A)) epsilon. Values within `tolerance` are equal; equal values are
-    not traded, unless `lowest_index` asks for the published order, in which the lower index receives.
+    Every transfer re-limits the donor's offer to what the budget still covers, so the budget is
+    never overspent. The published step (`published=True`) does not, and can spend up to (3/2 - 2^(1
+    - A)) epsilon. Values within `tolerance` are equal; equal values are not traded, unless
+    `lowest_index` asks for the published order, in which the lower index receives.
     """
     xp = namespace(q)
     shape = q.shape
-    budget = xp.minimum(xp.broadcast_to(like(q, epsilon), shape[:-1]), like(q, 1e100))[..., None]  # infinite: large enough
+    budget = xp.minimum(xp.broadcast_to(like(q, epsilon), shape[:-1]), like(q, 1e100))[
+        ..., None
+    ]  # infinite: large enough
     may_rise = q == q if may_rise is None else may_rise
 
     def work(q: Array, b: Array, e: Array, rise: Array, budget: Array, *w: Array) -> tuple[Array]:
         q, b, e, rise, *w_first = (actions_first(x) for x in (q, b, e, rise, *w))
         advantage = w_first[0] if w_first else None
-        pi = _trade(q, b, e, rise, budget[:, 0], advantage, lower, published, tolerance, lowest_index)
+        pi = _trade(
+            q, b, e, rise, budget[:, 0], advantage, lower, published, tolerance, lowest_index
+        )
         return (actions_last(pi, (pi.shape[1], pi.shape[0])),)
 
     (pi,) = map_blocks(work, shape, q, b, e, may_rise, budget, *(() if w is None else (w,)))
@@ -74,7 +83,8 @@ def _trade(
     """The trading loop on [A, rows]."""
     xp = namespace(q)
     n_actions = q.shape[0]
-    # Mass that one unit of budget moves; clipped, so that with no budget left nothing moves even where e = 0.
+    # Mass that one unit of budget moves; clipped, so that with no budget left nothing moves even
+    # where e = 0.
     half = 1.0 if lower else 2.0
     limit = xp.minimum(1.0 / xp.maximum(half * e, xp.full_like(e, 1e-150)), xp.full_like(e, 1e150))
     limit = xp.where(e < xp.inf, limit, 0.0)
@@ -105,7 +115,9 @@ def _trade(
 
 @dataclass(frozen=True)
 class _Deal:
-    """What does not change while one donor of each row sells: limits and costs, and the advantage w of each receiver over it."""
+    """What does not change while one donor of each row sells: limits and costs, and the
+    advantage w of each receiver over it.
+    """
 
     limit: Array
     cost: Array
@@ -116,7 +128,10 @@ class _Deal:
 
     def take(self, rows: Array) -> _Deal:
         xp = namespace(self.limit)
-        parts = {name: xp.take(getattr(self, name), rows, axis=-1) for name in ("limit", "cost", "limit_d", "cost_d")}
+        parts = {
+            name: xp.take(getattr(self, name), rows, axis=-1)
+            for name in ("limit", "cost", "limit_d", "cost_d")
+        }
         gain_w = None if self.gain_w is None else xp.take(self.gain_w, rows, axis=1)
         return replace(self, gain_w=gain_w, **parts)
 
@@ -124,7 +139,9 @@ class _Deal:
 def _sell(
     deal: _Deal, ratio: Array, pi: Array, budget: Array, balance: Array, mass: Array, offer: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """(pi, budget, balance, mass left to the donor) after its offer went to the receivers in order of their ratio."""
+    """(pi, budget, balance, mass left to the donor) after its offer went to the receivers in
+    order of their ratio.
+    """
     xp = namespace(pi)
     zero = xp.zeros_like(budget)
     while True:
@@ -138,7 +155,9 @@ def _sell(
             few = (xp.take(x, on, axis=-1) for x in (ratio, pi, budget, balance, mass, offer))
             sold = _sell(deal.take(on), *few)
             kept = (xp.take(x, off, axis=-1) for x in (pi, budget, balance, mass))
-            pi, budget, balance, mass = (restore([on, off], [x, y], axis=-1) for x, y in zip(sold, kept, strict=True))
+            pi, budget, balance, mass = (
+                restore([on, off], [x, y], axis=-1) for x, y in zip(sold, kept, strict=True)
+            )
             return pi, budget, balance, mass
         # The most gain for the budget first; ratios that differ by rounding alone are equal.
         receiver = first_true(ratio >= best * (1 - 1e-13))

@@ -1,4 +1,6 @@
-"""Radii: how far a mean of n draws, or a row of n transitions, may lie from the truth with failure probability delta."""
+"""Radii: how far a mean of n draws, or a row of n transitions, may lie from the truth with
+failure probability delta.
+"""
 
 from __future__ import annotations
 
@@ -12,40 +14,55 @@ import numpy as np
 from surefoot.rows.arrays import Array, like, namespace
 
 TYPICAL = 10  # the n at which the any-time radius is made tight
-TILTS = tuple(0.8 / 2**k for k in range(10))  # the lambdas of the any-time Bernstein radius; the least is tight at n = 1e7 or so
-EXACT = 100_000  # draws up to which the Clopper-Pearson radius is computed; beyond, Hoeffding's is a valid bound of it
+TILTS = tuple(
+    0.8 / 2**k for k in range(10)
+)  # the lambdas of the any-time Bernstein radius; the least is tight at n = 1e7 or so
+# draws up to which the Clopper-Pearson radius is computed; beyond, Hoeffding's is a valid bound of
+# it
+EXACT = 100_000
 
 
 def hoeffding(n: Array, delta: Array | float, width: float = 1.0) -> Array:
-    """width sqrt( ln(2/delta) / (2n) ):  |mean - mu| exceeds it w.p. <= delta, for independent draws in a range of this width.
+    """width sqrt( ln(2/delta) / (2n) ):  |mean - mu| exceeds it w.p. <= delta, for independent
+    draws in a range of this width.
 
-    Hoeffding 1963, Theorem 2, both sides. With width = 2 g_max it is g_max sqrt( (2/n) ln(2/delta) ), the paper's e_Q g_max. delta may
-    be an array like n. Infinite where n = 0, as every radius here.
+    Hoeffding 1963, Theorem 2, both sides. With width = 2 g_max it is g_max sqrt( (2/n) ln(2/delta)
+    ), the paper's e_Q g_max. delta may be an array like n. Infinite where n = 0, as every radius
+    here.
     """
     xp = namespace(n)
     some = n > 0
-    return xp.where(some, width * xp.sqrt(xp.log(2 / like(n, delta)) / (2 * xp.where(some, n, 1.0))), xp.inf)
+    return xp.where(
+        some, width * xp.sqrt(xp.log(2 / like(n, delta)) / (2 * xp.where(some, n, 1.0))), xp.inf
+    )
 
 
-def empirical_bernstein(n: Array, variance: Array, delta: Array | float, width: float = 1.0) -> Array:
-    """sqrt( 2 Var ln(4/delta) / n ) + 7 width ln(4/delta) / (3 (n - 1)),  Var the unbiased sample variance; both sides.
+def empirical_bernstein(
+    n: Array, variance: Array, delta: Array | float, width: float = 1.0
+) -> Array:
+    """sqrt( 2 Var ln(4/delta) / n ) + 7 width ln(4/delta) / (3 (n - 1)),  Var the unbiased sample
+    variance; both sides.
 
-    Maurer & Pontil 2009, Theorem 4 with ln(2/delta) on one side (Theorem 11: independent draws suffice, they need not have one law).
-    Infinite where n <= 1.
+    Maurer & Pontil 2009, Theorem 4 with ln(2/delta) on one side (Theorem 11: independent draws
+    suffice, they need not have one law). Infinite where n <= 1.
     """
     xp = namespace(n)
     enough = n > 1
     n, variance = xp.where(enough, n, 2.0), xp.where(enough, variance, 0.0)
     log = xp.log(4 / like(n, delta))
-    return xp.where(enough, xp.sqrt(2 * variance * log / n) + 7 * width * log / (3 * (n - 1)), xp.inf)
+    return xp.where(
+        enough, xp.sqrt(2 * variance * log / n) + 7 * width * log / (3 * (n - 1)), xp.inf
+    )
 
 
 def any_time(n: Array, delta: Array | float, width: float = 1.0, typical: float = TYPICAL) -> Array:
-    """(width/2) sqrt( (n + m) ( ln((n + m)/m) + 2 ln(1/delta) ) ) / n,  m = typical:  |mean - mu| ever exceeds it w.p. <= delta.
+    """(width/2) sqrt( (n + m) ( ln((n + m)/m) + 2 ln(1/delta) ) ) / n,  m = typical:  |mean - mu|
+    ever exceeds it w.p. <= delta.
 
-    Robbins' normal mixture: with S_n the centred sum and v = width^2 / 4, exp(x S_n - x^2 n v / 2) is a supermartingale for every x
-    (Hoeffding's lemma); its mean over x ~ N(0, 1/(m v)) is sqrt(m/(n+m)) exp( S_n^2 / (2 v (n+m)) ), which by Ville's inequality ever
-    exceeds 1/delta w.p. <= delta. So n may be random, and may depend on the draws. m is fixed before the data are seen.
+    Robbins' normal mixture: with S_n the centred sum and v = width^2 / 4, exp(x S_n - x^2 n v / 2)
+    is a supermartingale for every x (Hoeffding's lemma); its mean over x ~ N(0, 1/(m v)) is
+    sqrt(m/(n+m)) exp( S_n^2 / (2 v (n+m)) ), which by Ville's inequality ever exceeds 1/delta w.p.
+    <= delta. So n may be random, and may depend on the draws. m is fixed before the data are seen.
     """
     xp = namespace(n)
     some = n > 0
@@ -54,11 +71,16 @@ def any_time(n: Array, delta: Array | float, width: float = 1.0, typical: float 
     return xp.where(some, 0.5 * width * xp.sqrt((n + typical) * spread) / n, xp.inf)
 
 
-def any_time_bernstein(n: Array, variance: Array, delta: Array | float, width: float = 1.0) -> Array:
-    """min over K lambdas of  (width/n) ( ln(2K/delta) + psi(lambda) n Var / width^2 ) / lambda,  psi(x) = -ln(1 - x) - x;  both sides.
+def any_time_bernstein(
+    n: Array, variance: Array, delta: Array | float, width: float = 1.0
+) -> Array:
+    """min over K lambdas of  (width/n) ( ln(2K/delta) + psi(lambda) n Var / width^2 ) / lambda,
+    psi(x) = -ln(1 - x) - x;  both sides.
 
-    |mean - mu| ever exceeds it w.p. <= delta: Howard et al. 2021, Theorem 4 (on Fan et al. 2015, Lemma 4.1), with a union over lambdas.
-    Var = mean of (x_i - m_i)^2, m_i in the range and known before x_i: see `squares_in_order`. docs/certificates.md has the proof.
+    |mean - mu| ever exceeds it w.p. <= delta: Howard et al. 2021, Theorem 4 (on Fan et al. 2015,
+    Lemma 4.1), with a union over lambdas.
+    Var = mean of (x_i - m_i)^2, m_i in the range and known before x_i: see `squares_in_order`.
+    docs/certificates.md has the proof.
     """
     xp = namespace(n)
     some = n > 0
@@ -70,7 +92,9 @@ def any_time_bernstein(n: Array, variance: Array, delta: Array | float, width: f
 
 
 def squares_in_order(group: np.ndarray, x: np.ndarray, size: int, middle: float) -> np.ndarray:
-    """sum over i of (x_i - m_i)^2 in each group, m_i = (middle + x_1 + .. + x_{i-1}) / i:  known before x_i, in order of time."""
+    """sum over i of (x_i - m_i)^2 in each group, m_i = (middle + x_1 + .. + x_{i-1}) / i:  known
+    before x_i, in order of time.
+    """
     order = np.argsort(group, kind="stable")
     group, x = group[order], x[order] - middle
     before = np.cumsum(x) - x
@@ -82,17 +106,21 @@ def squares_in_order(group: np.ndarray, x: np.ndarray, size: int, middle: float)
 
 
 def spent_at(n: Array, delta: float) -> Array:
-    """delta / (n (n + 1)): what a union over every possible number of draws may spend on n of them (it sums to delta)."""
+    """delta / (n (n + 1)): what a union over every possible number of draws may spend on n of
+    them (it sums to delta).
+    """
     xp = namespace(n)
     some = xp.where(n > 0, n, 1.0)
     return delta / (some * (some + 1))
 
 
 def weissman(n: Array, delta: Array | float, successors: int) -> Array:
-    """sqrt( (2/n) ln( (2^m - 2) / delta ) ):  ||P_hat - P||_1 exceeds it w.p. <= delta, for a row with m possible successors.
+    """sqrt( (2/n) ln( (2^m - 2) / delta ) ):  ||P_hat - P||_1 exceeds it w.p. <= delta, for a row
+    with m possible successors.
 
-    Weissman et al. 2003, Theorem 2.1 with its factor phi >= 2. A union over the 2^m - 2 proper sets of successors of Hoeffding's
-    bound on one side. At most 2, as any such distance; 0 for a single successor.
+    Weissman et al. 2003, Theorem 2.1 with its factor phi >= 2. A union over the 2^m - 2 proper sets
+    of successors of Hoeffding's bound on one side. At most 2, as any such distance; 0 for a single
+    successor.
     """
     xp = namespace(n)
     if successors < 2:
@@ -105,21 +133,29 @@ def weissman(n: Array, delta: Array | float, successors: int) -> Array:
 
 
 def two_successor(n: Array, delta: Array | float, successors: int = 2) -> Array:
-    """sqrt( (2/n) ln(2/delta) ):  Weissman's radius of a row with two successors, where ||P_hat - P||_1 = 2 |p_hat - p|.
+    """sqrt( (2/n) ln(2/delta) ):  Weissman's radius of a row with two successors, where ||P_hat -
+    P||_1 = 2 |p_hat - p|.
 
-    It does not depend on `successors`, and is no bound on a row that has more than two: see docs/certificates.md.
+    It does not depend on `successors`, and is no bound on a row that has more than two: see
+    docs/certificates.md.
     """
     return weissman(n, delta, 2)
 
 
 def clopper_pearson(n: Array, delta: Array | float) -> np.ndarray:
-    """r(n) = max_k max{ k/n - B(delta/2; k, n-k+1),  B(1 - delta/2; k+1, n-k) - k/n },  B the quantile of a Beta distribution.
+    """r(n) = max_k max{ k/n - B(delta/2; k, n-k+1),  B(1 - delta/2; k+1, n-k) - k/n },  B the
+    quantile of a Beta distribution.
 
-    |p_hat - p| exceeds it with probability <= delta for a binomial p_hat = k/n: were p outside the (exact) Clopper-Pearson interval of
-    k, one of its two tails would have happened. Never above Hoeffding's radius, since Chernoff's bound is no less than the tail.
+    |p_hat - p| exceeds it with probability <= delta for a binomial p_hat = k/n: were p outside the
+    (exact) Clopper-Pearson interval of
+    k, one of its two tails would have happened. Never above Hoeffding's radius, since Chernoff's
+    bound is no less than the tail.
     """
     n, delta = np.broadcast_arrays(np.asarray(n, dtype=float), np.asarray(delta, dtype=float))
-    found = [_clopper_pearson(float(x), float(d)) for x, d in zip(n.reshape(-1), delta.reshape(-1), strict=True)]
+    found = [
+        _clopper_pearson(float(x), float(d))
+        for x, d in zip(n.reshape(-1), delta.reshape(-1), strict=True)
+    ]
     return np.array(found).reshape(n.shape)
 
 
@@ -136,9 +172,11 @@ def _clopper_pearson(n: float, delta: float) -> float:
 
 
 def beta(n: Array, delta: Array | float) -> np.ndarray:
-    """1/2 - B(delta/2; n/2 + 1, n/2 + 1): half the L1 radius of Wienhoeft et al. 2023. Bayesian, and no frequentist bound.
+    """1/2 - B(delta/2; n/2 + 1, n/2 + 1): half the L1 radius of Wienhoeft et al. 2023. Bayesian,
+    and no frequentist bound.
 
-    The posterior radius under a uniform prior if k = n/2 was seen. |p_hat - p| exceeds it far more often than delta at small n.
+    The posterior radius under a uniform prior if k = n/2 was seen. |p_hat - p| exceeds it far more
+    often than delta at small n.
     """
     from scipy.special import betaincinv
 
@@ -156,7 +194,13 @@ def _doubled(radius: Callable[[Array, Any], np.ndarray]) -> Callable[[Array, Any
     return of_row
 
 
-# L1 radii of a row, by name: (n, delta, successors) -> radius. All but the first hold for rows with at most two successors.
+# L1 radii of a row, by name: (n, delta, successors) -> radius. All but the first hold for rows with
+# at most two successors.
 ROW_RADII: MappingProxyType[str, Callable[[Array, Any, int], Array]] = MappingProxyType(
-    {"weissman": weissman, "two-successor": two_successor, "clopper-pearson": _doubled(clopper_pearson), "beta": _doubled(beta)}
+    {
+        "weissman": weissman,
+        "two-successor": two_successor,
+        "clopper-pearson": _doubled(clopper_pearson),
+        "beta": _doubled(beta),
+    }
 )

@@ -1,4 +1,6 @@
-"""Trusts: how far each probability may move from the baseline, and the step that solves the row problem within it."""
+"""Trusts: how far each probability may move from the baseline, and the step that solves the row
+problem within it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from functools import cached_property
 from typing import ClassVar
 
 from surefoot.problems import Problem
-from surefoot.rows import FreeRows, best_rows_with_advantage, free_step, keep_or_best_rows, trade_rows
+from surefoot.rows import (
+    FreeRows,
+    best_rows_with_advantage,
+    free_step,
+    keep_or_best_rows,
+    trade_rows,
+)
 from surefoot.rows.arrays import Array, namespace, row_sum
 
 
@@ -47,7 +55,10 @@ class FreeTrust:
 
 @dataclass(frozen=True)
 class SoftTrust:
-    """sum_a up (pi - b)^+ + down (b - pi)^+ <= budget, solved exactly; with `w` also w . (pi - b) >= 0."""
+    """sum_a up (pi - b)^+ + down (b - pi)^+ <= budget, solved exactly; with `w` also w .
+
+    (pi - b) >= 0.
+    """
 
     maximises: ClassVar[bool] = True
     b: Array
@@ -60,8 +71,12 @@ class SoftTrust:
     def step(self, q: Array, pi: Array) -> Array:
         """The exact sweep."""
         if self.w is None:
-            return keep_or_best_rows(q, pi, self.b, self.up, self.down, self.budget, tolerance=self.tolerance)
-        return best_rows_with_advantage(q, self.b, self.up, self.down, self.budget, self.w, tolerance=self.tolerance).pi
+            return keep_or_best_rows(
+                q, pi, self.b, self.up, self.down, self.budget, tolerance=self.tolerance
+            )
+        return best_rows_with_advantage(
+            q, self.b, self.up, self.down, self.budget, self.w, tolerance=self.tolerance
+        ).pi
 
     def take(self, index: Array) -> SoftTrust:
         """The same for these problems of the batch."""
@@ -72,7 +87,9 @@ class SoftTrust:
 
 @dataclass(frozen=True)
 class TradeTrust:
-    """The same constraint, met by the paper's greedy trading; a row that would lose value keeps its present one."""
+    """The same constraint, met by the paper's greedy trading; a row that would lose value keeps
+    its present one.
+    """
 
     maximises: ClassVar[bool] = False
     b: Array
@@ -86,7 +103,9 @@ class TradeTrust:
     w: Array | None = None
 
     def step(self, q: Array, pi: Array) -> Array:
-        """Trade, then keep the old row where the new one is worse: without this the greedy step need not converge."""
+        """Trade, then keep the old row where the new one is worse: without this the greedy step
+        need not converge.
+        """
         xp = namespace(q)
         new = trade_rows(
             q,
@@ -128,20 +147,40 @@ def unrestricted(problem: Problem) -> FreeTrust:
 
 
 def by_count(problem: Problem, n_wedge: float, *, free_fall: bool) -> FreeTrust:
-    """Known pairs (n > n_wedge) move freely; the others keep their probability, or (free_fall) may only lose it."""
+    """Known pairs (n > n_wedge) move freely; the others keep their probability, or (free_fall)
+    may only lose it.
+    """
     known = problem.may_rise & (problem.n_sa > n_wedge)
-    return FreeTrust(problem.pi_b, known, None if free_fall else known, problem.tolerance, problem.ties == "lowest-index")
+    return FreeTrust(
+        problem.pi_b,
+        known,
+        None if free_fall else known,
+        problem.tolerance,
+        problem.ties == "lowest-index",
+    )
 
 
-def soft(problem: Problem, e: Array, epsilon: float, *, lower: bool, w: Array | None = None) -> SoftTrust:
-    """The soft constraint around pi_b: up = e where the action may rise; down = e, or nothing (lower)."""
+def soft(
+    problem: Problem, e: Array, epsilon: float, *, lower: bool, w: Array | None = None
+) -> SoftTrust:
+    """The soft constraint around pi_b: up = e where the action may rise; down = e, or nothing
+    (lower).
+    """
     xp = namespace(e)
     up = xp.where(problem.may_rise, e, xp.inf)
     down = xp.zeros_like(e) if lower else e
     return SoftTrust(problem.pi_b, up, down, epsilon, problem.tolerance, w)
 
 
-def trading(problem: Problem, e: Array, epsilon: float, *, lower: bool, published: bool, w: Array | None = None) -> TradeTrust:
+def trading(
+    problem: Problem,
+    e: Array,
+    epsilon: float,
+    *,
+    lower: bool,
+    published: bool,
+    w: Array | None = None,
+) -> TradeTrust:
     """The greedy version of `soft`."""
     return TradeTrust(
         problem.pi_b,

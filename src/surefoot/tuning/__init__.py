@@ -1,8 +1,10 @@
-"""Tuning: hyper-parameters from the log alone: by posterior simulation, from a wanted bound, along the epsilon path."""
+"""Tuning: hyper-parameters from the log alone: by posterior simulation, from a wanted bound,
+along the epsilon path.
+"""
 
 from surefoot.tuning.choice import Row, Tuning, Worth, tune
+from surefoot.tuning.epsilon_path import PathPoint, epsilon_path, row_paths
 from surefoot.tuning.heldout import HeldOut, held_out
-from surefoot.tuning.path import PathPoint, epsilon_path, row_paths
 from surefoot.tuning.posterior import Posterior
 from surefoot.tuning.settings import NO_CHANGE, Setting, default_settings, parsed_settings, setting
 from surefoot.tuning.shrinkage import Shrinkage

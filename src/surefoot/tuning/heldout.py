@@ -1,4 +1,6 @@
-"""Held-out gains: a setting learns from one half of a log and is valued in models drawn from the posterior of the other half."""
+"""Held-out gains: a setting learns from one half of a log and is valued in models drawn from the
+posterior of the other half.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.benchmarks import first_key
 from surefoot.core import Batch, Counts, count
 from surefoot.improvement import improve
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
+from surefoot.simulate import first_key
 from surefoot.tuning.posterior import Posterior
 
 SPLITS, MODELS = 5, 20  # the log is halved so often; each half values in so many models
@@ -21,7 +23,9 @@ BLOCKS = 20  # about so many of them
 
 @dataclass(frozen=True, repr=False)
 class HeldOut:
-    """The gains [models] over the baseline of policies from one half, in models of the other half; `units` says what was shared out."""
+    """The gains [models] over the baseline of policies from one half, in models of the other
+    half; `units` says what was shared out.
+    """
 
     gains: np.ndarray
     units: str
@@ -33,15 +37,18 @@ class HeldOut:
 
     @property
     def loses(self) -> float:
-        """The share of the models in which the policy of the other half is worse than the baseline."""
+        """The share of the models in which the policy of the other half is worse than the
+        baseline.
+        """
         return float((self.gains < 0).mean())
 
 
 def held_out(problem: Problem, algorithm: Any, *, seed: int = 0) -> HeldOut | None:
-    """The log is halved at random SPLITS times, and each half of each is learned from and valued with; None where it cannot be halved.
+    """The log is halved at random SPLITS times, and each half of each is learned from and valued
+    with; None where it cannot be halved.
 
-    The models are the posterior's, not shrunk: the two halves err independently, so that what one half made of noise is worth nothing
-    on average in the models of the other.
+    The models are the posterior's, not shrunk: the two halves err independently, so that what one
+    half made of noise is worth nothing on average in the models of the other.
     """
     gains, units = [], ""
     for split in range(SPLITS):
@@ -58,12 +65,16 @@ def held_out(problem: Problem, algorithm: Any, *, seed: int = 0) -> HeldOut | No
 
 
 def halves(problem: Problem, seed: int, split: int) -> tuple[Problem, Problem, str] | None:
-    """Two problems, each with half of the episodes, or of the blocks of a few long ones; of the steps where the rows are not at hand."""
+    """Two problems, each with half of the episodes, or of the blocks of a few long ones; of the
+    steps where the rows are not at hand.
+    """
     rng = np.random.Generator(np.random.PCG64((seed, split)))
     if problem.log is None:
         if float(problem.n_sa.sum()) < 2:
             return None
-        one, two = (replace(problem, counts=x, returns_given=None) for x in _thinned(problem.counts, rng))
+        one, two = (
+            replace(problem, counts=x, returns_given=None) for x in _thinned(problem.counts, rng)
+        )
         return one, two, "steps"
     unit, kind = _units(problem.log)
     number = int(unit.max()) + 1
@@ -90,22 +101,37 @@ def _part(problem: Problem, keep: np.ndarray) -> Problem:
     assert log is not None
     names = ("state", "action", "reward", "next_state", "ends", "truncated", "row")
     at = np.flatnonzero(keep)
-    broken = (np.diff(at) != 1) | (np.diff(log.episode[at]) != 0)  # where a block is missing, an episode is cut
-    part = replace(log, **{name: getattr(log, name)[at] for name in names}, episode=np.append(0, np.cumsum(broken)))
-    counts = count(part.state, part.action, part.reward, part.next_state, log.n_states, log.n_actions)
+    broken = (np.diff(at) != 1) | (
+        np.diff(log.episode[at]) != 0
+    )  # where a block is missing, an episode is cut
+    part = replace(
+        log,
+        **{name: getattr(log, name)[at] for name in names},
+        episode=np.append(0, np.cumsum(broken)),
+    )
+    counts = count(
+        part.state, part.action, part.reward, part.next_state, log.n_states, log.n_actions
+    )
     return replace(problem, counts=counts, log=part, returns_given=None)
 
 
 def _thinned(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Counts]:
-    """Counts shared out step by step: rewards by the normal law of a part of a sum, given the whole."""
+    """Counts shared out step by step: rewards by the normal law of a part of a sum, given the
+    whole.
+    """
     n = to_numpy(counts.n_sas)
     mine = rng.binomial(n.astype(np.int64), 0.5).astype(float)
     if counts.r_sas is None:
         return Counts(mine, None, None, *n.shape[:2]), Counts(n - mine, None, None, *n.shape[:2])
-    r, rest = to_numpy(counts.r_sas), np.zeros(n.shape[:2]) if counts.r_rest is None else to_numpy(counts.r_rest)
+    r, rest = (
+        to_numpy(counts.r_sas),
+        np.zeros(n.shape[:2]) if counts.r_rest is None else to_numpy(counts.r_rest),
+    )
     some, freedom = np.maximum(n, 1.0), np.maximum(n - 1.0, 0.0).sum(axis=-1)
     variance = rest / np.maximum(freedom, 1.0)
-    share = r * mine / some + np.sqrt(variance[..., None] * mine * (n - mine) / some) * rng.standard_normal(n.shape)
+    share = r * mine / some + np.sqrt(
+        variance[..., None] * mine * (n - mine) / some
+    ) * rng.standard_normal(n.shape)
 
     def part(k: np.ndarray, total: np.ndarray) -> Counts:
         return Counts(k, total, variance * np.maximum(k - 1.0, 0.0).sum(axis=-1), *n.shape[:2])

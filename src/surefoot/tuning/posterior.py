@@ -1,14 +1,19 @@
-"""The posterior over models: what the transitions and rewards behind a log may be, as worlds to simulate in.
+"""The posterior over models: what the transitions and rewards behind a log may be, as worlds to
+simulate in.
 
-A drawn row has the successors seen, with Gamma(n_s' + alpha q_s') for each, and as many new ones as P(m | what was seen) says, with
-Gamma(alpha q_s'), drawn from the guess g_sa; divided by their sum (the Dirichlet posterior, see `prior`). Hence:
+A drawn row has the successors seen, with Gamma(n_s' + alpha q_s') for each, and as many new ones as
+P(m | what was seen) says, with Gamma(alpha q_s'), drawn from the guess g_sa; divided by their sum
+(the Dirichlet posterior, see `prior`). Hence:
 
-- A pair never seen has a row from the prior: it leads where the guesses say; nothing good or bad is invented for it.
+- A pair never seen has a row from the prior: it leads where the guesses say; nothing good or bad is
+  invented for it.
 - A state that the log never saw is never reached; terminal states stay terminal.
-- Pairs are independent: `shrinkage` then lets the actions of a state differ only as far as the whole log shows it.
-- The reward of a triple seen is its mean, give or take its standard error where rewards scatter within triples. A triple never seen
-  has the mean reward of its arrival s' or of its pair, whichever explains the rewards seen better; a pair never seen has that of its
-  state, a state never acted in that of the whole log.
+- Pairs are independent: `shrinkage` then lets the actions of a state differ only as far as the
+  whole log shows it.
+- The reward of a triple seen is its mean, give or take its standard error where rewards scatter
+  within triples. A triple never seen has the mean reward of its arrival s' or of its pair,
+  whichever explains the rewards seen better; a pair never seen has that of its state, a state never
+  acted in that of the whole log.
 """
 
 from __future__ import annotations
@@ -18,14 +23,28 @@ from functools import cached_property
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
-from surefoot.benchmarks import Worlds
-from surefoot.benchmarks.draws import fold, uniforms
 from surefoot.errors import NotAvailableError
 from surefoot.problems import Problem
 from surefoot.rows.arrays import Array, to_numpy
-from surefoot.tuning.prior import RowPrior, Rows, fit_prior, new_successors, number_given, pull_of_rows
+from surefoot.simulate import Worlds
+from surefoot.simulate.draws import fold, uniforms
+from surefoot.tuning.prior import (
+    RowPrior,
+    Rows,
+    fit_prior,
+    new_successors,
+    number_given,
+    pull_of_rows,
+)
 
-OWN, NEW, NUMBER, PLACE, MEAN, NOISE = -11, -12, -13, -14, -15, -16  # what the draws of a model are for
+OWN, NEW, NUMBER, PLACE, MEAN, NOISE = (
+    -11,
+    -12,
+    -13,
+    -14,
+    -15,
+    -16,
+)  # what the draws of a model are for
 LARGEST = 5_000_000  # S * A * S of a problem that can be simulated: as for dense counts
 
 
@@ -36,13 +55,16 @@ class Posterior:
         cells = problem.n_states**2 * problem.n_actions
         if problem.batch_shape or problem.counts.is_sparse or cells > LARGEST:
             raise NotAvailableError(
-                f"models are drawn for one dense problem with S * A * S of at most {LARGEST:,}; here it is {cells:,} for "
-                f"{problem.n_states} states x {problem.n_actions} actions: merge states (surefoot discretize)"
+                f"models are drawn for one dense problem with S * A * S of at most {LARGEST:,};"
+                f" here it is {cells:,} for {problem.n_states} states x {problem.n_actions}"
+                " actions: merge states (surefoot discretize)"
             )
         self.problem = problem
         n = to_numpy(problem.counts.n_sas).reshape(-1, problem.n_states)
         acted = n.sum(axis=1).reshape(problem.pi_b.shape).sum(axis=1) > 0
-        self.rows = Rows(n, problem.n_actions, (n.sum(axis=0) > 0) | acted | (to_numpy(problem.start) > 0))
+        self.rows = Rows(
+            n, problem.n_actions, (n.sum(axis=0) > 0) | acted | (to_numpy(problem.start) > 0)
+        )
 
     @cached_property
     def prior(self) -> RowPrior:
@@ -76,12 +98,22 @@ class Posterior:
             return np.broadcast_to(to_numpy(x), (keys.shape[0], *x.shape))
 
         return Worlds(
-            successor, probability, self.rewards(keys), each(problem.pi_b), each(problem.start), each(problem.terminal),
-            each(problem.allowed), problem.gamma, problem.reward_range, problem.return_range,
-        )  # fmt: skip
+            successor,
+            probability,
+            self.rewards(keys),
+            each(problem.pi_b),
+            each(problem.start),
+            each(problem.terminal),
+            each(problem.allowed),
+            problem.gamma,
+            problem.reward_range,
+            problem.return_range,
+        )
 
     def transitions(self, keys: Array) -> tuple[np.ndarray, np.ndarray]:
-        """successor and probability [K, S, A, slots]: first the successors seen, then as many slots as there may be new ones."""
+        """successor and probability [K, S, A, slots]: first the successors seen, then as many
+        slots as there may be new ones.
+        """
         rows, prior = self.rows, self.prior
         pair, to = rows.seen
         slot = np.arange(len(pair)) - np.searchsorted(pair, pair)
@@ -90,13 +122,17 @@ class Posterior:
         successor = np.zeros((*shape, seen + fresh), dtype=np.int64)
         weight = np.zeros(successor.shape)
         successor[:, pair, slot] = to
-        weight[:, pair, slot] = gammaincinv(rows.n[pair, to] + prior.alpha * prior.pull[to], draws(keys, OWN, len(pair)))
+        weight[:, pair, slot] = gammaincinv(
+            rows.n[pair, to] + prior.alpha * prior.pull[to], draws(keys, OWN, len(pair))
+        )
         number = 1 + (draws(keys, NUMBER, shape[1])[..., None] >= self._number[:, :-1]).sum(axis=-1)
         there = np.arange(fresh) < (number - rows.distinct)[..., None]
         places = self._places(draws(keys, PLACE, shape[1] * fresh).reshape(*shape, fresh))
         share = draws(keys, NEW, shape[1] * fresh).reshape(*shape, fresh)
         successor[..., seen:] = places
-        weight[..., seen:][there] = gammaincinv(prior.alpha * prior.pull[places[there]], share[there])
+        weight[..., seen:][there] = gammaincinv(
+            prior.alpha * prior.pull[places[there]], share[there]
+        )
         weight /= weight.sum(axis=-1, keepdims=True)
         to_pairs = (shape[0], *self.problem.pi_b.shape, -1)
         return successor.reshape(to_pairs), weight.reshape(to_pairs)
@@ -104,13 +140,17 @@ class Posterior:
     def _places(self, u: np.ndarray) -> np.ndarray:
         """States drawn from the guesses of the pairs, u [K, P, slots]."""
         n_pairs, n_states = self.rows.n.shape
-        row = np.arange(n_pairs)  # row i of the table is shifted by i: one search in one sorted array
+        row = np.arange(
+            n_pairs
+        )  # row i of the table is shifted by i: one search in one sorted array
         at = np.searchsorted((self._new + row[:, None]).reshape(-1), u + row[:, None], side="right")
         return np.asarray(np.clip(at - (row * n_states)[:, None], 0, n_states - 1))
 
     @cached_property
     def scatter(self) -> np.ndarray:
-        """The variance of rewards within the triples of each pair [S, A]; a pair seen little leans on the mean over all pairs."""
+        """The variance of rewards within the triples of each pair [S, A]; a pair seen little
+        leans on the mean over all pairs.
+        """
         rest = self.problem.counts.r_rest
         if rest is None or self.problem.reward_table is not None:
             return np.zeros(self.problem.pi_b.shape)
@@ -120,7 +160,9 @@ class Posterior:
 
     @cached_property
     def mean_rewards(self) -> np.ndarray:
-        """R(s, a, s') [S, 1 or A, S']: declared; or the mean of the triple, and for one never seen that of its arrival or its pair."""
+        """R(s, a, s') [S, 1 or A, S']: declared; or the mean of the triple, and for one never
+        seen that of its arrival or its pair.
+        """
         problem = self.problem
         if problem.reward_table is not None:
             return np.asarray(problem.reward_table)
@@ -128,10 +170,16 @@ class Posterior:
 
         def mean(axes: int | tuple[int, int], unseen: np.ndarray | float) -> np.ndarray:
             number = n.sum(axis=axes, keepdims=True)
-            return np.where(number > 0, r.sum(axis=axes, keepdims=True) / np.maximum(number, 1.0), unseen)
+            return np.where(
+                number > 0, r.sum(axis=axes, keepdims=True) / np.maximum(number, 1.0), unseen
+            )
 
         middle = float(r.sum() / n.sum())
-        own, arrival, pair = r / np.maximum(n, 1.0), mean((0, 1), middle), mean(2, mean((1, 2), middle))
+        own, arrival, pair = (
+            r / np.maximum(n, 1.0),
+            mean((0, 1), middle),
+            mean(2, mean((1, 2), middle)),
+        )
         misses = [float((n * (own - guess) ** 2).sum()) for guess in (arrival, pair)]
         return np.where(n > 0, own, arrival if misses[0] <= misses[1] else pair)
 
@@ -140,14 +188,18 @@ class Posterior:
         mean = self.mean_rewards[None]
         if not self.scatter.any():
             return mean
-        error = np.sqrt(self.scatter[..., None] / np.maximum(self.rows.n.reshape(mean.shape[1:]), 1.0))
+        error = np.sqrt(
+            self.scatter[..., None] / np.maximum(self.rows.n.reshape(mean.shape[1:]), 1.0)
+        )
         low, high = self.problem.reward_range
         return np.asarray(np.clip(mean + error * normals(keys, MEAN, mean.shape[1:]), low, high))
 
 
 def draws(keys: Array, what: int, n: int) -> np.ndarray:
     """n uniform numbers in [0, 1) for every key, [K, n]."""
-    return np.asarray(uniforms(fold(keys, keys * 0 + what)[:, None], np.arange(n, dtype=np.int64)[None, :]))
+    return np.asarray(
+        uniforms(fold(keys, keys * 0 + what)[:, None], np.arange(n, dtype=np.int64)[None, :])
+    )
 
 
 def normals(keys: Array, what: int, shape: tuple[int, ...]) -> np.ndarray:

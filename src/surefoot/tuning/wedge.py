@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefoot.certificates.spibb import SPIBBBound, half_range, row_label, row_radius
+from surefoot.certificates.spibb_bound import SPIBBBound, half_range, row_label, row_radius
 from surefoot.errors import NotAvailableError, ParameterError
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
@@ -16,11 +16,13 @@ MOST = 1e15  # visits that nobody will ever see
 
 @dataclass(frozen=True)
 class Wedge:
-    """The smallest n_wedge at which Pi_b-SPIBB loses at most `loss` with probability 1 - delta, and what it leaves to change.
+    """The smallest n_wedge at which Pi_b-SPIBB loses at most `loss` with probability 1 - delta, and
+    what it leaves to change.
 
     bound       the loss that this n_wedge allows for, at most `loss`
     known       how many pairs of the log were seen more often than n_wedge
-    free        the share of decisions of the baseline, over the visits of the log, that may then change
+    free        the share of decisions of the baseline, over the visits of the log, that may then
+                change
     label, assumptions    how sure that is: see docs/certificates.md
     """
 
@@ -35,11 +37,20 @@ class Wedge:
     assumptions: tuple[str, ...]
 
 
-def n_wedge_for(problem: Problem, loss: float, delta: float = 0.05, *, radius: str = "weissman", successors: int | None = None) -> Wedge:
-    """The smallest n_wedge with  2 h r / (1 - gamma) <= loss,  r the radius of a row seen n_wedge + 1 times, h as in `SPIBBBound`.
+def n_wedge_for(
+    problem: Problem,
+    loss: float,
+    delta: float = 0.05,
+    *,
+    radius: str = "weissman",
+    successors: int | None = None,
+) -> Wedge:
+    """The smallest n_wedge with  2 h r / (1 - gamma) <= loss,  r the radius of a row seen n_wedge +
+    1 times, h as in `SPIBBBound`.
 
-    A pair counts as known if it was seen more than n_wedge times. Policy iteration does not lower the value in the model, so the model's
-    part of the bound is 0 or better; radii fall as n grows, so the search is a bisection.
+    A pair counts as known if it was seen more than n_wedge times. Policy iteration does not lower
+    the value in the model, so the model's part of the bound is 0 or better; radii fall as n grows,
+    so the search is a bisection.
     """
     SPIBBBound(delta=delta, radius=radius, successors=successors)  # checks all three
     if not (isinstance(loss, (int, float)) and 0 < loss < np.inf):
@@ -65,8 +76,18 @@ def n_wedge_for(problem: Problem, loss: float, delta: float = 0.05, *, radius: s
     n_sa, pi_b = to_numpy(problem.n_sa), to_numpy(problem.pi_b)
     visits = n_sa.sum(axis=1)
     known = to_numpy(problem.may_rise) & (n_sa > high)
-    movable = np.where(known.sum(axis=1) > 1, (pi_b * known).sum(axis=1), 0.0)  # mass moves between known pairs of a state only
+    movable = np.where(
+        known.sum(axis=1) > 1, (pi_b * known).sum(axis=1), 0.0
+    )  # mass moves between known pairs of a state only
     label, assumptions = row_label(problem, radius, successors)
     return Wedge(
-        high, float(loss), lost(high), delta, radius, int(known.sum()), float(movable @ visits / visits.sum()), label, assumptions
-    )  # fmt: skip
+        high,
+        float(loss),
+        lost(high),
+        delta,
+        radius,
+        int(known.sum()),
+        float(movable @ visits / visits.sum()),
+        label,
+        assumptions,
+    )

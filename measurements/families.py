@@ -1,0 +1,272 @@
+"""The families of logs behind `promises.py`: those on which a promise would be false, and those
+in which there is something to find.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+import circumstances
+import hostile
+from hidden_worlds import Case, bandit, coin, normal
+
+
+@dataclass(frozen=True)
+class Family:
+    """`make` draws a log; `hidden`: no look at the log could tell that it misleads."""
+
+    name: str
+    words: str
+    make: Callable[[np.random.Generator], Case]
+    hidden: bool = False
+
+
+def seed_of(name: str) -> int:
+    """A number for each name."""
+    return zlib.crc32(name.encode())
+
+
+def small_effect(rng: np.random.Generator, n: int) -> Case:
+    """Two actions, one better by 0.2 standard deviations, chosen in 30 % of decisions."""
+    world = bandit([[0.7, 0.3]], [[0.0, 0.2]], normal([[0.0, 0.2]]), ends=True)
+    return hostile.case(world, rng, n, 1)
+
+
+def large_effect(rng: np.random.Generator, n: int) -> Case:
+    """Five states, three actions, in each state one is better by a standard deviation."""
+    means = np.zeros((5, 3))
+    means[np.arange(5), np.arange(5) % 2 + 1] = 1.0
+    return hostile.case(
+        bandit(np.tile([0.6, 0.2, 0.2], (5, 1)), means, normal(means), ends=True), rng, n, 1
+    )
+
+
+def clicks(rng: np.random.Generator, n: int) -> Case:
+    """Success .05, of an action taken in 20 % of decisions .10."""
+    world = bandit([[0.8, 0.2]], [[0.05, 0.10]], coin([[0.05, 0.10]]), ends=True)
+    return hostile.case(world, rng, n, 1)
+
+
+def safer(rng: np.random.Generator, n: int) -> Case:
+    """Failure .10, of an action taken in 20 % of decisions .02."""
+    world = bandit([[0.8, 0.2]], [[0.90, 0.98]], coin([[0.90, 0.98]]), ends=True)
+    return hostile.case(world, rng, n, 1)
+
+
+def many_states(rng: np.random.Generator, n: int) -> Case:
+    """100 states, two actions of equal share, one of them better by 0.7 standard deviations,
+    which one differs.
+    """
+    means = 0.7 * np.eye(2)[np.arange(100) % 2]
+    return hostile.case(bandit(np.full((100, 2), 0.5), means, normal(means), ends=True), rng, n, 1)
+
+
+def estimated(rng: np.random.Generator, n: int) -> Case:
+    """As large_effect, on one trajectory, with the baseline to be estimated."""
+    means = np.zeros((5, 3))
+    means[np.arange(5), np.arange(5) % 2 + 1] = 1.0
+    return hostile.case(
+        bandit(np.tile([0.6, 0.2, 0.2], (5, 1)), means, normal(means)), rng, 1, n, given=False
+    )
+
+
+RANDOM_NULL = partial(hostile.benchmark, name="random-mdps", size=100, null=True)
+RIVER_NULL = partial(hostile.benchmark, name="wet-chicken", size=2000, null=True)
+UNDECLARED = partial(hostile.catastrophe, declared=False)
+
+FALSE = (
+    Family(
+        "equal-actions", "2 to 20 actions that do the same, normal rewards", hostile.equal_actions
+    ),
+    Family("slow-chain", "30 states on a slow ring, actions that do the same", hostile.slow_chain),
+    Family("few-decisions", "8 to 60 one-step episodes", hostile.few_decisions),
+    Family("tiny-counts", "200 states with five visits each", hostile.tiny_counts),
+    Family(
+        "rare-failure", "failure .05 whatever is done, .95/.05, 600 steps", hostile.rare_failure
+    ),
+    Family(
+        "rarer-is-worse", "failure .02, rarer action .025, .97/.03, 2,000", hostile.rarer_is_worse
+    ),
+    Family(
+        "rarer-is-worse-est",
+        "the same, baseline estimated",
+        partial(hostile.rarer_is_worse, given=False),
+    ),
+    Family("rare-success", "success .01 whatever is done, .99/.01, 10,000", hostile.rare_success),
+    Family("catastrophe", "+1, but -1000 once in 500, range declared", hostile.catastrophe),
+    Family(
+        "common-catastrophe",
+        "both actions -1000 once in 500 or 400, range observed",
+        hostile.common_catastrophe,
+    ),
+    Family(
+        "rare-subgroup", "good by .02, but -5 in 1 of 100, range declared", hostile.rare_subgroup
+    ),
+    Family(
+        "rare-traps", "400 states with about two visits, some of them traps", hostile.rare_traps
+    ),
+    Family(
+        "rare-traps-exact",
+        "400 states with exactly two visits, some of them traps",
+        partial(hostile.rare_traps, exact=True),
+    ),
+    Family("wedge", "pi-b-spibb, 100 states with counts just above n_wedge", hostile.wedge),
+    Family(
+        "hidden-level", "20 to 29 episodes of 100 steps with a hidden level", hostile.hidden_level
+    ),
+    Family("hidden-level-10", "10 such episodes", partial(hostile.hidden_level, episodes=10)),
+    Family("hidden-level-4", "4 such episodes", partial(hostile.hidden_level, episodes=4)),
+    Family(
+        "sticky-level",
+        "hidden levels, and actions that stick within an episode",
+        hostile.sticky_level,
+    ),
+    Family(
+        "wandering-level",
+        "one trajectory whose rewards share a slow hidden level",
+        hostile.wandering_level,
+    ),
+    Family("copies", "every null episode ten times", hostile.copies),
+    Family("drift", "world and behaviour drift together, all changes worse", hostile.drifting),
+    Family(
+        "drift-given", "the same, an average baseline given", partial(hostile.drifting, given=True)
+    ),
+    Family(
+        "seasons", "world and behaviour change with 4 seasons", partial(hostile.drifting, periods=4)
+    ),
+    Family(
+        "seasons-one",
+        "the same, 12 seasons in one trajectory",
+        partial(hostile.drifting, periods=12, one=True),
+    ),
+    Family("aliased", "two hidden states look alike, 400 episodes", hostile.aliased),
+    Family("heavy-losses", "Pareto losses of index 1.7", hostile.heavy_losses),
+    Family("skewed-costs", "log-normal costs in 20 states", hostile.skewed_costs),
+    Family(
+        "rare-fall",
+        "a rare fall into a pit, a little more often after the rarer action",
+        hostile.rare_fall,
+    ),
+    Family("sparse-reward", "a rare reward at the end of 100 episodes", hostile.sparse_reward),
+    Family("best-already", "every change is a little worse", hostile.best_already),
+    Family(
+        "null-random-mdps",
+        "Random MDPs in which actions do the same, 100 trajectories",
+        RANDOM_NULL,
+    ),
+    Family("null-wet-chicken", "Wet Chicken in which actions do the same, 2,000 steps", RIVER_NULL),
+    Family(
+        "trap-elsewhere",
+        "a rare large loss that most states have not shown yet",
+        hostile.trap_elsewhere,
+    ),
+    Family(
+        "dead-end", "the change dies more often, and the log just stops there", hostile.dead_end
+    ),
+    Family(
+        "clusters",
+        "20 wards with levels and habits of their own, one after the other",
+        hostile.clusters,
+    ),
+    Family(
+        "giant-episode",
+        "one episode of 3,000 steps among eleven of 15",
+        circumstances.giant_episode,
+    ),
+    Family(
+        "win-stay",
+        "the second action follows good outcomes, which come in runs",
+        circumstances.win_stay,
+    ),
+    Family(
+        "later-steps",
+        "outcomes and the second action come later in an episode",
+        circumstances.later_steps,
+    ),
+    Family("weak-drift", "a weak drift of world and behaviour together", circumstances.weak_drift),
+    Family(
+        "near-copies",
+        "every null decision five times, with fewer digits",
+        circumstances.near_copies,
+    ),
+    Family(
+        "estimated-rows",
+        "500 rare states, a tiny sure gain, baseline estimated",
+        circumstances.estimated_rows,
+    ),
+    Family(
+        "forced-mask", "a mask forces terrible actions in 300 rare states", circumstances.forced
+    ),
+    Family(
+        "forced-smoothing",
+        "smoothing plays terrible actions in 300 rare states",
+        partial(circumstances.forced, smoothing=True),
+    ),
+    Family("patients", "seven long episodes, each responds in its own way", circumstances.patients),
+    Family(
+        "debt-after-the-cut",
+        "what is gained now is paid for after the cut",
+        circumstances.debt_after_the_cut,
+    ),
+    Family(
+        "unseen-catastrophe",
+        "as catastrophe, the range not declared, the loss seldom seen",
+        UNDECLARED,
+        hidden=True,
+    ),
+    Family(
+        "confounded",
+        "a hidden severity drives both action and outcome",
+        hostile.confounded,
+        hidden=True,
+    ),
+)
+
+TRUE = tuple(
+    Family(f"{name}-{n}", words, partial(make, **{key: n}))
+    for name, words, make, sizes, key in (
+        ("small-effect", "one state, better by 0.2 sd", small_effect, (300, 1000, 3000), "n"),
+        ("large-effect", "5 states, better by 1 sd", large_effect, (100, 300, 1000), "n"),
+        ("clicks", "success .05 against .10", clicks, (500, 2000, 8000), "n"),
+        ("safer", "failure .10 against .02", safer, (300, 1000, 3000), "n"),
+        ("many-states", "100 states, better by 0.7 sd", many_states, (500, 1000, 3000), "n"),
+        (
+            "estimated",
+            "5 states, one trajectory, baseline estimated",
+            estimated,
+            (100, 300, 1000),
+            "n",
+        ),
+        (
+            "random-mdps",
+            "Random MDPs, trajectories",
+            partial(hostile.benchmark, name="random-mdps"),
+            (50, 200, 1000),
+            "size",
+        ),
+        (
+            "wet-chicken",
+            "Wet Chicken, steps",
+            partial(hostile.benchmark, name="wet-chicken"),
+            (1000, 5000, 20000),
+            "size",
+        ),
+    )
+    for n in sizes
+)
+# The benchmarks at the sizes of the studies; ICU-Sepsis takes seconds a log, so it is asked for by
+# name.
+STUDIES = tuple(
+    Family(
+        f"{name}-{n}",
+        f"{name} at the sizes of the studies",
+        partial(hostile.benchmark, name=name, size=n),
+    )
+    for name, sizes in (("wet-chicken", (200, 500, 2000, 10000)), ("icu-sepsis", (300, 3000)))
+    for n in sizes
+)

@@ -1,0 +1,209 @@
+"""How often `surefoot improve` promises what is not true, and how often it finds what is: families
+of logs with known truth.
+
+    python measurements/promises.py [--logs 300] [--only NAME,NAME] [--kind false|true|studies]
+    [--direct] [--workers 2] [--out FILE]
+
+Each log is a CSV file that goes through the command line (`surefoot improve`, in this process);
+exit code 0 is SUPPORTED. A false promise is a supported policy that is truly worse than the
+baseline, or no better where no policy can be. Families marked "hidden" mislead every method that
+sees the log alone. `families.py` lists what there is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from families import FALSE, STUDIES, TRUE, seed_of
+from hidden_worlds import Case
+
+SURE = 0.99
+ZERO = 1e-12  # a true gain below this is none
+
+
+def improve(
+    case: Case, folder: Path
+) -> tuple[bool, np.ndarray, tuple[str, ...], tuple[str, ...], dict[str, object]]:
+    """(supported, policy [S, A], states, actions, summary) as the command line writes them."""
+    log, rule = case.write(folder)
+    command = [
+        "improve",
+        str(log),
+        "--gamma",
+        str(case.world.gamma),
+        "--out",
+        str(folder / "out"),
+        "--json",
+    ]
+    every = ",".join(f"a{a:04d}" for a in range(case.world.pi_b.shape[1]))
+    command += [] if rule is None else ["--baseline", str(rule), "--actions", every]
+    command += [] if case.algorithm is None else ["--algorithm", case.algorithm]
+    command += [x for name, value in case.settings.items() for x in ("--set", f"{name}={value}")]
+    command += [x for name, value in case.options.items() for x in _option(name, value)]
+    with redirect_stdout(io.StringIO()):
+        exit_code = _command().main(command, standalone_mode=False)
+    if exit_code not in (0, 3, None):
+        raise RuntimeError(f"{' '.join(command)}: exit code {exit_code}")
+    with open(folder / "out" / "policy.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    states, actions = (tuple(sorted({row[name] for row in rows})) for name in ("state", "action"))
+    pi = np.zeros((len(states), len(actions)))
+    for row in rows:
+        pi[states.index(row["state"]), actions.index(row["action"])] = float(row["probability"])
+    return (
+        not exit_code,
+        pi,
+        states,
+        actions,
+        json.loads((folder / "out" / "summary.json").read_text()),
+    )
+
+
+@cache
+def _command() -> Any:
+    """The command line, made once."""
+    from typer.main import get_command
+
+    from surefoot.cli import app
+
+    return get_command(app)
+
+
+def _option(name: str, value: object) -> tuple[str, ...]:
+    """An option of the command line; a flag has no value."""
+    flag = "--" + name.replace("_", "-")
+    return (flag,) if value is None else (flag, str(value))
+
+
+def direct(case: Case) -> tuple[bool, float]:
+    """(supported, true gain) by the test behind the verdict alone: without files, and without
+    the findings of `check`.
+    """
+    import surefoot
+    from surefoot.advice import chosen_algorithm, held_out_gain, units_of_batch
+
+    columns = case.columns
+    state, action, follow = (
+        np.array([int(x[1:]) for x in columns[name]]) for name in ("state", "action", "next_state")
+    )
+    limits = str(case.options.get("reward_range", "")).split(",")
+    problem = surefoot.problem(
+        state=state,
+        action=action,
+        reward=np.array(columns["reward"]),
+        next_state=follow,
+        gamma=case.world.gamma,
+        episode=np.unique(columns["episode"], return_inverse=True)[1],
+        time=np.array(columns["time"]),
+        terminal=np.array(columns.get("terminal", [0] * len(state))) > 0,
+        n_states=len(case.world.pi_b),
+        n_actions=case.world.pi_b.shape[1],
+        pi_b=case.world.pi_b if case.given else None,
+        reward_range=tuple(map(float, limits)) if len(limits) > 1 else None,
+    )
+    if problem.log.n_episodes == 1:
+        visits = problem.n_sa.sum(axis=1)
+        problem = replace(
+            problem, start=visits / visits.sum(), start_episodes=None, start_visits=True
+        )
+    algorithm = chosen_algorithm(problem, *filter(None, [case.algorithm]), given=case.settings)
+    found = held_out_gain(problem, units_of_batch(problem.log, problem.gamma), algorithm)
+    if not found.positive or np.abs(found.pi - problem.pi_b).max() < 1e-9:
+        return False, 0.0
+    return True, case.world.gain(np.where(problem.terminal[:, None], case.world.pi_b, found.pi))
+
+
+def one(name: str, i: int, quick: bool = False) -> dict[str, object]:
+    """What happens on log i of a family."""
+    family = {f.name: f for f in (*FALSE, *TRUE, *STUDIES)}[name]
+    made = family.make(np.random.default_rng([seed_of(name), i]))
+    if quick:
+        supported, gain = direct(made)
+        return {"family": name, "log": i, "supported": supported, "gain": gain, "reason": ""}
+    with tempfile.TemporaryDirectory() as folder:
+        supported, pi, states, actions, summary = improve(made, Path(folder))
+    for file in made.clean:
+        file.unlink()
+    gain = made.gain(pi, states, actions) if supported else 0.0
+    return {
+        "family": name,
+        "log": i,
+        "supported": supported,
+        "gain": gain,
+        "reason": summary["reason"],
+    }
+
+
+def rate(hits: int, n: int) -> str:
+    """A share with its one-sided 99 % bounds (Clopper & Pearson)."""
+    low = stats.beta.ppf(1 - SURE, hits, n - hits + 1) if hits else 0.0
+    high = stats.beta.ppf(SURE, hits + 1, n - hits) if hits < n else 1.0
+    return f"{hits / n:6.1%} [{low:5.1%}, {high:6.1%}]"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--logs", type=int, default=300, help="of each family")
+    parser.add_argument("--only", default="", help="names of families, joined by commas")
+    parser.add_argument("--kind", choices=("false", "true", "studies"), default=None)
+    parser.add_argument(
+        "--direct",
+        action="store_true",
+        help="the test alone: many times faster; masks and smoothing are left out",
+    )
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument(
+        "--out", type=Path, default=None, help="a CSV file with a row for each family"
+    )
+    given = parser.parse_args()
+    names = {x for x in given.only.split(",") if x}
+    kinds = {"false": FALSE, "true": TRUE, "studies": STUDIES}
+    asked = [
+        f
+        for kind, fs in kinds.items()
+        if given.kind in (None if kind != "studies" else kind, kind)
+        for f in fs
+    ]
+    chosen = [f for fs in kinds.values() for f in fs if f.name in names] if names else asked
+    begin, table = time.perf_counter(), []
+    with ProcessPoolExecutor(given.workers) as pool:
+        for family in chosen:
+            if given.direct and {"allowed", "smoothing"} & set(
+                family.make(np.random.default_rng(0)).options
+            ):
+                continue
+            each = [family.name] * given.logs, range(given.logs), [given.direct] * given.logs
+            found = list(pool.map(one, *each, chunksize=10))
+            supported = sum(bool(x["supported"]) for x in found)
+            wrong = sum(bool(x["supported"]) and float(str(x["gain"])) <= ZERO for x in found)
+            print(
+                f"{family.name:26} supported {rate(supported, given.logs)}  not better"
+                f" {rate(wrong, given.logs)}{'  hidden' if family.hidden else ''}  {family.words}",
+                flush=True,
+            )
+            table.append((family.name, family.words, family.hidden, given.logs, supported, wrong))
+    print(f"{time.perf_counter() - begin:.0f} s")
+    if given.out is not None:
+        with open(given.out, "w", newline="") as file:
+            csv.writer(file).writerows(
+                [("family", "words", "hidden", "logs", "supported", "not_better"), *table]
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,364 @@
+"""The safety test: do episodes that a policy was not made from show that it is better than the
+baseline, or worse, or neither?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from surefoot.advice.provenance import Fingerprints, shared_episodes
+from surefoot.core import Batch
+from surefoot.errors import LogError, NotAvailableError, ParameterError
+from surefoot.ope.caps import APPROXIMATE
+from surefoot.ope.episodes import FEWEST, split_episodes, take_episodes
+from surefoot.ope.gain_test import (
+    Evidence,
+    Standard,
+    improvement_bound,
+    mirrored,
+    observed,
+    worsening_bound,
+)
+from surefoot.ope.models import fitted_model
+from surefoot.ope.split_test import promised
+from surefoot.problems import Problem
+
+PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"
+IF = " if"  # follows a verdict that holds under a condition only
+MOSTLY = 0.9  # share of a log from the policy's training log from which on the rest is not tested
+ENOUGH_EFFECTIVE = (
+    100.0  # episodes, by their weights, from which on the approximate bounds were found to be right
+)
+SKEWED = 0.15  # skewness / sqrt(n) of the values up to which they were
+SAME = 1e-12  # policies closer than this are one
+
+
+@dataclass(frozen=True, repr=False)
+class Sample:
+    """Episodes of the baseline, and both policies over their states."""
+
+    batch: Batch
+    pi: np.ndarray
+    pi_b: np.ndarray
+
+
+@dataclass(frozen=True, repr=False)
+class SafetyTest:
+    """The verdict, wrong with probability at most delta: each of its two tests, of a gain and of a
+    loss, has delta / 2.
+
+    condition   what the verdict takes for granted though nobody vouches for it: that no reward lies
+                outside those observed; else ""
+    estimate    of V^pi - V^{pi_b}, the mean over the tested episodes
+    gain, loss  lower bounds on V^pi - V^{pi_b} and on V^{pi_b} - V^pi; at most one of them is
+                positive
+    chosen_on   on how many other episodes the cap of the bounds, or the model, was chosen; 0 where
+                there is neither
+    """
+
+    verdict: str
+    condition: str
+    delta: float
+    estimate: float
+    gain: Evidence
+    loss: Evidence
+    chosen_on: int
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"SafetyTest({self.verdict}: {self.estimate:+.4g} in [{self.gain.bound.value:.4g},"
+            f" {-self.loss.bound.value:.4g}])"
+        )
+
+
+def split_sample(
+    problem: Problem, pi: np.ndarray, share: float, seed: int = 0
+) -> tuple[Sample, Sample]:
+    """(a random share of the episodes, the others), the same ones for the same log and seed."""
+    return split(whole_sample(problem, pi), share, seed)
+
+
+def split(sample: Sample, share: float, seed: int = 0) -> tuple[Sample, Sample]:
+    """(a random share of the episodes, the others)."""
+    first, second = split_episodes(sample.batch, np.random.default_rng(seed), share)
+    return replace(sample, batch=first), replace(sample, batch=second)
+
+
+def whole_sample(problem: Problem, pi: np.ndarray) -> Sample:
+    """All episodes of a log."""
+    log = rows_of(problem)
+    if log.n_episodes < 2 * FEWEST:
+        raise LogError(
+            f"nothing can be tested on {log.n_episodes}"
+            f" episode{'s' if log.n_episodes != 1 else ''}: episodes are what is independent in a"
+            f" log, and at least {2 * FEWEST} are needed; give more of them"
+        )
+    return Sample(log, pi, np.asarray(problem.pi_b))
+
+
+def without_training(
+    sample: Sample, tested: Fingerprints, known: Sequence[Fingerprints], why: str = ""
+) -> tuple[Sample, dict[str, Any]]:
+    """(the episodes that are in none of the known training logs, what was found out); `why` says
+    what could not be checked.
+    """
+    left_out, share, n = np.zeros(len(tested), dtype=bool), 0.0, len(tested)
+    for trained in known:
+        found = shared_episodes(tested, trained)
+        share = max(share, found.share)
+        if found.trouble:
+            raise LogError(
+                f"about {found.share:.0%} of the episodes were used for the policy"
+                f" ({found.trouble}), and which ones cannot be told: test it on data it was not"
+                " made from"
+            )
+        left_out |= found.left_out
+    k = int(left_out.sum())
+    if k >= MOSTLY * n or n - k < 2 * FEWEST:
+        raise LogError(
+            f"{k:,} of {n:,} episodes are, or have the names of, episodes that the policy was made"
+            f" from ({share:.0%} with the same content): test it on data it was not made from"
+        )
+    words = (
+        f"{k:,} of {n:,} episodes are, or have the names of, episodes that the policy was made"
+        " from: LEFT OUT"
+        if k
+        else ""
+    )
+    words = words or f"none of the {n:,} episodes was found among those the policy was made from"
+    if why:
+        words = f"NOT CHECKED whether the policy was made from these episodes: {why}" + (
+            f"; of --training, {words}" if known else ""
+        )
+    found_out = {"checked": not why, "share": share, "episodes_left_out": k, "words": words}
+    return (
+        replace(sample, batch=take_episodes(sample.batch, ~left_out)) if k else sample
+    ), found_out
+
+
+def rows_of(problem: Problem) -> Batch:
+    """The rows of a problem's log; raise unless they are there and the baseline is the one that
+    made them.
+    """
+    if problem.pi_b_estimated:
+        raise NotAvailableError(
+            "a safety test weighs episodes by the policy that made them: with a baseline estimated"
+            " from the same log it proves nothing; give the true one (--baseline)"
+        )
+    if problem.log is None:
+        raise NotAvailableError(
+            "a safety test needs the rows of the log in memory (up to 2,000,000): test on a part of"
+            " its episodes"
+        )
+    return problem.log
+
+
+def safety_test(
+    training: Sample | None,
+    held_out: Sample,
+    gamma: float,
+    standard: Standard,
+    *,
+    same_codes: bool = True,
+    accept_observed: bool = False,
+    seed: int = 0,
+) -> SafetyTest:
+    """Test the policy on `held_out` in two one-sided tests, with caps (or the model of doubly
+    robust values) from `training`.
+
+    The policy must not depend on `held_out`; `same_codes` says whether both samples number states
+    and actions alike. Where no range is declared it is that of the rewards of both samples, and the
+    verdict is conditional unless `accept_observed`.
+    """
+    if training is not None:
+        standard = replace(standard, seen=observed(training.batch.reward, standard.seen))
+    each = replace(standard, delta=standard.delta / 2)
+    options = _prepared(training, held_out.batch.n_episodes, gamma, each, same_codes)
+    gain, loss = (
+        bound(
+            held_out.batch,
+            held_out.pi,
+            held_out.pi_b,
+            gamma,
+            each,
+            rng=np.random.default_rng(seed),
+            **extra,
+        )
+        for bound, extra in zip((improvement_bound, worsening_bound), options, strict=True)
+    )
+    if not standard.floored:
+        gain, loss = (_unless_skewed(x) for x in (gain, loss))
+    verdict = PASSES if gain.is_positive else FAILS if loss.is_positive else NO_EVIDENCE
+    notes = tuple(dict.fromkeys((*gain.bound.notes, *loss.bound.notes, *gain.values.notes)))
+    visited = np.unique(held_out.batch.state)
+    if np.abs(held_out.pi[visited] - held_out.pi_b[visited]).max() <= SAME:
+        notes = (
+            (
+                "the policy is the baseline in every state of the tested episodes: there is nothing"
+                " to show"
+            ),
+            *notes,
+        )
+    low, high = observed(held_out.batch.reward, standard.seen)
+    within = "" if gain.values.declared else f"no reward below {low:g} or above {high:g} exists"
+    chosen_on = training.batch.n_episodes if training is not None and any(options) else 0
+    return SafetyTest(
+        verdict,
+        "" if accept_observed else within,
+        standard.delta,
+        float(gain.values.x.mean()),
+        gain,
+        loss,
+        chosen_on,
+        _assumptions(gain, within),
+        notes,
+    )
+
+
+def _unless_skewed(found: Evidence) -> Evidence:
+    """The evidence, without its bound where an approximate one is not valid.
+
+    Measured on 156 families of 400 logs on which no policy is better, of 50 to 1,000 episodes of 1
+    to 20 steps, at delta 0.05: with 10 effective episodes or more a verdict is wrong in 9 % on
+    average and 82 % at worst; by this rule in 1 % and 6 %.
+    """
+    x = found.values.x - found.values.x.mean()
+    size, spread = found.values.effective_size, float(np.sqrt((x**2).mean()))
+    skewness = float(abs((x**3).mean())) / spread**3 / np.sqrt(len(x)) if spread > 0 else 0.0
+    if size >= ENOUGH_EFFECTIVE and skewness <= SKEWED:
+        return found
+    note = (
+        f"the {found.bound.method} bound is NOT VALID here, and none is given: it takes"
+        f" {ENOUGH_EFFECTIVE:g} effective episodes and values that are not skewed (skewness /"
+        f" sqrt(n) up to {SKEWED:g}), there are {size:.1f} and {skewness:.2g}; take --bound betting"
+    )
+    return replace(
+        found, bound=replace(found.bound, value=-np.inf, notes=(*found.bound.notes, note))
+    )
+
+
+def _prepared(
+    training: Sample | None, n: int, gamma: float, standard: Standard, same_codes: bool
+) -> list[dict[str, Any]]:
+    """What the tests of a gain and of a loss need from other episodes: a cap each, a model, or
+    nothing.
+    """
+    if not standard.capped and standard.estimator != "dr":
+        return [{}, {}]
+    if training is None:
+        raise ParameterError(
+            f'"{standard.bound}" bounds of "{standard.estimator}" values are prepared on other'
+            " episodes: give training"
+        )
+    if standard.capped:
+        turned = replace(training.batch, reward=-training.batch.reward)
+        pairs = (training.batch, standard), (turned, mirrored(standard))
+        return [
+            {"cap": promised(batch, training.pi, training.pi_b, gamma, each, n).cap}
+            for batch, each in pairs
+        ]
+    if not same_codes:
+        raise ParameterError(
+            '"dr" values need a model over the states of the tested log: leave out the training'
+            " log, and it is split"
+        )
+    ranges = {"reward_range": standard.reward_range, "return_range": standard.return_range}
+    return [{"model": fitted_model(training.batch, gamma, **ranges)}] * 2
+
+
+def _assumptions(found: Evidence, within: str) -> tuple[str, ...]:
+    return (
+        "the policy was neither made nor chosen with the tested episodes",
+        "the tested episodes are independent of each other, and the given baseline made them",
+        (
+            "no hidden cause: whoever acted knew nothing beyond the state that also bears on the"
+            " outcome"
+        ),
+        "the same world: what holds in the tested episodes holds where the policy will act",
+        (
+            "what counts is the discounted return of a whole episode, from its start to where it"
+            " ends or is cut"
+        ),
+        *(
+            [f"{within}: these were observed, nobody declared them (--reward-range)"]
+            if within
+            else []
+        ),
+        f"the bound is {found.bound.validity}",
+    )
+
+
+def safety_summary(found: SafetyTest) -> dict[str, Any]:
+    """The test as data for machines."""
+    values, standard = found.gain.values, found.gain.standard
+    conditional = bool(found.condition) and found.verdict != NO_EVIDENCE
+    return {
+        "verdict": found.verdict + IF * conditional,
+        "condition": found.condition,
+        "delta": found.delta,
+        "delta_of_each_test": found.delta / 2,
+        "estimated_gain": found.estimate,
+        "gain_at_least": found.gain.bound.value,
+        "gain_at_most": -found.loss.bound.value,
+        "estimator": standard.estimator,
+        "bound": standard.bound,
+        "episodes_tested": found.gain.bound.n,
+        "episodes_cap_chosen_on": found.chosen_on,
+        "effective_episodes": values.effective_size,
+        "largest_weight": values.largest_weight,
+        "share_never_tried": values.overlap.unseen,
+        "assumptions": list(found.assumptions),
+        "notes": list(found.notes),
+    }
+
+
+def safety_lines(found: Mapping[str, Any]) -> list[str]:
+    """The test in words."""
+    low, high = found["gain_at_least"], found["gain_at_most"]
+    between = f"at least {low:+.4g}" if np.isfinite(low) else "no lower bound"
+    between += f", at most {high:+.4g}" if np.isfinite(high) else ", no upper bound"
+    prepared = (
+        f", prepared on {found['episodes_cap_chosen_on']:,} others"
+        if found["episodes_cap_chosen_on"]
+        else ""
+    )
+    return [
+        f"verdict   {_verdict_words(found)}",
+        (
+            f"tested    {found['episodes_tested']:,} episodes; {found['estimator']} values,"
+            f" {found['bound']} bound{prepared}"
+        ),
+        (
+            f"gain      {found['estimated_gain']:+.4g} estimated; {between} (wrong with probability"
+            f" {found['delta']:g}: {found['delta_of_each_test']:g} for each side)"
+        ),
+        (
+            f"weights   effectively {found['effective_episodes']:.1f} episodes, largest weight"
+            f" {found['largest_weight']:.3g}; {found['share_never_tried']:.1%} of the policy on"
+            " actions never tried there"
+        ),
+    ]
+
+
+def _verdict_words(found: Mapping[str, Any]) -> str:
+    """The conclusion; where the range of rewards was only observed, with that condition before
+    it.
+    """
+    outcome = found["verdict"].removesuffix(IF)
+    if outcome == NO_EVIDENCE:
+        return "NO EVIDENCE: shown to be neither better nor worse than the baseline"
+    word = "better" if outcome == PASSES else "worse"
+    how = "approximately " if found["bound"] in APPROXIMATE else ""
+    if found["condition"]:
+        return (
+            f"NOT SHOWN. {outcome.upper()} ONLY IF {found['condition']}: it is {how}shown to be"
+            f" {word} than the baseline then. Declare the possible rewards (--reward-range), or"
+            " accept those observed (--observed-range)"
+        )
+    return f"{outcome.upper()}: {how}shown to be {word} than the baseline"

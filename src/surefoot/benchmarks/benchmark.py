@@ -1,0 +1,58 @@
+"""What a benchmark gives: worlds for the keys of trials, the episodes of a data set, and how
+policies are scored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+from surefoot.errors import ParameterError
+from surefoot.rows.arrays import Array
+from surefoot.simulate.sampling import Episodes
+from surefoot.simulate.worlds import Worlds
+
+NORMALISED = "normalised"  # (rho - rho_b) / (rho* - rho_b): 0 is the baseline, 1 the optimum
+VALUE = "value"  # rho
+
+
+class Benchmark(Protocol):
+    """A frozen dataclass of what can be varied; `score` is NORMALISED or VALUE, `sparse` says
+    that S is too large for dense counts.
+    """
+
+    name: ClassVar[str]
+    score: ClassVar[str]
+    sparse: ClassVar[bool]
+
+    def worlds(self, keys: Array) -> Worlds:
+        """The true MDPs and baselines of the trials with these keys [B], in the namespace of the
+        keys.
+        """
+
+    def episodes(self, size: int) -> Episodes:
+        """What a data set of this size consists of."""
+
+
+def check_whole(benchmark: Any, name: str, low: int, high: float = float("inf")) -> None:
+    """Raise unless a parameter is a whole number in [low, high]."""
+    value = getattr(benchmark, name)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        limit = f"of at least {low}" if high == float("inf") else f"from {low} to {high}"
+        raise ParameterError(
+            f"{benchmark.name}: {name} must be a whole number {limit}, got {value!r}"
+        )
+
+
+def check_share(benchmark: Any, name: str, open_high: bool = False) -> None:
+    """Raise unless a parameter is a number in [0, 1], or [0, 1) where `open_high`."""
+    value = getattr(benchmark, name)
+    fits = (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and 0 <= value <= 1
+        and not (open_high and value == 1)
+    )
+    if not fits:
+        raise ParameterError(
+            f"{benchmark.name}: {name} must lie in [0, 1{')' if open_high else ']'}, got {value!r}"
+        )

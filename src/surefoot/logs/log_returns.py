@@ -1,0 +1,158 @@
+"""The rows of a log in order, coded, block by block of whole episodes; and the Monte-Carlo
+returns they make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from surefoot.core import Batch, Returns
+from surefoot.errors import LogError
+from surefoot.logs.database import Database, Workspace, path_sql
+from surefoot.logs.labels import match, places_of
+from surefoot.logs.query import Reading
+from surefoot.logs.tally import TO_END, plain_label
+from surefoot.problems import monte_carlo
+from surefoot.problems.montecarlo import step_limit
+
+if TYPE_CHECKING:
+    from surefoot.logs.log import Log
+
+Columns = dict[str, np.ndarray]
+
+
+def returns_of(log: Log, gamma: float, visits: str, cut_returns: str | int) -> Returns:
+    """The returns of all blocks; they add up, since each block holds whole episodes.
+
+    For returns of k steps the cuts of all count.
+    """
+    blocks = partial(coded_blocks, log, 2_000_000)
+    limit = None if isinstance(cut_returns, str) else min(map(step_limit, blocks()))
+    parts = (
+        monte_carlo(block, gamma, visits=visits, cut_returns=cut_returns, limit=limit)
+        for block in blocks()
+    )
+    return reduce(lambda x, y: x + y, parts)
+
+
+def coded_blocks(log: Log, rows: int) -> Iterator[Batch]:
+    """Batches of whole episodes, of about `rows` rows each; a longer episode makes a longer
+    batch.
+    """
+    reading, workspace = log.stored, log.workspace
+    assert workspace is not None  # what is stored lies there
+    rest: Columns = {}
+    first_row = 0
+    with Database(
+        workspace, 1, log.memory_limit
+    ) as database:  # one thread: the order of the rows is what matters
+        for chunk in _chunks(database, log, reading, workspace, rows):
+            joined_up = (
+                {name: np.concatenate((rest[name], x)) for name, x in chunk.items()}
+                if rest
+                else chunk
+            )
+            new = np.flatnonzero(joined_up["h"][1:] != joined_up["h"][:-1]) + 1
+            whole = int(new[-1]) if len(new) else 0
+            rest = {name: x[whole:] for name, x in joined_up.items()}
+            if whole:
+                yield from _batch(
+                    log, reading, {name: x[:whole] for name, x in joined_up.items()}, first_row
+                )
+                first_row += whole
+    yield from _batch(log, reading, rest, first_row)
+
+
+def _chunks(
+    database: Database, log: Log, reading: Reading, workspace: Workspace, rows: int
+) -> Iterator[Columns]:
+    """The coded columns h (episode), s, a, r, t, ends, cut, `rows` rows of one file at a time."""
+    database.run("reading rows", "set disabled_optimizers = 'join_order,build_side_probe_side'")
+    for name in ("states", "actions"):
+        database.run(
+            "reading labels",
+            f"create temp table {name} as from"
+            f" read_parquet({path_sql(str(workspace.path / name))})",
+        )
+    taken = database.rows("reading labels", "select x from actions order by code")
+    places = places_of(log.actions)
+    to_action = np.array([match(plain_label(x), places) for (x,) in taken], dtype=np.int64)
+    follow = f", coalesce(t.code, {TO_END}) as t" if reading.given else ""
+    join = " left join states t on x.n = t.x" if reading.given else ""
+    flags = {"ends": reading.may_end, "cut": bool(reading.store.physical.truncated)}
+    follow += "".join(f", {name}" for name, there in flags.items() if there)
+    for file in reading.store.files:
+        part = replace(reading, store=replace(reading.store, files=(file,)))
+        (n,) = database.rows("counting rows", f"select count(*) from {part.store.sql}")[0]
+        for start in range(0, int(n), rows):
+            where = f"file_row_number >= {start} and file_row_number < {start + rows}"
+            found = database.arrays(
+                "reading rows",
+                f"select hash(e) as h, s.code as s, a.code as a, r{follow}, x.at from"
+                f" {part.steps(where=where)} x left join states s on x.s = s.x left join actions a"
+                f" on x.a = a.x{join}",
+            )
+            order = np.argsort(found.pop("at"), kind="stable")  # joins hand out small chunks late
+            # A state seen only in rows that are left out has no code.
+            chunk = {
+                name: (np.ma.filled(x, -1) if np.ma.isMaskedArray(x) else x)[order]
+                for name, x in found.items()
+            }
+            unset = {
+                name: np.zeros(len(chunk["s"]), dtype=bool)
+                for name, there in flags.items()
+                if not there
+            }
+            yield chunk | unset | {"s": chunk["s"].astype(np.int64), "a": to_action[chunk["a"]]}
+
+
+def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterator[Batch]:
+    """The batch of some whole episodes, unless all their rows are left out."""
+    if not rows:
+        return
+    new = np.append(True, rows["h"][1:] != rows["h"][:-1])
+    last = np.append(new[1:], True)
+    end, ends = log.n_states - 1, rows["ends"].astype(bool)
+    if reading.given:
+        follow, keep = np.where(rows["t"] == TO_END, end, rows["t"]), np.ones(len(new), dtype=bool)
+    else:
+        ends = ends | last if reading.episode_end == "terminal" else ends
+        follow, keep = np.where(last, end, np.append(rows["s"][1:], end)), ~last | ends
+    if not keep.any():
+        return
+    episode = np.unique((np.cumsum(new) - 1)[keep], return_inverse=True)[1].reshape(-1)
+    follow = follow[keep].astype(np.int64)
+    yield Batch(
+        state=rows["s"][keep],
+        action=rows["a"][keep],
+        reward=rows["r"][keep],
+        next_state=follow,
+        episode=episode,
+        ends=log.terminal[follow],
+        truncated=rows["cut"][keep].astype(bool),
+        row=first_row + np.flatnonzero(keep),
+        n_states=log.n_states,
+        n_actions=log.n_actions,
+        terminal_states=tuple(np.flatnonzero(log.terminal).tolist()),
+        has_end=log.has_end,
+        left_out=int((~keep).sum()),
+        names=log.names,
+    )
+
+
+def joined(parts: list[Batch]) -> Batch:
+    """Batches of different episodes as one."""
+    if not parts:
+        raise LogError("no row of the log has a successor")
+    before = np.cumsum([0, *(part.n_episodes for part in parts)])
+    names = ("state", "action", "reward", "next_state", "ends", "truncated", "row")
+    columns: Any = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    columns["episode"] = np.concatenate(
+        [part.episode + n for part, n in zip(parts, before, strict=False)]
+    )
+    return replace(parts[0], **columns, left_out=sum(part.left_out for part in parts))

@@ -1,0 +1,75 @@
+"""Counting on several machines: every Dask worker tallies a part of the log with DuckDB, and the
+tallies add up.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from surefoot.errors import NotAvailableError
+from surefoot.logs.columns import NONE
+from surefoot.logs.log import Log, make_log
+from surefoot.logs.read import count_part, options_of
+from surefoot.logs.sources import find_source
+from surefoot.logs.tally import add_up
+
+
+def count_on_dask(
+    address: Any,
+    source: Any,
+    *,
+    parts: int | None = None,
+    terminal_states: Any = (),
+    sparse: bool | None = None,
+    **options: Any,
+) -> Log:
+    """The Log of files that all workers of a Dask cluster can read, with the options of `read_log`.
+
+    Counts, labels and accounting are those of `read_log`; sums of rewards are added up part by
+    part, so they may differ in the last bit.
+
+    address   of the scheduler, such as "tcp://host:8786", or a dask.distributed Client
+    parts     in how many parts the episodes are split (default: one a worker)
+
+    An episode may span files, so every task reads all files and keeps the episodes of its part:
+    episodes whose hash is i modulo the number of parts. Where next_state is given and
+    check_order=False, every file is one task and is read once. The Log holds counts alone: no rows,
+    so no Monte-Carlo returns.
+    """
+    try:
+        client_class: Any = import_module("distributed").Client
+    except ImportError as error:
+        raise NotAvailableError(
+            "counting on a cluster needs dask.distributed: pip install distributed"
+        ) from error
+    made, ends = options_of(terminal_states=terminal_states, **options)
+    found = find_source(source)
+    client = address if isinstance(address, client_class) else client_class(address)
+    try:
+        by_file = (
+            not made.check_order
+            and dict(made.columns).get("next_state") != NONE
+            and made.drop == frozenset()
+        )
+        if by_file:
+            futures = [client.submit(count_part, file, made, pure=False) for file in found.files]
+        else:
+            k = parts or max(1, len(client.scheduler_info()["workers"]))
+            futures = [
+                client.submit(count_part, list(found.files), made, (i, k), pure=False)
+                for i in range(k)
+            ]
+        tallies = client.gather(futures)
+    finally:
+        if client is not address:
+            client.close()
+    return make_log(
+        add_up(tallies),
+        None,
+        None,
+        terminal_states=ends,
+        allowed=made.allowed,
+        sparse=sparse,
+        missing_reward=made.missing_reward,
+    )

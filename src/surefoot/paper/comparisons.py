@@ -1,0 +1,368 @@
+"""Comparisons behind a claim: sentences made of differences that must be above zero, decided
+together by paired bootstrap intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from surefoot.errors import ProblemError
+from surefoot.paper.claim import FAILS, HOLDS, OPEN, Table, Verdict, conjunction
+from surefoot.studies.metrics import (
+    ALPHA,
+    CVAR,
+    LEVEL,
+    RESAMPLES,
+    ROUNDING,
+    Contrast,
+    Estimates,
+    contrast,
+    largest,
+)
+from surefoot.studies.results import Results
+
+COLUMNS = (
+    "",
+    "comparison",
+    "benchmark, metric",
+    "holds at",
+    "fails at",
+    "open at",
+    "weakest difference",
+    "averaged over sizes",
+)
+BASELINE = "baseline"  # stands for the baseline's own score among the algorithms
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of one benchmark, one setting per algorithm: `row` says where (algorithm, size)
+    lies in score [rows, trials].
+    """
+
+    benchmark: str
+    sizes: tuple[int, ...]
+    score: np.ndarray
+    row: Mapping[tuple[str, int], int]
+
+    def contrast(self, comparison: Comparison) -> Contrast:
+        """Rows and weights of a comparison, averaged over its sizes."""
+        sizes = comparison.sizes
+        missing = [
+            (name, size)
+            for name, _ in comparison.terms
+            for size in sizes
+            if (name, size) not in self.row
+        ]
+        if missing:
+            name, size = missing[0]
+            raise ProblemError(
+                f"{comparison.text!r} needs {name} at size {size} of {self.benchmark}, which these"
+                " results lack: run it too"
+            )
+        return tuple(
+            (self.row[name, size], weight / len(sizes))
+            for name, weight in comparison.terms
+            for size in sizes
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """sum of weight x metric over `terms`, averaged over `sizes`, lies above -margin."""
+
+    text: str
+    benchmark: str
+    metric: str
+    sizes: tuple[int, ...]
+    terms: tuple[tuple[str, float], ...]
+    margin: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of a claim: all its comparisons must hold or, with `some`, one of them at each
+    (benchmark, size).
+
+    A sentence that is shown only (`counts` is False) takes no part in the verdict.
+    """
+
+    text: str
+    comparisons: tuple[Comparison, ...]
+    some: bool = False
+    counts: bool = True
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A comparison with its difference, corrected interval and outcome."""
+
+    comparison: Comparison
+    value: float
+    low: float
+    high: float
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How differences are estimated: level of CVaR, resamples, seed and level of the intervals."""
+
+    alpha: float = ALPHA
+    resamples: int = RESAMPLES
+    seed: int = 0
+    level: float = LEVEL
+
+
+def studies_of(results: Sequence[Results]) -> dict[str, Scores]:
+    """The studies by benchmark, each with the baseline as one more algorithm; an algorithm with
+    two settings is an error.
+    """
+    studies: dict[str, Scores] = {}
+    for one in results:
+        for benchmark in dict.fromkeys(cell.benchmark for cell in one.cells):
+            if benchmark in studies:
+                raise ProblemError(
+                    f"two results hold {benchmark}: join them, or judge one at a time"
+                )
+            studies[benchmark] = _study(benchmark, one.where(benchmark=benchmark))
+    return studies
+
+
+def above(
+    benchmark: str,
+    metric: str,
+    winners: Sequence[str],
+    losers: Sequence[str],
+    sizes: Sequence[int],
+    *,
+    margin: float = 0.0,
+) -> tuple[Comparison, ...]:
+    """Every winner above every loser at each size."""
+    short = f", short by less than {margin:g}" if margin else ""
+    return tuple(
+        Comparison(
+            f"{a} above {b}{short}", benchmark, metric, (size,), ((a, 1.0), (b, -1.0)), margin
+        )
+        for a in winners
+        for b in losers
+        for size in sizes
+    )
+
+
+def above_on_average(
+    benchmark: str, metric: str, winners: Sequence[str], losers: Sequence[str], sizes: Sequence[int]
+) -> tuple[Comparison, ...]:
+    """Every winner above every loser in the metric averaged over sizes."""
+    return tuple(
+        Comparison(f"{a} above {b}", benchmark, metric, tuple(sizes), ((a, 1.0), (b, -1.0)))
+        for a in winners
+        for b in losers
+    )
+
+
+def judge(
+    claim: str,
+    statement: str,
+    reading: str,
+    sentences: Sequence[Sentence],
+    studies: Mapping[str, Scores],
+    settings: Settings,
+) -> Verdict:
+    """Decide every comparison of a claim with intervals that hold together, then the sentences,
+    then the claim.
+    """
+    together = sum(len(sentence.comparisons) + len(_averages(sentence)) for sentence in sentences)
+    decided = [decide(sentence.comparisons, studies, settings, together) for sentence in sentences]
+    averages = [decide(_averages(sentence), studies, settings, together) for sentence in sentences]
+    outcomes = [_sentence_outcome(*pair) for pair in zip(sentences, decided, strict=True)]
+    counted = [
+        outcome for sentence, outcome in zip(sentences, outcomes, strict=True) if sentence.counts
+    ]
+    listed, rows = [], []
+    for i, (sentence, outcome) in enumerate(zip(sentences, outcomes, strict=True)):
+        letter = chr(ord("a") + i)
+        listed.append(
+            f"- ({letter}) {sentence.text}:"
+            f" *{outcome}*{'' if sentence.counts else ' (shown only, no part of the verdict)'}"
+        )
+        rows += _rows(letter, decided[i], averages[i], studies)
+    formalisation = "\n".join([*((reading, "") if reading else ()), *listed])
+    used = {c.benchmark for sentence in sentences for c in sentence.comparisons}
+    test = _test([scores for name, scores in studies.items() if name in used], settings, together)
+    tally = Counter(
+        d.outcome
+        for sentence, found in zip(sentences, decided, strict=True)
+        if sentence.counts
+        for d in found
+    )
+    note = f"{tally[HOLDS]} comparisons hold, {tally[FAILS]} fail, {tally[OPEN]} open"
+    return Verdict(
+        claim,
+        statement,
+        formalisation,
+        Table(COLUMNS, tuple(rows)),
+        test,
+        conjunction(counted),
+        note,
+    )
+
+
+def decide(
+    comparisons: Sequence[Comparison],
+    studies: Mapping[str, Scores],
+    settings: Settings,
+    together: int,
+) -> tuple[Decision, ...]:
+    """Difference, interval corrected for `together` comparisons, and outcome of each, in their
+    order.
+    """
+    found: dict[Comparison, Decision] = {}
+    for benchmark, metric in dict.fromkeys((c.benchmark, c.metric) for c in comparisons):
+        group = [c for c in comparisons if (c.benchmark, c.metric) == (benchmark, metric)]
+        if benchmark not in studies:
+            raise ProblemError(
+                f"{group[0].text!r} needs results of {benchmark}; there are"
+                f" {', '.join(studies) or 'none'}"
+            )
+        scores = studies[benchmark]
+        estimates = estimate(scores.score, [scores.contrast(c) for c in group], metric, settings)
+        low, high = estimates.interval(together)
+        rounding = ROUNDING * largest(scores.score)
+        for i, comparison in enumerate(group):
+            outcome = _outcome(low[i] + comparison.margin, high[i] + comparison.margin, rounding)
+            found[comparison] = Decision(
+                comparison, float(estimates.value[i]), float(low[i]), float(high[i]), outcome
+            )
+    return tuple(found[comparison] for comparison in comparisons)
+
+
+def estimate(
+    score: np.ndarray, contrasts: Sequence[Contrast], metric: str, settings: Settings
+) -> Estimates:
+    """`metrics.contrast` with these settings."""
+    return contrast(
+        score,
+        contrasts,
+        metric,
+        alpha=settings.alpha,
+        seed=settings.seed,
+        resamples=settings.resamples,
+        level=settings.level,
+    )
+
+
+def _study(benchmark: str, results: Results) -> Scores:
+    row: dict[tuple[str, int], int] = {}
+    for i, cell in enumerate(results.cells):
+        if (cell.algorithm, cell.size) in row:
+            other = results.cells[row[cell.algorithm, cell.size]].label
+            raise ProblemError(
+                f"{benchmark}, size {cell.size} holds two settings, {other} and {cell.label}:"
+                " claims are judged with one setting per algorithm, so keep the cells of the figure"
+            )
+        row[cell.algorithm, cell.size] = i
+    sizes = tuple(sorted({cell.size for cell in results.cells}))
+    first = [next(i for i, cell in enumerate(results.cells) if cell.size == size) for size in sizes]
+    row.update({(BASELINE, size): len(results.cells) + i for i, size in enumerate(sizes)})
+    return Scores(benchmark, sizes, np.concatenate([results.score, results.baseline[first]]), row)
+
+
+def _outcome(low: float, high: float, rounding: float) -> str:
+    """NaN, a CVaR that is not reported, is above nothing and below nothing."""
+    if low > rounding:
+        return HOLDS
+    return FAILS if high < -rounding else OPEN
+
+
+def _sentence_outcome(sentence: Sentence, decided: Sequence[Decision]) -> str:
+    if not sentence.some:
+        return conjunction(d.outcome for d in decided)
+    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for d in decided:
+        groups.setdefault((d.comparison.benchmark, d.comparison.sizes), []).append(d.outcome)
+    best = [
+        HOLDS if HOLDS in found else FAILS if set(found) == {FAILS} else OPEN
+        for found in groups.values()
+    ]
+    return conjunction(best)
+
+
+def _averages(sentence: Sentence) -> tuple[Comparison, ...]:
+    """Each comparison averaged over the sizes at which the sentence makes it: the softer
+    reading, shown beside the strict one.
+    """
+    spans: dict[Comparison, list[int]] = {}
+    for c in sentence.comparisons:
+        if len(c.sizes) == 1:
+            spans.setdefault(replace(c, sizes=()), []).extend(c.sizes)
+    return tuple(replace(c, sizes=tuple(sizes)) for c, sizes in spans.items() if len(sizes) > 1)
+
+
+def _rows(
+    letter: str,
+    decided: Sequence[Decision],
+    averages: Sequence[Decision],
+    studies: Mapping[str, Scores],
+) -> list[tuple[str, ...]]:
+    """One row per comparison, its sizes gathered: where it holds, fails and is open, the weakest
+    difference and the average.
+    """
+    average = {replace(d.comparison, sizes=()): d for d in averages}
+    groups: dict[Comparison, list[Decision]] = {}
+    for d in decided:
+        groups.setdefault(replace(d.comparison, sizes=()), []).append(d)
+    rows = []
+    for key, found in groups.items():
+        where = [
+            _places([d for d in found if d.outcome == outcome], len(found))
+            for outcome in (HOLDS, FAILS, OPEN)
+        ]
+        weakest = min(found, key=lambda d: d.low if math.isfinite(d.low) else -math.inf)
+        over_sizes = average.get(key, found[0] if len(found[0].comparison.sizes) > 1 else None)
+        metric = "CVaR" if key.metric == CVAR else key.metric
+        shown = (
+            f"{_number(weakest)} at {_places([weakest], 0)}"
+            if len(weakest.comparison.sizes) == 1
+            else ""
+        )
+        rows.append(
+            (
+                letter,
+                key.text,
+                f"{key.benchmark}, {metric}",
+                *where,
+                shown,
+                _number(over_sizes) if over_sizes else "",
+            )
+        )
+    return rows
+
+
+def _number(decision: Decision) -> str:
+    if not math.isfinite(decision.value):
+        return "not reported"
+    return f"{decision.value:+.3f} [{decision.low:+.3f}, {decision.high:+.3f}]"
+
+
+def _places(decided: Sequence[Decision], all_of: int) -> str:
+    """The sizes in words: "20, 50", or "all"."""
+    if not decided or len(decided) == all_of:
+        return "all" if decided else "–"
+    spans = [d.comparison.sizes for d in decided]
+    return ", ".join(str(span[0]) if len(span) == 1 else "the average" for span in spans)
+
+
+def _test(studies: Sequence[Scores], settings: Settings, together: int) -> str:
+    trials = ", ".join(f"{scores.benchmark} {scores.score.shape[1]:,} trials" for scores in studies)
+    return (
+        f"Paired bootstrap-t intervals over trials ({settings.resamples:,} resamples, {trials};"
+        f" CVaR at {settings.alpha:g}), Bonferroni over the {together} differences shown, at"
+        f" {settings.level:.0%} together: a comparison holds if its interval lies above 0 (above"
+        " minus its margin), fails if it lies below, and is open otherwise."
+    )

@@ -1,0 +1,141 @@
+"""C16: are HCPI and Robust MDP strongly outperformed, once their formulas are right?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from surefoot.paper.claim import Table, Verdict
+from surefoot.paper.comparisons import (
+    BASELINE,
+    Comparison,
+    Scores,
+    Sentence,
+    Settings,
+    above_on_average,
+    judge,
+    studies_of,
+)
+from surefoot.paper.vocabulary import ADV, LOWER, PI_B, PI_LEQ_B, RAMDP, RANDOM_MDPS, SLIGHT
+from surefoot.studies.metrics import CVAR, MEAN
+from surefoot.studies.results import Results
+from surefoot.studies.summaries import SummaryRow, summarise
+
+HCPI, ROBUST, MBIE, CERTIFIED = "hcpi", "robust", "mbie", "certified-advantage"
+READING = (
+    "Laroche et al. 2019 compare Pi_b-SPIBB, Pi_<=b-SPIBB and RaMDP with HCPI and Robust MDP; their"
+    " HCPI code has wrong formulas, so these are right ones: every version of HCPI named in the"
+    " table, each with its estimator, bound and delta; fewest_effective=0 is without the rule that"
+    " ten effective episodes are needed. Strongly: by more than {slight:g} of the way from the"
+    ' baseline to the optimum, the bound of "slightly" elsewhere, in the mean averaged over all'
+    " sizes."
+)
+
+
+def judge_hcpi(results: Results, settings: Settings | None = None) -> Verdict:
+    """HCPI and Robust MDP against Pi_b-, Pi_<=b-SPIBB and RaMDP: the mean decides, the CVaR and
+    the wider family are shown.
+    """
+    studies = studies_of([by_setting(results)])
+    scores = studies[RANDOM_MDPS]
+    names = tuple(dict.fromkeys(name for name, _ in scores.row))
+    tested, robust = (tuple(n for n in names if n.split()[0] == kind) for kind in (HCPI, ROBUST))
+    others = (*robust, *(n for n in names if n.split()[0] in (MBIE, CERTIFIED)))
+    spibb, sizes = (PI_B, PI_LEQ_B), scores.sizes
+    sentences = [
+        Sentence(
+            "every version of HCPI strongly outperformed by Pi_b- and Pi_<=b-SPIBB",
+            _strongly(scores, spibb, tested),
+        ),
+        Sentence(
+            "every version of HCPI strongly outperformed by RaMDP",
+            _strongly(scores, (RAMDP,), tested),
+        ),
+        Sentence(
+            "Robust MDP strongly outperformed by Pi_b- and Pi_<=b-SPIBB",
+            _strongly(scores, spibb, robust),
+        ),
+        Sentence("Robust MDP strongly outperformed by RaMDP", _strongly(scores, (RAMDP,), robust)),
+        Sentence(
+            "the same of the later SPIBB family, with MBIE and certified-advantage beside"
+            " Robust MDP",
+            _strongly(scores, (ADV, LOWER), (*tested, *others)),
+            counts=False,
+        ),
+        Sentence(
+            "the CVaR of HCPI, Robust MDP, MBIE and certified-advantage, averaged over sizes, above"
+            " that of Pi_b- and Pi_<=b-SPIBB",
+            above_on_average(RANDOM_MDPS, CVAR, (*tested, *others), spibb, sizes),
+            counts=False,
+        ),
+        Sentence(
+            "their mean, averaged over sizes, above the baseline's",
+            above_on_average(RANDOM_MDPS, MEAN, (*tested, *others), (BASELINE,), sizes),
+            counts=False,
+        ),
+    ]
+    return judge(
+        "C16",
+        "(Section 2, of Laroche et al. 2019) HCPI and Robust MDP are strongly outperformed by the"
+        " others.",
+        READING.format(slight=SLIGHT[RANDOM_MDPS]),
+        sentences,
+        studies,
+        settings or Settings(),
+    )
+
+
+def by_setting(results: Results) -> Results:
+    """Every setting as an algorithm of its own, where an algorithm has several."""
+    several = {
+        c.algorithm
+        for c in results.cells
+        if len({o.parameters for o in results.cells if o.algorithm == c.algorithm}) > 1
+    }
+    cells = tuple(
+        replace(c, algorithm=c.label, parameters="") if c.algorithm in several else c
+        for c in results.cells
+    )
+    return replace(results, cells=cells)
+
+
+def hcpi_table(results: Results, *, alpha: float, seed: int) -> Table:
+    """Mean, CVaR and the share of trials worse than the baseline of every setting, over the
+    sizes of data.
+    """
+    rows = summarise(by_setting(results), alpha=alpha, seed=seed)
+    sizes = sorted({row.size for row in rows})
+    lines = []
+    for name in dict.fromkeys(row.algorithm for row in rows):
+        here = {row.size: row for row in rows if row.algorithm == name}
+        lines.append((name, *(_entry(here[n]) for n in sizes)))
+    return Table(
+        ("mean, CVaR, share of trials worse than the baseline", *map(str, sizes)), tuple(lines)
+    )
+
+
+def _entry(row: SummaryRow) -> str:
+    tail = f"{row.cvar:.2f}" if math.isfinite(row.cvar) else "not reported"
+    return f"{row.mean:.3f}, {tail}, {row.worse_than_baseline:.1%}"
+
+
+def _strongly(
+    scores: Scores, winners: Sequence[str], losers: Sequence[str]
+) -> tuple[Comparison, ...]:
+    """Every winner's mean, averaged over sizes, above every loser's by more than the margin of
+    "slightly".
+    """
+    by = SLIGHT[RANDOM_MDPS]
+    return tuple(
+        Comparison(
+            f"{a} above {b} by more than {by:g}",
+            RANDOM_MDPS,
+            MEAN,
+            scores.sizes,
+            ((a, 1.0), (b, -1.0)),
+            margin=-by,
+        )
+        for a in winners
+        for b in losers
+    )

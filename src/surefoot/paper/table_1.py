@@ -1,0 +1,342 @@
+"""Table 1 from the grids: the best setting of each algorithm by several criteria, next to the
+paper's; claim C9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from surefoot.errors import ParameterError, ProblemError
+from surefoot.paper.claim import FAILS, HOLDS, OPEN, Table, Verdict, conjunction, markdown
+from surefoot.paper.comparisons import Settings, estimate
+from surefoot.paper.vocabulary import (
+    ADV,
+    APPROX,
+    DUIPI,
+    LOWER,
+    PI_B,
+    PI_LEQ_B,
+    R_MIN,
+    RAMDP,
+    RANDOM_MDPS,
+    WET_CHICKEN,
+)
+from surefoot.studies.metrics import CVAR, MEAN, ROUNDING, Contrast, largest
+from surefoot.studies.results import Results
+
+Parameters = Mapping[str, str]
+# What a setting must say to be the paper's; the rest of its parameters (published, max_steps, ...)
+# is free.
+TABLE_1: Mapping[str, Mapping[str, Parameters]] = MappingProxyType(
+    {
+        RANDOM_MDPS: {
+            RAMDP: {"kappa": "0.05"},
+            R_MIN: {"n_wedge": "3"},
+            DUIPI: {"xi": "0.1", "prior": "bayesian"},
+            PI_B: {"n_wedge": "10"},
+            PI_LEQ_B: {"n_wedge": "10"},
+            APPROX: {"delta": "1", "epsilon": "2"},
+            ADV: {"delta": "1", "epsilon": "2"},
+            LOWER: {"delta": "1", "epsilon": "1"},
+        },
+        WET_CHICKEN: {
+            RAMDP: {"kappa": "2"},
+            R_MIN: {"n_wedge": "3"},
+            DUIPI: {"xi": "0.5", "prior": "bayesian"},
+            PI_B: {"n_wedge": "7"},
+            PI_LEQ_B: {"n_wedge": "7"},
+            APPROX: {"delta": "1", "epsilon": "1"},
+            ADV: {"delta": "1", "epsilon": "1"},
+            LOWER: {"delta": "1", "epsilon": "0.5"},
+        },
+    }
+)
+DEFAULTS: Parameters = MappingProxyType(
+    {"prior": "bayesian"}
+)  # what a setting means by not saying it
+# The baselines of the figures, among the variants of a grid: its labels read "random-mdps eta=0.9".
+FIGURE_BASELINE: Mapping[str, str] = MappingProxyType(
+    {RANDOM_MDPS: "eta=0.9", WET_CHICKEN: "epsilon=0.1"}
+)
+
+MEAN_OVERALL, CVAR_OVERALL, SUM_OVERALL = (
+    "mean averaged over sizes",
+    "CVaR averaged over sizes",
+    "mean plus CVaR, averaged over sizes",
+)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The settings of one algorithm on one benchmark by one criterion: the paper's, its rank, and
+    its lead over each rival.
+
+    lead, low, high [rivals]: value of the paper's setting minus the rival's with corrected
+    intervals; rivals in the grid's order.
+    """
+
+    benchmark: str
+    algorithm: str
+    criterion: str
+    published: str
+    rivals: tuple[str, ...]
+    lead: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    rounding: float
+
+    @property
+    def rank(self) -> int:
+        """1 if no rival is better."""
+        return 1 + int(np.count_nonzero(self.lead < -self.rounding))
+
+    @property
+    def best(self) -> str:
+        """The best setting; the paper's if none is better."""
+        return self.published if self.rank == 1 else self.rivals[int(np.argmin(self.lead))]
+
+    @property
+    def outcome(self) -> str:
+        """Best of its grid: holds if every lead is decidedly positive, fails if one is decidedly
+        negative.
+        """
+        if (self.high < -self.rounding).any():
+            return FAILS
+        return HOLDS if (self.low > self.rounding).all() else OPEN
+
+
+def table_1(results: Sequence[Results], settings: Settings | None = None) -> tuple[Ranking, ...]:
+    """The rankings of every algorithm of Table 1 that the grids hold, on every variant of the two
+    benchmarks, by every criterion.
+
+    The criteria: the mean and the CVaR at each size and averaged over sizes, and the sum of the two
+    averages. An interval of a sum adds the intervals of its parts, which hold together.
+    """
+    settings = settings or Settings()
+    grids = [
+        (benchmark, algorithm, one.where(benchmark=benchmark, algorithm=algorithm))
+        for one in results
+        for benchmark in dict.fromkeys(cell.benchmark for cell in one.cells)
+        if _base(benchmark) in TABLE_1
+        for algorithm in TABLE_1[_base(benchmark)]
+        if any((cell.benchmark, cell.algorithm) == (benchmark, algorithm) for cell in one.cells)
+    ]
+    if not grids:
+        raise ProblemError(
+            f"no cell belongs to Table 1, which covers {', '.join(TABLE_1)}: run the grids"
+        )
+    together = sum(
+        (len({cell.parameters for cell in grid.cells}) - 1) * (2 * _n_sizes(grid) + 4)
+        for _, _, grid in grids
+    )
+    return tuple(
+        ranking for grid in grids for ranking in _rankings(*grid, settings, max(1, together))
+    )
+
+
+def judge_table_1(results: Sequence[Results], settings: Settings | None = None) -> Verdict:
+    """C9: is there a criterion by which Table 1's settings are the best of their grids?"""
+    settings = settings or Settings()
+    rankings = table_1(results, settings)
+    decisive = [r for r in rankings if _decisive(r.benchmark)]
+    overall = {
+        c: conjunction(r.outcome for r in decisive if r.criterion == c)
+        for c in (MEAN_OVERALL, CVAR_OVERALL, SUM_OVERALL)
+    }
+    verdict = (
+        HOLDS if HOLDS in overall.values() else FAILS if set(overall.values()) == {FAILS} else OPEN
+    )
+    reading = (
+        "A setting is the best of its grid by a criterion if its lead over every rival is above 0."
+        " The claim holds if one criterion, the same for all algorithms and both benchmarks, makes"
+        " every setting of Table 1 the best, and does not hold if by each criterion some rival is"
+        " decidedly better. By criterion: "
+        + "; ".join(f"{criterion}: {outcome}" for criterion, outcome in overall.items())
+        + f". Decisive are the baselines of the figures ({', '.join(FIGURE_BASELINE.values())});"
+        " others are shown."
+    )
+    trials = ", ".join(sorted({f"{one.n_trials:,}" for one in results}))
+    test = (
+        f"Paired bootstrap-t intervals of the lead over each rival ({settings.resamples:,}"
+        f" resamples, {trials} trials; CVaR at {settings.alpha:g}), Bonferroni over all rivals and"
+        f" criteria at {settings.level:.0%} together. Ranks are those of the estimates; in"
+        " brackets, how many rivals are decidedly better."
+    )
+    return Verdict(
+        "C9",
+        "Table 1's hyper-parameters are the best of their grids.",
+        reading,
+        _rank_table(rankings),
+        test,
+        verdict,
+    )
+
+
+def render_table_1(
+    results: Sequence[Results], criterion: str = MEAN_OVERALL, settings: Settings | None = None
+) -> str:
+    """Table 1 in Markdown: the best setting of each grid by the criterion next to the paper's,
+    and what the paper's falls short by.
+    """
+    rankings = table_1(results, settings)
+    chosen = [r for r in rankings if r.criterion == criterion]
+    if not chosen:
+        raise ParameterError(
+            f"criterion must be one of {', '.join(dict.fromkeys(r.criterion for r in rankings))};"
+            f" got {criterion!r}"
+        )
+    rows = []
+    for r in chosen:
+        shortfall = ""
+        if r.rank > 1:
+            i = int(np.argmin(r.lead))
+            shortfall = f"{-r.lead[i]:.4f} [{-r.high[i]:.4f}, {-r.low[i]:.4f}]"
+        rows.append(
+            (
+                r.benchmark,
+                r.algorithm,
+                r.published,
+                r.best,
+                f"{r.rank} of {len(r.rivals) + 1}",
+                shortfall,
+            )
+        )
+    columns = (
+        "benchmark",
+        "algorithm",
+        "paper's setting",
+        "best setting here",
+        "rank of the paper's",
+        "the paper's falls short by",
+    )
+    return f"Best by {criterion}.\n\n{markdown(Table(columns, tuple(rows)))}\n"
+
+
+def _rankings(
+    benchmark: str, algorithm: str, grid: Results, settings: Settings, together: int
+) -> list[Ranking]:
+    published, rivals = _split(benchmark, algorithm, grid)
+    if not rivals:
+        return []
+    sizes = tuple(sorted({cell.size for cell in grid.cells}))
+    row = {(cell.parameters, cell.size): i for i, cell in enumerate(grid.cells)}
+    spans = [(size,) for size in sizes] + [sizes]
+    contrasts = [_lead(row, published, rival, span) for span in spans for rival in rivals]
+    rounding = ROUNDING * largest(grid.score)
+    found: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    for metric, name in ((MEAN, "mean"), (CVAR, "CVaR")):
+        estimates = estimate(grid.score, contrasts, metric, settings)
+        lead, low, high = (
+            x.reshape(len(spans), len(rivals))
+            for x in (estimates.value, *estimates.interval(together))
+        )
+        labels = [f"{name} at {size}" for size in sizes] + [
+            MEAN_OVERALL if metric == MEAN else CVAR_OVERALL
+        ]
+        found.update({label: (lead[i], low[i], high[i]) for i, label in enumerate(labels)})
+    pairs = zip(found[MEAN_OVERALL], found[CVAR_OVERALL], strict=True)
+    lead, low, high = (a + b for a, b in pairs)
+    found[SUM_OVERALL] = (lead, low, high)
+    return [
+        Ranking(benchmark, algorithm, label, published, rivals, *numbers, rounding)
+        for label, numbers in found.items()
+    ]
+
+
+def _split(benchmark: str, algorithm: str, grid: Results) -> tuple[str, tuple[str, ...]]:
+    """The paper's setting and its rivals; each must have run at every size."""
+    wanted = TABLE_1[_base(benchmark)][algorithm]
+    settings = tuple(dict.fromkeys(cell.parameters for cell in grid.cells))
+    matching = [one for one in settings if wanted.items() <= {**DEFAULTS, **_parsed(one)}.items()]
+    if len(matching) != 1:
+        words = " ".join(f"{k}={v}" for k, v in wanted.items())
+        raise ProblemError(
+            f"{len(matching)} settings of {algorithm} on {benchmark} are Table 1's ({words}) among"
+            f" {', '.join(settings)}: one is needed"
+        )
+    if len(grid.cells) != len(settings) * _n_sizes(grid):
+        raise ProblemError(
+            f"{algorithm} on {benchmark}: not every setting ran once at every size; run the whole"
+            " grid"
+        )
+    return matching[0], tuple(one for one in settings if one != matching[0])
+
+
+def _lead(
+    row: Mapping[tuple[str, int], int], published: str, rival: str, sizes: tuple[int, ...]
+) -> Contrast:
+    weight = 1.0 / len(sizes)
+    return tuple(
+        term
+        for size in sizes
+        for term in ((row[published, size], weight), (row[rival, size], -weight))
+    )
+
+
+def _rank_table(rankings: Sequence[Ranking]) -> Table:
+    """One row per algorithm and benchmark: its rank by each criterion that all share, the ranks
+    at the single sizes gathered.
+    """
+    rows = []
+    for benchmark, algorithm in dict.fromkeys((r.benchmark, r.algorithm) for r in rankings):
+        mine = {
+            r.criterion: r for r in rankings if (r.benchmark, r.algorithm) == (benchmark, algorithm)
+        }
+        one = next(iter(mine.values()))
+        overall = [_rank_words(mine[c]) for c in (MEAN_OVERALL, CVAR_OVERALL, SUM_OVERALL)]
+        gathered = [
+            ", ".join(str(r.rank) for c, r in mine.items() if c.startswith(f"{name} at "))
+            for name in ("mean", "CVaR")
+        ]
+        rows.append(
+            (
+                benchmark,
+                algorithm,
+                one.published,
+                str(len(one.rivals) + 1),
+                *overall,
+                *gathered,
+                mine[MEAN_OVERALL].best,
+            )
+        )
+    columns = (
+        "benchmark",
+        "algorithm",
+        "Table 1",
+        "settings",
+        "rank: mean",
+        "rank: CVaR",
+        "rank: sum",
+        "rank: mean by size",
+        "rank: CVaR by size",
+        "best by mean",
+    )
+    return Table(columns, tuple(rows))
+
+
+def _rank_words(ranking: Ranking) -> str:
+    if np.isnan(ranking.lead).any():
+        return "not reported"
+    better = int(np.count_nonzero(ranking.high < -ranking.rounding))
+    return f"{ranking.rank} ({better})"
+
+
+def _base(benchmark: str) -> str:
+    return benchmark.split(" ")[0]
+
+
+def _decisive(benchmark: str) -> bool:
+    base, _, variant = benchmark.partition(" ")
+    return not variant or variant == FIGURE_BASELINE[base]
+
+
+def _n_sizes(grid: Results) -> int:
+    return len({cell.size for cell in grid.cells})
+
+
+def _parsed(parameters: str) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in parameters.split())

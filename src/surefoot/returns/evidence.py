@@ -1,0 +1,383 @@
+"""Evidence: what independent returns of the baseline in a log say about q^{pi_b}, with an error
+that holds for all pairs at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from surefoot.core import Batch, Returns
+from surefoot.errors import NotAvailableError, ParameterError
+from surefoot.problems import Problem
+from surefoot.problems.montecarlo import (
+    apart,
+    discounted_returns,
+    separation,
+    step_limit,
+    time_in_episode,
+)
+from surefoot.problems.problem import check_name
+from surefoot.returns.cycles import comes_back, cycles_of, learning_steps, star_of
+from surefoot.rows.arrays import Array, namespace
+from surefoot.trust.radii import (
+    any_time,
+    any_time_bernstein,
+    empirical_bernstein,
+    hoeffding,
+    spent_at,
+    squares_in_order,
+)
+
+RETURN_ERRORS = ("hoeffding", "mpeb", "bernstein")
+VISITS = ("independent", "first", "thinned", "cycles", "every")
+
+
+@dataclass(frozen=True, repr=False)
+class Evidence:
+    """q_hat = mean and |q^{pi_b} - q_hat - constant of the state| <= radius for all pairs at once
+    w.p. 1 - delta; [..., S, A].
+
+    The constant is 0 but for cycles; sum_a (pi - pi_b) q does not depend on it. n: returns used;
+    mean: the middle of what the returns allow; variance: of the less certain end; unknown: what
+    they leave open (half the mean width of what follows a cut, or of the value at which cycles
+    end). `open` are the pairs the union is over; elsewhere the radius is infinite. The counts are
+    `fixed` where, given which episodes meet a pair, its returns are independent.
+    """
+
+    n: Array
+    mean: Array
+    variance: Array
+    unknown: Array
+    open: Array
+    delta: float
+    error: str
+    width: float
+    n_pairs: int
+    visits: str
+    fixed: bool
+    assumptions: tuple[str, ...]
+    rigorous: bool
+
+    @cached_property
+    def radius(self) -> Array:
+        """The error of mean."""
+        return self.radius_at(1.0)
+
+    def radius_at(self, scale: float) -> Array:
+        """The error if there were `scale` times as many returns with the same mean and variance."""
+        xp = namespace(self.n)
+        found = return_radius(
+            self.error,
+            self.fixed,
+            scale * self.n,
+            self.variance,
+            self.delta / self.n_pairs,
+            self.width,
+        )
+        unknown = self.unknown / math.sqrt(scale) if self.visits == "cycles" else self.unknown
+        return xp.where(
+            self.open & (self.n > 0), found + xp.where(self.n > 0, unknown, 0.0), xp.inf
+        )
+
+    @property
+    def returns(self) -> Returns:
+        """As Monte-Carlo returns, for algorithms that read them."""
+        xp = namespace(self.n)
+        m2 = xp.where(self.n > 1, self.variance * xp.where(self.n > 1, self.n - 1, 0.0), 0.0)
+        return Returns(self.n, self.mean, m2)
+
+
+def return_radius(
+    error: str, fixed: bool, n: Array, variance: Array, delta: Array | float, width: float
+) -> Array:
+    """The radius by this name of n draws in a range of this width, each side at delta / 2; at
+    every n at once where n is not fixed.
+    """
+    if error == "bernstein":
+        return any_time_bernstein(n, variance, delta, width)
+    if error == "hoeffding":
+        return hoeffding(n, delta, width) if fixed else any_time(n, delta / 2, width)
+    return empirical_bernstein(n, variance, delta if fixed else spent_at(n, delta), width)
+
+
+def evidence(
+    problem: Problem,
+    delta: float,
+    *,
+    error: str = "hoeffding",
+    visits: str = "independent",
+    steps: int | None = None,
+) -> Evidence:
+    """What the log says about q^{pi_b}, at failure probability delta over all pairs.
+
+    visits: "first" uses the first visit of a pair in each episode, to the episode's end or cut;
+    "cycles" uses the first visit in each cycle of one trajectory, to the end of the cycle (see
+    `cycles`); "thinned" uses returns of `steps` steps from visits at least so far apart (default:
+    where gamma^steps <= 0.01). "independent" is "first" for more than one episode; for one it is
+    "cycles" if in its first tenth a state comes back sooner than returns separate, else "thinned",
+    both on the rest. A return that is cut leaves open what would have followed, which lies in the
+    return range: that is part of the radius. "every" uses all returns as they are, as the paper
+    does: they depend on each other, and nothing is proved. error: "hoeffding", "mpeb" (Maurer &
+    Pontil's empirical Bernstein) or "bernstein" (one that holds at every n at once).
+    """
+    check_name("error", error, RETURN_ERRORS)
+    check_name("visits", visits, VISITS)
+    if not 0 < delta <= 1:
+        raise ParameterError(f"delta must lie in (0, 1], got {delta!r}")
+    if visits == "every":
+        return _every(problem, delta, error)
+    if problem.log is None:
+        raise NotAvailableError(
+            "independent returns are taken from the log, but the problem was built from counts:"
+            ' build it with surefoot.problem, or use visits="every"'
+        )
+    if problem.gamma == 1 and visits != "first":
+        raise NotAvailableError(
+            "gamma = 1: returns of one trajectory never separate; use whole episodes"
+        )
+    if steps is not None and visits not in ("independent", "thinned"):
+        raise ParameterError(
+            f'steps belongs to visits="thinned", not to {visits!r}, which takes returns as far as'
+            " they go"
+        )
+    log, begin = problem.log, 0
+    if visits == "independent" and (log.n_episodes > 1 or steps is not None):
+        visits = "thinned" if steps is not None else "first"
+    elif visits == "independent":
+        visits, begin = (
+            ("cycles" if comes_back(log, problem.gamma) else "thinned"),
+            learning_steps(log),
+        )
+    known = ("evidence", visits, begin, steps, error, delta if visits == "cycles" else None)
+    if known not in problem.kept:
+        if visits == "cycles":
+            draws = _cycles(problem, log, delta, error)
+        else:
+            draws = (
+                _first_visits(problem, log)
+                if visits == "first"
+                else _thinned(problem, log, steps, begin)
+            )
+        problem.kept[known] = _summed(problem, draws, visits, delta, error)
+    found: Evidence = problem.kept[known]
+    return replace(found, delta=delta)
+
+
+def with_independent_returns(problem: Problem, **options: object) -> Problem:
+    """The problem with its Monte-Carlo returns replaced by the independent ones, so that
+    algorithms read what certificates read.
+    """
+    found = evidence(problem, 0.5, **options)  # type: ignore[arg-type]
+    return replace(problem, returns_given=found.returns)
+
+
+def _every(problem: Problem, delta: float, error: str) -> Evidence:
+    """All returns as they are, the errors of the paper: S A pairs in the union."""
+    xp = namespace(problem.n_sa)
+    returns, width = problem.returns, problem.return_range.width
+    nothing = xp.zeros_like(returns.n)
+    acting = (nothing == 0) & ~problem.terminal[..., None]
+    assumption = (
+        "the returns of a pair are independent and complete (they are not: visits of one episode"
+        " overlap)"
+    )
+    n_pairs = problem.n_bound_states * problem.n_actions
+    return Evidence(
+        returns.n,
+        returns.mean,
+        returns.variance,
+        nothing,
+        acting,
+        delta,
+        error,
+        width,
+        n_pairs,
+        "every",
+        True,
+        (assumption,),
+        False,
+    )
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """The draws of each pair in order of time, each in [low, high], and what must be true for them
+    to be independent.
+
+    quantities: over how many more than the means of the pairs the union is.
+    """
+
+    pair: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    fixed: bool
+    assumptions: tuple[str, ...]
+    rigorous: bool = True
+    quantities: int = 0
+
+
+def _summed(problem: Problem, draws: _Draws, visits: str, delta: float, error: str) -> Evidence:
+    """Sums over the draws of every pair: what is certain of each, and what its cut, or the end
+    of its cycle, leaves open.
+    """
+    shape, acting, lo, hi = (
+        problem.pi_b.shape,
+        _acting(problem),
+        problem.return_range.lo,
+        problem.return_range.hi,
+    )
+    n, (low, high), variance = _moments(
+        error,
+        draws.pair,
+        (draws.low, draws.high),
+        problem.n_states * problem.n_actions,
+        0.5 * (lo + hi),
+    )
+    mean = np.where(n > 0, 0.5 * (low + high), np.nan)
+    n, mean, variance, unknown = (x.reshape(shape) for x in (n, mean, variance, 0.5 * (high - low)))
+    if (
+        visits == "cycles"
+    ):  # v* enters every pair of a state by its own E D: only their differences matter
+        seen = acting & (n > 0)
+        largest, least = (
+            unknown.max(axis=-1, where=seen, initial=0.0),
+            unknown.min(axis=-1, where=seen, initial=hi - lo),
+        )
+        unknown = np.where(seen, abs(unknown - 0.5 * (largest + least)[..., None]), 0.0)
+    n_pairs = max(int(acting.sum()), 1) + draws.quantities
+    return Evidence(
+        n,
+        mean,
+        variance,
+        unknown,
+        acting,
+        delta,
+        error,
+        problem.return_range.width,
+        n_pairs,
+        visits,
+        draws.fixed,
+        draws.assumptions,
+        draws.rigorous,
+    )
+
+
+def _moments(
+    error: str, pair: np.ndarray, ends: tuple[np.ndarray, ...], size: int, middle: float
+) -> tuple[Array, list[Array], Array]:
+    """n, the mean of each of the ends, and the larger of their variances as this error reads it;
+    each [size].
+    """
+    n = np.bincount(pair, minlength=size).astype(float)
+    some = np.where(n > 0, n, 1.0)
+    means = [np.bincount(pair, weights=x, minlength=size) / some for x in ends]
+    if error == "bernstein":
+        return (
+            n,
+            means,
+            np.max([squares_in_order(pair, x, size, middle) for x in ends], axis=0) / some,
+        )
+    scatter = [
+        np.bincount(pair, weights=(x - m[pair]) ** 2, minlength=size)
+        for x, m in zip(ends, means, strict=True)
+    ]
+    return n, means, np.max(scatter, axis=0) / np.where(n > 1, n - 1, 1.0)
+
+
+def _acting(problem: Problem) -> np.ndarray:
+    """The pairs the union is over: those the baseline uses, a set fixed in advance."""
+    found: np.ndarray = (problem.pi_b > 0) & ~problem.terminal[..., None]
+    return found
+
+
+def _pairs(log: Batch) -> np.ndarray:
+    found: np.ndarray = log.state * log.n_actions + log.action
+    return found
+
+
+def _first_visits(problem: Problem, log: Batch) -> _Draws:
+    """The first visit of every pair in every episode, to its end or cut."""
+    rows = np.unique(log.episode * (log.n_states * log.n_actions) + _pairs(log), return_index=True)[
+        1
+    ]
+    assumptions = (
+        "episodes are independent, and their number was fixed in advance",
+        "a cut was decided by what had happened before it, not by what would have followed",
+    )
+    return _Draws(_pairs(log)[rows], *_bracket(problem, log, rows, len(log)), True, assumptions)
+
+
+def _thinned(problem: Problem, log: Batch, steps: int | None, begin: int) -> _Draws:
+    """Returns of k steps from visits k steps apart, from row `begin` on, k steps before the step
+    limit.
+    """
+    k = separation(problem.gamma) if steps is None else int(steps)
+    if k < 1:
+        raise ParameterError(f"steps must be a whole number >= 1, got {steps!r}")
+    keep = apart(log, _pairs(log), np.arange(len(log)) >= begin, k - 1)
+    limit = step_limit(log)
+    rows = np.flatnonzero(keep & (time_in_episode(log) + k <= limit))
+    assumptions = (
+        "the log was stopped after a number of steps fixed in advance",
+        (
+            f"every episode would have been cut after {limit:g} steps"
+            if limit < math.inf
+            else "no episode would ever have been cut"
+        ),
+    )
+    one_limit = bool((np.bincount(log.episode) <= limit).all())
+    return _Draws(
+        _pairs(log)[rows], *_bracket(problem, log, rows, k), False, assumptions, one_limit
+    )
+
+
+def _bracket(
+    problem: Problem, log: Batch, rows: np.ndarray, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest mean of a return given its first `steps`: what follows a cut
+    lies in [lo, hi], as does the whole.
+    """
+    lo, hi, gamma = problem.return_range.lo, problem.return_range.hi, problem.gamma
+    g = discounted_returns(log, gamma)
+    stop = np.flatnonzero(log.last)[log.episode[rows]]
+    used = np.minimum(stop - rows + 1, steps)
+    beyond = rows + used
+    inside = beyond <= stop
+    later = gamma ** used.astype(float)
+    seen = g[rows] - np.where(inside, later * g[np.where(inside, beyond, 0)], 0.0)
+    goes_on = inside | log.cuts[stop]
+    low, high = (
+        np.where(goes_on, np.clip(seen + later * end, lo, hi), g[rows]) for end in (lo, hi)
+    )
+    return low, high
+
+
+def _cycles(problem: Problem, log: Batch, delta: float, error: str) -> _Draws:
+    """X + v* D of the first visits in cycles, at both ends of the interval of v*: one more
+    quantity in the union.
+    """
+    if log.n_episodes > 1 or not log.cuts[-1]:
+        raise NotAvailableError(
+            'cycles are those of one trajectory that goes on: use visits="first" for episodes'
+        )
+    lo, hi = problem.return_range.lo, problem.return_range.hi
+    share = delta / (int(_acting(problem).sum()) + 1)
+
+    def radius(y: np.ndarray) -> float:
+        n, _, variance = _moments(error, np.zeros(len(y), dtype=int), (y,), 1, 0.5 * (lo + hi))
+        return float(return_radius(error, False, n, variance, share, hi - lo)[0])
+
+    cycles = cycles_of(log, problem.gamma)
+    low, high = (cycles.x + v * cycles.d for v in cycles.value_of_star(lo, hi, radius))
+    assumptions = (
+        "the log was stopped after a number of steps fixed in advance",
+        (
+            "the trajectory starts afresh whenever it comes to state"
+            f" {log.names.state(star_of(log))}, chosen by its first {learning_steps(log)} steps"
+        ),
+    )
+    return _Draws(cycles.pair, low, high, False, assumptions, quantities=1)

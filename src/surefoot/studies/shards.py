@@ -1,0 +1,324 @@
+"""The folder of a study: the spec, a manifest, and one Parquet file for every shard, each
+written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefoot.errors import StudyError
+from surefoot.studies.results import Cell, Results
+from surefoot.studies.spec import Study, settings, variants
+from surefoot.studies.trials import Trials, score
+
+MANIFEST, SPEC, SHARDS = "manifest.json", "study.json", "shards"
+PARTIAL = ".partial"  # what a file is called while it is being written
+PACKAGES = ("surefoot", "numpy", "scipy", "duckdb", "torch")
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """Trials start, ..., stop - 1 of one variant of the study."""
+
+    variant: int
+    start: int
+    stop: int
+
+    @property
+    def name(self) -> str:
+        """Its file."""
+        return f"variant{self.variant:02d}-trials{self.start:07d}-{self.stop:07d}.parquet"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where a study lives."""
+
+    path: Path
+    study: Study
+    shard_trials: int
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """How the work is cut."""
+        cuts = range(0, self.study.trials, self.shard_trials)
+        n = len(variants(self.study))
+        return tuple(
+            Shard(v, i, min(i + self.shard_trials, self.study.trials))
+            for v in range(n)
+            for i in cuts
+        )
+
+    def file(self, shard: Shard) -> Path:
+        """The file of a shard."""
+        return self.path / SHARDS / shard.name
+
+    def missing(self) -> list[Shard]:
+        """Shards without a sound file; a file that is damaged is removed, so that it is made
+        again, and so is what a kill left half.
+        """
+        self.tidy()
+        return [shard for shard in self.shards if not self._sound(shard)]
+
+    def tidy(self) -> None:
+        """Remove files that were being written by processes that are gone."""
+        for left in (self.path / SHARDS).glob(f"*{PARTIAL}"):
+            left.unlink(missing_ok=True)
+
+    def _sound(self, shard: Shard) -> bool:
+        path = self.file(shard)
+        if not path.exists():
+            return False
+        try:
+            read_shard(path, self.study, shard)
+        except DamagedShardError:
+            path.unlink()
+            return False
+        return True
+
+    def results(self) -> Results:
+        """All trials of all cells, in the order of trials; raises if a shard is missing."""
+        study, chosen, sizes = self.study, settings(self.study), self.study.benchmark.sizes
+        cells, scores, baselines, converged = [], [], [], []
+        for v, variant in enumerate(variants(study)):
+            parts = [self._read(shard) for shard in self.shards if shard.variant == v]
+            rho, ok = (
+                np.concatenate([getattr(p, name) for p in parts], axis=-1)
+                for name in ("rho", "converged")
+            )
+            rho_b, rho_star = (
+                np.concatenate([getattr(p, name) for p in parts]) for name in ("rho_b", "rho_star")
+            )
+            found, base = (score(variant.benchmark, x, rho_b, rho_star) for x in (rho, rho_b))
+            for i, size in enumerate(sizes):
+                for j, setting in enumerate(chosen):
+                    cells.append(Cell(variant.label, size, setting.name, setting.parameters))
+                    scores.append(found[i, j])
+                    baselines.append(base)
+                    converged.append(ok[i, j])
+        return Results(tuple(cells), np.stack(scores), np.stack(baselines), np.stack(converged))
+
+    def _read(self, shard: Shard) -> Trials:
+        path = self.file(shard)
+        if not path.exists():
+            raise StudyError(
+                f"{self.path} is not finished: {shard.name} is missing; run the study again to"
+                " resume it"
+            )
+        return read_shard(path, self.study, shard)
+
+
+class DamagedShardError(StudyError):
+    """A shard file that is not what this study wrote."""
+
+
+def open_folder(path: str | Path, study: Study, shard_trials: int, device: str) -> Folder:
+    """The folder of this study, new or to be resumed; a folder of another study, or of something
+    else, is refused.
+    """
+    path = Path(path)
+    manifest = path / MANIFEST
+    if manifest.exists():
+        try:
+            found = json.loads(manifest.read_text(encoding="utf-8"))
+            same, cut = found["fingerprint"] == study.fingerprint, int(found["shard_trials"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StudyError(
+                f"{manifest} cannot be read ({error}): choose another folder, or remove this one"
+            ) from error
+        if not same:
+            raise StudyError(
+                f"{path} holds another study ({found.get('name')!r}, {found.get('trials')} trials,"
+                f" seed {found.get('seed')}): choose another folder with --out, or remove this one"
+            )
+        return Folder(path, study, cut)
+    if path.exists() and (not path.is_dir() or not _in_the_making(path)):
+        raise StudyError(
+            f"{path} exists and is not the folder of a study: choose another one with --out"
+        )
+    with _disk(path):
+        (path / SHARDS).mkdir(parents=True, exist_ok=True)
+        write_text(path / SPEC, json.dumps(study.model_dump(), indent=2) + "\n")
+        write_text(manifest, json.dumps(_manifest(study, shard_trials, device), indent=2) + "\n")
+    return Folder(path, study, shard_trials)
+
+
+@contextmanager
+def undone_if_fruitless(path: Path) -> Iterator[None]:
+    """After an error before the first shard is finished: the folder is as it was, so that a
+    corrected study may have it.
+    """
+    made = (path / SHARDS, path / SPEC, path / MANIFEST, path, *path.parents)
+    new = [x for x in made if not x.exists()]
+    try:
+        yield
+    except BaseException:
+        shards = list((path / SHARDS).iterdir()) if (path / SHARDS).is_dir() else []
+        if path / MANIFEST in new and all(x.name.endswith(PARTIAL) for x in shards):
+            for x in (*shards, *new):
+                with suppress(OSError):  # a folder that holds something else stays
+                    x.rmdir() if x.is_dir() else x.unlink(missing_ok=True)
+        raise
+
+
+def _in_the_making(path: Path) -> bool:
+    """Whether a folder is empty, or holds only what is written before the manifest (a run that
+    was killed there).
+    """
+    return all(
+        x.name == SPEC
+        or x.name.startswith((f".{SPEC}.", f".{MANIFEST}."))
+        or (x.name == SHARDS and x.is_dir() and not any(x.iterdir()))
+        for x in path.iterdir()
+    )
+
+
+def _manifest(study: Study, shard_trials: int, device: str) -> dict[str, Any]:
+    """What a figure can be traced by."""
+    return {
+        "name": study.name,
+        "fingerprint": study.fingerprint,
+        "trials": study.trials,
+        "seed": study.seed,
+        "shard_trials": shard_trials,
+        "device": device,
+        "versions": versions(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The releases that results depend on."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def write_shard(folder: Folder, shard: Shard, trials: Trials) -> None:
+    """One row for each (size, trial): rho_b, rho_star, and value and convergence of every
+    setting.
+    """
+    import duckdb
+
+    chosen, sizes = settings(folder.study), folder.study.benchmark.sizes
+    n = shard.stop - shard.start
+    table = {
+        "size": np.repeat(np.array(sizes, dtype=np.int64), n),
+        "trial": np.tile(np.arange(shard.start, shard.stop, dtype=np.int64), len(sizes)),
+        "rho_b": np.tile(trials.rho_b, len(sizes)),
+        "rho_star": np.tile(trials.rho_star, len(sizes)),
+    }
+    for j, setting in enumerate(chosen):
+        table[setting.label] = np.ascontiguousarray(trials.rho[:, j].reshape(-1))
+        table[f"converged: {setting.label}"] = np.ascontiguousarray(
+            trials.converged[:, j].reshape(-1)
+        )
+    notes = {"fingerprint": folder.study.fingerprint, "shard": shard.name, "digest": _digest(table)}
+    path = folder.file(shard)
+    with _disk(path), duckdb.connect() as connection:
+        connection.execute("set threads = 1")
+        connection.register("shard", table)
+        temporary = path.with_suffix(f".{uuid.uuid4().hex}{PARTIAL}")
+        try:
+            kept = ", ".join(f"{k}: '{v}'" for k, v in notes.items())
+            connection.execute(
+                f"copy shard to '{_quoted(temporary)}' (format parquet, compression zstd,"
+                f" kv_metadata {{{kept}}})"
+            )
+            _commit(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def read_shard(path: Path, study: Study, shard: Shard) -> Trials:
+    """The trials in a shard file; whatever is wrong with it raises DamagedShardError."""
+    import duckdb
+
+    chosen, sizes = settings(study), study.benchmark.sizes
+    try:
+        with duckdb.connect() as connection:
+            connection.execute("set threads = 1")
+            file = f"'{_quoted(path)}'"
+            kept = {
+                bytes(k).decode(): bytes(v).decode()
+                for _, k, v in connection.execute(f"from parquet_kv_metadata({file})").fetchall()
+            }
+            table = connection.execute(f"from read_parquet({file})").fetchnumpy()
+    except (duckdb.Error, UnicodeDecodeError) as error:
+        raise DamagedShardError(f"{path} cannot be read: {error}") from error
+    table = {name: np.asarray(x) for name, x in table.items()}
+    if (kept.get("fingerprint"), kept.get("shard"), kept.get("digest")) != (
+        study.fingerprint,
+        shard.name,
+        _digest(table),
+    ):
+        raise DamagedShardError(f"{path} is not what this study wrote")
+    shape = (len(sizes), shard.stop - shard.start)
+    rho = np.stack([table[s.label].reshape(shape) for s in chosen], axis=1)
+    converged = np.stack([table[f"converged: {s.label}"].reshape(shape) for s in chosen], axis=1)
+    rho_b, rho_star = (table[name].reshape(shape)[0] for name in ("rho_b", "rho_star"))
+    return Trials(shard.start, shard.stop, rho_b, rho_star, rho, converged)
+
+
+def _digest(table: dict[str, np.ndarray]) -> str:
+    """Of the names and the bytes of all columns."""
+    digest = hashlib.sha256()
+    for name in sorted(table):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(table[name]).tobytes())
+    return digest.hexdigest()
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    with _disk(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            _commit(Path(name), path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+
+def _commit(temporary: Path, path: Path) -> None:
+    """Make a finished file appear under its name, on the disk."""
+    with open(temporary, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+@contextmanager
+def _disk(path: Path) -> Iterator[None]:
+    """Troubles with the disk, in words."""
+    import duckdb
+
+    try:
+        yield
+    except (OSError, duckdb.IOException) as error:
+        raise StudyError(
+            f"{path} cannot be written ({error}): make room or choose another folder; what is"
+            " finished is kept"
+        ) from error

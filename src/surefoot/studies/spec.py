@@ -1,0 +1,247 @@
+"""Experiments as data: a TOML file names benchmark, sizes, algorithms with lists of parameters,
+trials and seed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from surefoot.algorithms import Algorithm, algorithm
+from surefoot.benchmarks import Benchmark, benchmark
+from surefoot.errors import StudyError, SurefootError
+
+Scalar = bool | int | float | str
+Size = Annotated[int, Field(ge=1, strict=True)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Named(BaseModel):
+    """A name, and parameters that are checked by what is named; a list of values makes one
+    variant for each.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+    def variants(self) -> list[dict[str, Scalar]]:
+        """The parameters of every variant: the product of all lists."""
+        given = {
+            k: v if isinstance(v, list) else [v]
+            for k, v in sorted((self.model_extra or {}).items())
+        }
+        empty = next((k for k, v in given.items() if not v), None)
+        if empty is not None:
+            raise StudyError(
+                f"{self.name}: {empty} is an empty list: give a value, or leave it out"
+            )
+        return [
+            dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())
+        ]
+
+    def varied(self) -> tuple[str, ...]:
+        """The parameters of which there are several values."""
+        return tuple(
+            k
+            for k, v in sorted((self.model_extra or {}).items())
+            if isinstance(v, list) and len(v) > 1
+        )
+
+
+class _BenchmarkSpec(_Named):
+    sizes: Annotated[list[Size], Field(min_length=1)]
+
+    def variants(self) -> list[dict[str, Scalar]]:
+        return [{k: v for k, v in one.items() if k != "sizes"} for one in super().variants()]
+
+
+class _ProblemSpec(_Strict):
+    unseen_states: Literal["baseline", "first-action"] = "baseline"
+    ties: Literal["baseline", "lowest-index"] = "baseline"
+
+
+class Study(_Strict):
+    """What a study file says; `trials` are seeded by (seed, benchmark, trial), so that more
+    trials extend a study.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    seed: Annotated[int, Field(ge=0, lt=2**62, strict=True)]
+    trials: Annotated[int, Field(ge=1, le=10**8, strict=True)]
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    benchmark: _BenchmarkSpec
+    problem: _ProblemSpec = _ProblemSpec()
+    algorithms: Annotated[list[_Named], Field(min_length=1)]
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of everything that decides the results."""
+        return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()[
+            :16
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One algorithm with one set of parameters, and how results name it."""
+
+    algorithm: Algorithm
+    name: str
+    parameters: str
+
+    @property
+    def label(self) -> str:
+        """Name and parameters."""
+        return f"{self.name} {self.parameters}".strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One benchmark with one set of parameters; the label names those of which the study has
+    several.
+    """
+
+    benchmark: Benchmark
+    label: str
+
+
+def settings(study: Study) -> tuple[Setting, ...]:
+    """Every algorithm of the study with every set of its parameters."""
+    found: list[Setting] = []
+    for i, one in enumerate(study.algorithms):
+        with _blame(f"algorithms[{i}]"):
+            grid = one.variants()
+        for parameters in grid:
+            with _blame(f"algorithms[{i}]"):
+                found.append(
+                    Setting(algorithm(one.name, **parameters), one.name, words(parameters))
+                )
+    _check_distinct("algorithms", [setting.label for setting in found])
+    return tuple(found)
+
+
+def variants(study: Study) -> tuple[Variant, ...]:
+    """The benchmark of the study with every set of its parameters."""
+    spec = study.benchmark
+    found = []
+    with _blame("benchmark"):
+        grid = spec.variants()
+    for parameters in grid:
+        varied = words({k: v for k, v in parameters.items() if k in spec.varied()})
+        with _blame("benchmark"):
+            found.append(
+                Variant(benchmark(spec.name, **parameters), f"{spec.name} {varied}".strip())
+            )
+    _check_distinct("benchmark", [variant.label for variant in found])
+    return tuple(found)
+
+
+def _check_distinct(key: str, labels: list[str]) -> None:
+    twice = next((x for x in labels if labels.count(x) > 1), None)
+    if twice is not None:
+        raise StudyError(f"{key}: {twice!r} is asked for twice")
+
+
+def words(parameters: Mapping[str, Scalar]) -> str:
+    """epsilon=2 delta=1, as "delta=1 epsilon=2"."""
+    return " ".join(
+        f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in sorted(parameters.items())
+    )
+
+
+def read_study(path: str | Path, **changes: Any) -> Study:
+    """The study in a TOML file, checked; `changes` replace top-level entries (trials, seed)
+    where they are not None.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path} cannot be read: {error}") from error
+    return parse_study(text, str(path), **changes)
+
+
+def parse_study(text: str, source: str, **changes: Any) -> Study:
+    """The study in a text, checked down to every parameter of every algorithm."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{source} is not a TOML file: {error}") from error
+    content |= {k: v for k, v in changes.items() if v is not None}
+    try:
+        study = Study(**content)
+    except ValidationError as error:
+        raise StudyError(f"{source}: {_first_complaint(error)}") from error
+    try:
+        sizes = study.benchmark.sizes
+        if len(set(sizes)) < len(sizes):
+            raise StudyError("benchmark.sizes: a size is given twice")
+        settings(study)
+        variants(study)
+    except StudyError as error:
+        raise StudyError(f"{source}: {error}") from error
+    return study
+
+
+def shipped_studies() -> dict[str, str]:
+    """The study files that come with the package: name -> text."""
+    folder = resources.files("surefoot.studies") / "files"
+    return {
+        x.name.removesuffix(".toml"): x.read_text(encoding="utf-8")
+        for x in folder.iterdir()
+        if x.name.endswith(".toml")
+    }
+
+
+def shipped_study(name: str, **changes: Any) -> Study:
+    """A study that comes with the package, by name."""
+    known = shipped_studies()
+    if name not in known:
+        raise StudyError(f"no study is called {name!r}; these are: {', '.join(sorted(known))}")
+    return parse_study(known[name], f"{name}.toml", **changes)
+
+
+def _first_complaint(error: ValidationError) -> str:
+    first = min(
+        error.errors(), key=lambda x: x["type"] != "extra_forbidden"
+    )  # a misspelt key is missing elsewhere
+    where = _key(first["loc"])
+    if first["type"] == "missing":
+        missing = [_key(x["loc"]) for x in error.errors() if x["type"] == "missing"]
+        return f"{', '.join(missing)}: must be given"
+    if first["type"] == "extra_forbidden":
+        known = (_ProblemSpec if first["loc"][0] == "problem" else Study).model_fields
+        return f"{where}: there is no such key; here these can be given: {', '.join(known)}"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{where}: {first['msg']}, got {first['input']!r}{more}"
+
+
+def _key(place: Sequence[int | str]) -> str:
+    """Where something stands in a study file: benchmark.sizes[0]."""
+    return "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in place).lstrip(".")
+
+
+class _blame:  # noqa: N801 - reads as a word in `with _blame(key)`
+    """Name the key of the study file in errors from below."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, (SurefootError, TypeError)):
+            raise StudyError(f"{self.key}: {error}") from error

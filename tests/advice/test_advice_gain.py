@@ -1,0 +1,375 @@
+"""The held-out gain: it finds what is there, does not find what is not, and says how sure it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import surefoot
+from support import logfiles
+from surefoot.advice import (
+    Gain,
+    Units,
+    chosen_algorithm,
+    default_parameters,
+    held_out_gain,
+    interval,
+    units_of_batch,
+)
+from surefoot.advice.gain import ASYMPTOTIC, FINITE_SAMPLE, part_problem
+from surefoot.advice.unit_model import Estimate, Unseen
+
+
+def bandit(
+    seed: int, better: float, n: int = 200, share: float = 0.3, **options: Any
+) -> surefoot.Problem:
+    rng = np.random.default_rng(seed)
+    action = (rng.random(n) < share).astype(int)
+    return surefoot.problem(
+        state=np.zeros(n),
+        action=action,
+        reward=better * action + rng.normal(size=n),
+        next_state=np.zeros(n),
+        episode=np.arange(n),
+        pi_b=[[1 - share, share]],
+        gamma=0.0,
+        **options,
+    )
+
+
+def coins(seed: int, success: tuple[float, float], n: int, share: float = 0.3) -> surefoot.Problem:
+    """One-step episodes that succeed with a probability that depends on the action."""
+    rng = np.random.default_rng(seed)
+    action = (rng.random(n) < share).astype(int)
+    return surefoot.problem(
+        state=np.zeros(n),
+        action=action,
+        reward=(rng.random(n) < np.array(success)[action]) * 1.0,
+        terminal=np.ones(n),
+        next_state=np.full(n, -1),
+        episode=np.arange(n),
+        pi_b=[[1 - share, share]],
+        gamma=0.9,
+        reward_range=(0, 1),
+    )
+
+
+def gain_of(problem: surefoot.Problem, name: str = "basic-rl", **options: Any) -> Gain:
+    return held_out_gain(
+        problem,
+        units_of_batch(problem.log, problem.gamma),
+        chosen_algorithm(problem, name),
+        **options,
+    )
+
+
+def test_a_real_improvement_is_found() -> None:
+    found = gain_of(bandit(0, better=1.0))
+    assert found.positive
+    assert found.estimate == pytest.approx(0.7, abs=0.3)
+    assert found.low < found.estimate < found.high
+
+
+def test_the_tested_policy_is_made_from_one_half_alone_and_tested_on_the_other() -> None:
+    problem = bandit(3, better=0.5)
+    parts = units_of_batch(problem.log, problem.gamma)
+    algorithm = chosen_algorithm(problem, "lower-exact-soft-spibb")
+    found = held_out_gain(problem, parts, algorithm, seed=7)
+    learning = np.zeros(parts.number, dtype=bool)
+    learning[np.random.default_rng(7).permutation(parts.number)[: parts.number // 2]] = True
+    assert np.allclose(
+        found.pi, surefoot.improve(part_problem(problem, parts, learning), algorithm).pi
+    )
+    rest = problem.log.reward[~learning], problem.log.action[~learning]
+    arms = [rest[0][rest[1] == a].mean() for a in (0, 1)]
+    assert found.estimate == pytest.approx((found.pi - problem.pi_b)[0] @ arms)
+    changed = replace(
+        problem,
+        log=replace(
+            problem.log, reward=np.where(learning, problem.log.reward, -problem.log.reward)
+        ),
+    )
+    again = held_out_gain(changed, units_of_batch(changed.log, changed.gamma), algorithm, seed=7)
+    assert np.allclose(again.pi, found.pi)  # what is held out has no part in it
+
+
+def test_where_actions_do_the_same_few_logs_promise_anything() -> None:
+    promises = sum(gain_of(bandit(seed, better=0.0)).positive for seed in range(200))
+    assert promises <= 17  # 5 % would exceed this in one of 100 times
+
+
+def test_a_clear_effect_in_a_narrow_range_is_shown_by_the_finite_sample_test() -> None:
+    found = gain_of(coins(0, (0.1, 0.9), 2000))
+    assert found.test == FINITE_SAMPLE and found.positive
+    assert found.low < found.estimate
+
+
+def test_without_the_markov_property_only_the_finite_sample_test_speaks() -> None:
+    assert gain_of(coins(0, (0.5, 0.6), 200), markov=False).test == FINITE_SAMPLE
+    one = logfiles.random_problem(n=3000, episodes=1)  # a trajectory has no episodes to weigh
+    assert gain_of(one).test == ASYMPTOTIC
+    assert np.isnan(gain_of(one, markov=False).low)
+
+
+def test_rare_failures_that_chance_kept_away_promise_nothing() -> None:
+    """Failure .05 whatever is done, 600 decisions of which 30 take the rarer action: many logs
+    show it without a failure.
+    """
+    promises = sum(
+        gain_of(coins(seed, (0.95, 0.95), 600, share=0.05), "lower-exact-soft-spibb").positive
+        for seed in range(100)
+    )
+    assert promises <= 2
+
+
+def test_a_declared_catastrophe_that_the_log_cannot_exclude_forbids_a_promise() -> None:
+    fair, feared = (
+        bandit(0, better=3.0, reward_range=limits) for limits in ((-10, 20), (-1000, 20))
+    )
+    assert gain_of(fair).positive
+    found = gain_of(feared)
+    assert found.low > 0 and not found.excluded and not found.positive
+
+
+def test_counts_just_above_n_wedge_promise_nothing_from_the_half_that_is_tested() -> None:
+    """The policy of all data would move everywhere; that of a half, which is what is used, moves
+    hardly at all.
+    """
+    rng = np.random.default_rng(0)
+    n = 100 * 24
+    state, action = np.arange(n) % 100, rng.integers(0, 2, n)
+    problem = surefoot.problem(
+        state=state,
+        action=action,
+        reward=rng.normal(size=n),
+        next_state=(state + 1) % 100,
+        episode=np.arange(n),
+        gamma=0.0,
+        pi_b=np.full((100, 2), 0.5),
+        start=np.full(100, 0.01),
+    )
+    algorithm = surefoot.algorithm("pi-b-spibb", n_wedge=10)
+    moved = np.abs(surefoot.improve(problem, algorithm).pi - 0.5).max(axis=1) > 0
+    found = held_out_gain(problem, units_of_batch(problem.log, 0.0), algorithm)
+    assert moved.mean() > 0.5
+    assert (np.abs(found.pi - 0.5).max(axis=1) > 0).mean() < 0.1
+    assert not found.positive
+
+
+def test_the_gain_is_against_the_policy_that_made_the_log() -> None:
+    """A baseline without its best action gains by taking the second best, and still loses
+    against what ran.
+    """
+    rng = np.random.default_rng(0)
+    n = 1200
+    action = rng.choice(3, size=n, p=[0.1, 0.1, 0.8])
+    reward = np.array([0.0, 0.5, 1.0])[action] + 0.1 * rng.normal(size=n)
+    allowed = np.array([[True, True, False]])
+    problem = surefoot.problem(
+        state=np.zeros(n),
+        action=action,
+        reward=reward,
+        next_state=np.zeros(n),
+        episode=np.arange(n),
+        gamma=0.0,
+        allowed=allowed,
+        pi_b=[[0.1, 0.1, 0.8]],
+        masked_baseline="renormalise",
+    )
+    made = np.array([[0.1, 0.1, 0.8]])
+    assert gain_of(problem).estimate == pytest.approx(0.25, abs=0.03)
+    against = gain_of(problem, pi_b=made)
+    assert against.estimate == pytest.approx(0.5 - 0.85, abs=0.03)
+    assert against.high < 0 and not against.positive
+
+
+def test_the_interval_is_as_wide_as_half_of_the_data_makes_it() -> None:
+    found = gain_of(bandit(1, better=0.5, n=2000))
+    error = 0.7 * np.sqrt(1 / 300 + 1 / 700)  # of arm 1 minus arm 0, in a half of 1,000 rows
+    assert found.high - found.low == pytest.approx(2 * 1.645 * error, rel=0.2)
+
+
+def test_the_same_seed_gives_the_same_gain() -> None:
+    problem = logfiles.random_problem()
+    one, other = (gain_of(problem, "pi-b-spibb", seed=3) for _ in range(2))
+    assert (one.estimate, one.low, one.high) == (other.estimate, other.low, other.high)
+
+
+def test_sparse_counts_give_the_gain_of_dense_ones() -> None:
+    one, other = (
+        gain_of(logfiles.random_problem(sparse=sparse), "pi-b-spibb") for sparse in (False, True)
+    )
+    assert one.estimate == pytest.approx(other.estimate, abs=1e-6)
+    assert one.low == pytest.approx(other.low, abs=1e-6)
+
+
+def test_too_few_units_are_no_evidence() -> None:
+    found = gain_of(logfiles.random_problem(n=60, episodes=1))
+    assert found.units < 8
+    assert np.isnan(found.low)
+    assert not found.positive
+
+
+def test_algorithms_that_need_returns_are_tested_too() -> None:
+    assert np.isfinite(
+        gain_of(logfiles.random_problem(), "one-step-lower-exact-soft-spibb").estimate
+    )
+
+
+def test_a_part_poses_the_problem_of_its_own_rows() -> None:
+    problem = logfiles.random_problem()
+    parts = units_of_batch(problem.log, problem.gamma)
+    chosen = np.arange(parts.number) < 20
+    part = part_problem(problem, parts, chosen)
+    assert part.n_sa.sum() == len(part.log) == chosen[parts.unit].sum()
+    assert part.pi_b is not None
+    assert np.array_equal(part.pi_b, problem.pi_b)
+    assert np.allclose(part.returns.n, part.n_sa)
+
+
+def estimate(scores: np.ndarray, extra: float = 0.0, degrees: float = np.inf) -> Estimate:
+    none = Unseen(0.0, 0, 1.0, 0.0, 0.0, 0.0)
+    return Estimate(5.0, scores, extra, float((scores**2).sum()) + extra, degrees, none, none)
+
+
+def pieces(n: int, episodes: int = 60) -> Units:
+    problem = logfiles.random_problem(n=n, episodes=episodes)
+    return units_of_batch(problem.log, problem.gamma)
+
+
+def test_the_interval_of_many_scores_is_the_normal_one_and_of_few_students() -> None:
+    rng = np.random.default_rng(0)
+    parts = pieces(4400, 900)
+    scores = rng.normal(size=parts.number)
+    scores = (scores - scores.mean()) / np.sqrt((scores**2).sum())
+    everyone = np.ones(parts.number, dtype=bool)
+    low, high = interval(estimate(scores), parts, everyone)
+    assert (low, high) == pytest.approx((5 - 1.645, 5 + 1.645), abs=0.05)
+    few = np.arange(parts.number) < 4
+    low, high = interval(estimate(np.where(np.arange(parts.number) % 2, 1.0, -1.0)), parts, few)
+    assert high - 5 == pytest.approx(2.353 * np.sqrt(4 * 4 / 3), rel=1e-3)
+    assert interval(estimate(scores, degrees=3.0), parts, everyone)[1] - 5 == pytest.approx(
+        2.353, rel=0.01
+    )
+
+
+def test_hidden_variance_widens_the_interval() -> None:
+    parts = pieces(600, 60)
+    low, high = interval(estimate(np.zeros(60), extra=4.0), parts, np.ones(60, dtype=bool))
+    assert high - low == pytest.approx(4 * 1.671, rel=0.01)
+
+
+def test_rare_large_losses_widen_the_lower_side_only() -> None:
+    """Johnson's correction: t + |skewness of the sum| (2 t^2 + 1) / 6."""
+    parts = pieces(600, 60)
+    scores = np.where(np.arange(60) < 3, -19.0, 1.0)
+    centred = scores - scores.mean()
+    skewness = (centred**3).sum() / (centred**2).sum() ** 1.5
+    low, high = interval(estimate(scores), parts, np.ones(60, dtype=bool))
+    t, spread = 1.6711, np.sqrt((centred**2).sum() * 60 / 59)
+    assert skewness < -0.4
+    assert high - 5 == pytest.approx(t * spread, rel=1e-3)
+    assert 5 - low == pytest.approx((t - skewness * (2 * t * t + 1) / 6) * spread, rel=1e-3)
+
+
+def test_blocks_that_resemble_their_neighbours_count_as_fewer() -> None:
+    parts = pieces(3000, 1)
+    assert parts.blocks and parts.number == 100
+    everyone = np.ones(100, dtype=bool)
+    alone = np.random.default_rng(1).permutation(np.repeat([1.0, -1.0], 50))
+    together = np.repeat([1.0, -1.0] * 12 + [0.0], 4)  # four neighbours move as one
+    assert interval(estimate(together), parts, everyone)[1] - 5 > 1.8 * 1.66 * np.sqrt(96)
+    assert interval(estimate(alone), parts, everyone)[1] - 5 < 1.4 * 1.66 * 10
+
+
+def test_a_few_long_episodes_are_too_few_units_however_long_they_are() -> None:
+    """Each may have a level, or a response, of its own: blocks of them would be in both halves."""
+    found = gain_of(logfiles.random_problem(n=3000, episodes=4))
+    assert (found.units, found.kind, found.positive) == (4, "episodes", False)
+
+
+def test_default_parameters_follow_the_scale_of_rewards_where_they_have_a_unit() -> None:
+    small, large = bandit(0, 1.0), bandit(0, 1.0)
+    ratio = 100.0
+    wide = surefoot.problem(
+        state=np.zeros(200),
+        action=large.log.action,
+        reward=ratio * large.log.reward,
+        next_state=np.zeros(200),
+        episode=np.arange(200),
+        pi_b=large.pi_b,
+        gamma=0.0,
+    )
+    for name in surefoot.ALGORITHMS:
+        one, other = (chosen_algorithm(problem, name) for problem in (small, wide))
+        pi = [
+            surefoot.improve(problem, chosen).pi
+            for problem, chosen in ((small, one), (wide, other))
+        ]
+        assert np.allclose(*pi, atol=1e-6), name
+    assert default_parameters("ramdp+pi-b-spibb", wide)["kappa"] == pytest.approx(
+        ratio * default_parameters("ramdp", small)["kappa"]
+    )
+
+
+def test_what_is_not_known_of_an_estimated_baseline_counts() -> None:
+    """Rare states in which actions differ much: a policy that keeps the estimated rows there is
+    not the policy that ran.
+    """
+    rng = np.random.default_rng(0)
+    n = 2000
+    state = np.where(rng.random(n) < 0.5, 0, rng.integers(1, 200, n))
+    action = rng.integers(0, 2, n)
+    reward = np.where(state == 0, 0.05 * action, 4.0 * action) + 0.05 * rng.normal(size=n)
+    options = {
+        "state": state,
+        "action": action,
+        "reward": reward,
+        "terminal": np.ones(n),
+        "next_state": np.full(n, -1),
+    }
+    algorithm = surefoot.algorithm("pi-b-spibb", n_wedge=20)  # moves in the common state alone
+    known, estimated = (
+        surefoot.problem(**options, episode=np.arange(n), gamma=0.9, pi_b=pi_b)
+        for pi_b in (np.full((200, 2), 0.5), None)
+    )
+    sure, unsure = (
+        held_out_gain(p, units_of_batch(p.log, p.gamma), algorithm) for p in (known, estimated)
+    )
+    assert sure.positive and not unsure.positive
+    assert unsure.high - unsure.low > 3 * (sure.high - sure.low)
+
+
+def test_what_time_explains_is_taken_off_the_gain() -> None:
+    """Outcomes and the share of action 1 rise together over the log; the action itself does
+    nothing.
+    """
+    rng = np.random.default_rng(0)
+    n = 2000
+    passed = np.arange(n) / n
+    action = (rng.random(n) < 0.1 + 0.6 * passed).astype(int)
+    problem = surefoot.problem(
+        state=np.zeros(n),
+        action=action,
+        reward=2 * passed + 0.3 * rng.normal(size=n),
+        next_state=np.full(n, -1),
+        terminal=np.ones(n),
+        episode=np.arange(n),
+        gamma=0.9,
+    )
+    found = gain_of(problem)
+    assert found.low > 0 and found.explained > found.low
+    assert not found.positive
+
+
+def test_episodes_that_are_cut_are_not_weighed() -> None:
+    """What follows the cut is not in their returns: the finite-sample test must leave them
+    alone.
+    """
+    whole = coins(0, (0.1, 0.9), 2000)
+    log = replace(whole.log, ends=np.append(whole.log.ends[:-1], False))
+    assert gain_of(whole, markov=False).test == FINITE_SAMPLE
+    assert np.isnan(gain_of(replace(whole, log=log), markov=False).low)

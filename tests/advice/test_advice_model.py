@@ -1,0 +1,363 @@
+"""Policies in the model of some units: right values, scores that are derivatives, and nothing
+from what was not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import surefoot
+from support import logfiles
+from surefoot.advice import UnitModel, chain, units_of_batch
+
+
+def pieces(problem: surefoot.Problem) -> UnitModel:
+    parts = units_of_batch(problem.log, problem.gamma)
+    return UnitModel(parts, parts, problem, np.asarray(problem.pi_b))
+
+
+def some_policy(problem: surefoot.Problem, seed: int = 5) -> np.ndarray:
+    return np.random.default_rng(seed).dirichlet(np.ones(problem.n_actions), size=problem.n_states)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_where_every_pair_was_seen_values_are_those_of_the_estimated_model(
+    sparse: bool, direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chain, "DENSE_STATES", 1500 if direct else 0)
+    problem = logfiles.random_problem(sparse=sparse)
+    pi = some_policy(problem)
+    found = pieces(problem).compare(pi)
+    assert found.value == pytest.approx(
+        float(surefoot.evaluate_at_start(problem.model, pi, problem.start)), abs=1e-7
+    )
+    assert found.baseline == pytest.approx(
+        float(surefoot.evaluate_at_start(problem.model, problem.pi_b, problem.start)), abs=1e-7
+    )
+    assert found.checked == 1
+
+
+def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its_unit() -> None:
+    problem = replace(
+        logfiles.random_problem(n=12_000, n_states=3, n_actions=2), start_episodes=None
+    )
+    parts = units_of_batch(problem.log, problem.gamma)
+    pi = some_policy(problem)
+    scores = (
+        UnitModel(parts, parts, problem, np.asarray(problem.pi_b)).compare(pi).difference.scores
+    )
+    for unit in (0, 17, 59):
+        weight = np.where(parts.unit == unit, 1e-5, 0.0)
+
+        def gain(sign: int, weight: np.ndarray = weight) -> float:
+            changed = replace(
+                parts, k=parts.k * (1 + sign * weight), r=parts.r * (1 + sign * weight)
+            )
+            return UnitModel(changed, changed, problem, np.asarray(problem.pi_b)).compare(pi).gain
+
+        assert scores[unit] == pytest.approx(
+            (gain(1) - gain(-1)) / 2e-5, rel=3e-2
+        )  # 1 / (1 - h) apart
+
+
+def test_the_scatter_of_a_unit_that_makes_most_of_its_mean_is_not_too_small() -> None:
+    """Over many logs of independent decisions the mean square of every unit's score is at least
+    what it truly adds to the variance.
+    """
+    sizes = [220, 20, 20, 20, 20, 20, 20, 20, 20, 20]
+    episode, n = np.repeat(np.arange(10), sizes), 400
+    found, errors = [], []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        problem = surefoot.problem(
+            state=np.zeros(n),
+            action=np.tile([0, 1], 200),
+            reward=rng.normal(size=n),
+            next_state=np.zeros(n),
+            gamma=0.0,
+            start=0,
+            episode=episode,
+            pi_b=[[0.5, 0.5]],
+        )
+        compared = pieces(problem).compare(np.array([[0.0, 1.0]]))
+        found.append(compared.difference.scores**2)
+        errors.append(compared.gain)
+    expected = (
+        0.25 / 200**2 * np.array(sizes)
+    )  # half of the difference of two means of 200 unit variances, shared out
+    h = np.array(sizes) / n
+    assert np.mean(found, axis=0) == pytest.approx(
+        expected / (1 - h), rel=0.3
+    )  # without the correction: expected * (1 - h)
+    assert np.var(errors) == pytest.approx(expected.sum(), rel=0.25)
+
+
+def test_what_one_unit_alone_has_seen_cannot_be_checked() -> None:
+    n = 60
+    action = np.zeros(n, dtype=int)
+    action[:5] = 1  # five times, all in the first episode
+    problem = surefoot.problem(
+        state=np.zeros(n),
+        action=action,
+        reward=action * 1.0,
+        next_state=np.zeros(n),
+        episode=np.arange(n) // 6,
+        pi_b=[[0.8, 0.2]],
+        gamma=0.5,
+    )
+    there = pieces(problem)
+    assert np.array_equal(there.often, [[True, False]])
+    assert np.array_equal(there.checkable(np.array([[0.1, 0.9]])), problem.pi_b)
+
+
+def test_the_scatter_of_the_scores_is_that_of_the_gain_over_logs() -> None:
+    pi = np.tile([0.6, 0.1, 0.3], (4, 1))
+    found = [pieces(logfiles.random_problem(seed=3, n=1500)).compare(pi)]
+    errors = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        base = logfiles.random_problem(seed=3, n=1500)
+        chosen = rng.integers(0, 60, 60)  # a bootstrap of episodes, with every pair still seen
+        parts = units_of_batch(base.log, base.gamma)
+        rows = np.concatenate([np.flatnonzero(parts.unit == u) for u in chosen])
+        names = ("state", "action", "next_state", "k", "r", "m2")
+        again = replace(
+            parts, unit=parts.unit[rows], **{name: getattr(parts, name)[rows] for name in names}
+        )
+        errors.append(UnitModel(again, again, base, np.asarray(base.pi_b)).compare(pi).gain)
+    predicted = np.sqrt(60 * found[0].difference.scores.var(ddof=1))
+    assert np.std(errors) == pytest.approx(predicted, rel=0.3)
+
+
+def test_the_baseline_gains_nothing_and_scores_nothing() -> None:
+    problem = logfiles.random_problem()
+    found = pieces(problem).compare(np.asarray(problem.pi_b))
+    assert found.gain == pytest.approx(0, abs=1e-12)
+    assert np.abs(found.difference.scores).max() < 1e-12
+    assert found.difference.extra == pytest.approx(0, abs=1e-20)
+
+
+def test_a_pair_seen_once_is_neither_gain_nor_loss() -> None:
+    n = 41
+    action = np.zeros(n, dtype=int)
+    action[20] = 1
+    problem = surefoot.problem(
+        state=np.zeros(n),
+        action=action,
+        reward=np.where(action == 1, 100.0, 1.0),
+        next_state=np.zeros(n),
+        episode=np.arange(n),
+        n_actions=3,
+        pi_b=[[0.8, 0.1, 0.1]],
+        gamma=0.5,
+    )
+    found = pieces(problem).compare(np.array([[0.0, 1.0, 0.0]]))
+    assert found.gain == pytest.approx(0, abs=1e-9)
+    assert found.checked == pytest.approx(0.8 / 1.8)
+    assert pieces(problem).compare(np.array([[0.1, 0.1, 0.8]])).gain == pytest.approx(0, abs=1e-9)
+
+
+def test_three_equal_outcomes_do_not_make_a_pair_certain() -> None:
+    """The pair counts as scattered as the others of its state, or 2 / (n + 1) of all that
+    happens there, whichever is more.
+    """
+    n = 103
+    action = (np.arange(n) >= 100).astype(int)
+    reward = np.where(action == 1, 1.0, np.arange(n) % 2)
+    problem = surefoot.problem(
+        state=np.zeros(n),
+        action=action,
+        reward=reward,
+        next_state=np.zeros(n),
+        episode=np.arange(n),
+        pi_b=[[0.95, 0.05]],
+        gamma=0.0,
+    )
+    found = pieces(problem).compare(np.array([[0.0, 1.0]]))
+    assert found.gain > 0.4
+    within = 100 * 0.25 / 101  # 103 steps, two pairs; the rare one shows no scatter
+    everything = reward.var(ddof=1)
+    common = 100 * 0.25 / 99  # what the common pair shows
+    expected = 0.95**2 / 3 * max(within, everything / 2) + 0.95**2 / 100 * max(
+        within - common, 2 / 101 * everything
+    )
+    assert found.difference.extra == pytest.approx(expected)
+
+
+def rare(outcomes: int, worst: float, **options: object) -> surefoot.Problem:
+    """Action 0 pays 0, and `worst` once; action 1 pays 1, in so many visits, all alike."""
+    n = 200 + outcomes
+    action = (np.arange(n) >= 200).astype(int)
+    reward = np.where(action == 1, 1.0, 0.0)
+    reward[0] = worst
+    return surefoot.problem(
+        state=np.zeros(n),
+        action=action,
+        reward=reward,
+        next_state=np.zeros(n),
+        episode=np.arange(n),
+        pi_b=[[0.9, 0.1]],
+        gamma=0.0,
+        **options,
+    )
+
+
+def test_what_an_unseen_outcome_could_take_follows_the_rule_of_three() -> None:
+    """30 visits without the worst outcome leave it a probability of ln(20) / 30; it would cost
+    its distance from the mean.
+    """
+    loss = pieces(rare(30, -4.0)).compare(np.array([[0.5, 0.5]])).difference.loss
+    assert loss.change == pytest.approx(np.log(20) / 30 * 0.4 * (1 - -4.0))
+    assert (loss.pair, loss.n, loss.worst) == (1, 30, -4.0)
+    declared = (
+        pieces(rare(30, -4.0, reward_range=(-1000, 1)))
+        .compare(np.array([[0.5, 0.5]]))
+        .difference.loss
+    )
+    assert declared.change == pytest.approx(np.log(20) / 30 * 0.4 * 1001)
+    assert declared.worst == -1000
+
+
+def test_what_becomes_rarer_may_have_hidden_a_good_outcome() -> None:
+    problem = rare(3, 0.0, reward_range=(0, 50))
+    found = pieces(problem).compare(np.array([[1.0, 0.0]])).difference
+    assert found.loss.change == pytest.approx(np.log(20) / 3 * 0.1 * (50 - 1))
+    assert (found.loss.pair, found.loss.shift < 0, found.loss.worst) == (1, True, 50)
+
+
+def test_moves_that_cannot_be_checked_are_taken_back_and_nothing_goes_further() -> None:
+    problem = logfiles.random_problem(n=60, n_states=6, n_actions=4)
+    model_of = pieces(problem)
+    base, pi = np.asarray(problem.pi_b), some_policy(problem)
+    kept = model_of.checkable(pi)
+    assert np.allclose(kept.sum(axis=1), 1)
+    assert (model_of.n_sa < 2).any()
+    assert np.array_equal(kept[model_of.n_sa < 2], base[model_of.n_sa < 2])
+    assert (np.abs(kept - base) <= np.abs(pi - base) + 1e-12).all()
+    assert ((kept - base) * (pi - base) >= 0).all()
+    often = (model_of.n_sa >= 2).all(axis=1)
+    assert np.allclose(kept[often], pi[often])
+
+
+def test_the_scatter_of_the_start_is_part_of_the_scores() -> None:
+    """Two starts with certain outcomes: all that is uncertain is how often each comes."""
+    n = 200
+    state = (np.arange(n) % 10 == 0).astype(int)
+    problem = surefoot.problem(
+        state=state,
+        action=np.arange(n) // 10 % 2,
+        reward=np.where(state == 1, 5.0, 1.0),
+        terminal=np.ones(n),
+        next_state=np.full(n, -1),
+        episode=np.arange(n),
+        pi_b=[[0.5, 0.5]] * 2,
+        gamma=0.9,
+    )
+    policy = np.full((3, 2), 0.5)
+    known = replace(problem, start_episodes=None)
+    assert np.abs(pieces(known).compare(policy).policy.scores).max() < 1e-12
+    drawn = pieces(problem).compare(policy).policy
+    assert drawn.value == pytest.approx(1.4)
+    assert (drawn.scores**2).sum() == pytest.approx(16 * 0.1 * 0.9 / n, rel=0.02)
+    visits = pieces(replace(known, start_visits=True)).compare(policy).policy
+    assert np.allclose(visits.scores, drawn.scores)
+
+
+def test_a_state_never_acted_in_is_worth_the_average_state() -> None:
+    state, follow = np.array([0, 0, 0, 0] * 10), np.array([0, 0, 0, 1] * 10)
+    problem = surefoot.problem(
+        state=state,
+        action=np.array([0, 1] * 20),
+        reward=np.ones(40),
+        next_state=follow,
+        episode=np.repeat(np.arange(10), 4),
+        pi_b=[[0.5, 0.5]] * 2,
+        gamma=0.9,
+    )
+    found = pieces(problem).compare(np.array([[1.0, 0.0]] * 2))
+    assert found.value == pytest.approx(10, abs=1e-9)
+    assert found.baseline == pytest.approx(10, abs=1e-9)
+
+
+def test_a_state_that_a_part_never_acts_in_does_what_the_whole_log_does() -> None:
+    n = 40
+    state = np.zeros(n, dtype=int)
+    state[:4] = (
+        1  # the first four episodes alone act in state 1: it pays 5 and leads to state 0, which pays 1 for ever
+    )
+    problem = surefoot.problem(
+        state=state,
+        action=np.arange(n) % 2,
+        reward=np.where(state == 1, 5.0, 1.0),
+        next_state=np.zeros(n),
+        episode=np.arange(n),
+        n_states=2,
+        pi_b=[[0.5, 0.5]] * 2,
+        gamma=0.5,
+        start=1,
+    )
+    parts = units_of_batch(problem.log, problem.gamma)
+    held_out = parts.some(np.arange(n) >= 4)
+    found = UnitModel(held_out, parts, problem, np.asarray(problem.pi_b)).compare(
+        np.array([[1.0, 0.0]] * 2)
+    )
+    assert found.value == pytest.approx(5 + 0.5 * 2)
+    assert found.baseline == pytest.approx(5 + 0.5 * 2)
+
+
+def test_undiscounted_episodes_that_end_have_values_and_endless_ones_are_refused() -> None:
+    def walk(last: int) -> surefoot.Problem:
+        return surefoot.problem(
+            state=[0, 1] * 20,
+            action=[0, 1] * 20,
+            reward=[0.0, 1.0] * 20,
+            next_state=[1, last] * 20,
+            episode=np.repeat(np.arange(20), 2),
+            terminal_states=(2,) if last == 2 else (),
+            n_states=3,
+            pi_b=[[0.5, 0.5]] * 3,
+            gamma=1.0,
+            return_range=(0, 1e4),
+        )
+
+    assert pieces(walk(2)).compare(np.full((3, 2), 0.5)).value == pytest.approx(1.0)
+    with pytest.raises(surefoot.NotAvailableError, match="gamma = 1"):
+        pieces(walk(0)).compare(np.full((3, 2), 0.5))
+
+
+def test_undiscounted_large_problems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "DENSE_STATES", 0)
+    with pytest.raises(surefoot.NotAvailableError, match="use gamma < 1"):
+        chain.solve(np.zeros((2, 2)), np.ones(2), 1.0)
+
+
+def test_the_scatter_of_its_own_frequencies_is_part_of_an_estimated_baseline() -> None:
+    """Outcomes are certain given the action: what is uncertain of the baseline's value is how
+    often it takes each.
+    """
+    rng = np.random.default_rng(0)
+    n = 400
+    action = (rng.random(n) < 0.3).astype(int)
+    problem = surefoot.problem(
+        state=np.zeros(n),
+        action=action,
+        reward=5.0 * action,
+        next_state=np.full(n, -1),
+        terminal=np.ones(n),
+        episode=np.arange(n),
+        gamma=0.9,
+    )
+    assert problem.pi_b_estimated
+    found = pieces(problem).compare(np.asarray(problem.pi_b))
+    assert found.baseline_estimate.scores.var() * n == pytest.approx(
+        (5 * action).var() / n, rel=0.02
+    )
+    known = replace(problem, pi_b_estimated=False)
+    assert (
+        np.abs(pieces(known).compare(np.asarray(problem.pi_b)).baseline_estimate.scores).max()
+        < 1e-12
+    )

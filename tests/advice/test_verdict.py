@@ -1,0 +1,437 @@
+"""The verdict of `surefoot improve`: what forbids it, what it is against, where it counts, and
+what it says it rests on.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import surefoot
+from support import logfiles
+from surefoot.advice import units_of_batch
+from surefoot.advice.gain import in_sample
+from surefoot.advice.unit_model import UnitModel
+from surefoot.advice.value_on_log import between, own_return
+
+Run = Any
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return lambda *arguments: logfiles.run(monkeypatch, capsys, *arguments)
+
+
+def coins(
+    path: Path,
+    reward: Any,
+    shares: Any,
+    n: int = 2000,
+    seed: int = 0,
+    header: tuple[str, ...] = logfiles.VISIT,
+) -> Path:
+    """One-step episodes in the order of time: action b with probability shares(passed),
+    reward(rng, b, passed).
+    """
+    rng = np.random.default_rng(seed)
+    passed = np.arange(n) / n
+    b = rng.random(n) < shares(passed)
+    r = reward(rng, b, passed)
+    return logfiles.write(
+        path,
+        header,
+        [(f"v{i:05d}", 0, "s", "b" if b[i] else "a", repr(float(r[i])), 1) for i in range(n)],
+    )
+
+
+def drifting(path: Path, better: float) -> Path:
+    """The world gets better while b becomes common; at every moment b is better by so much."""
+    return coins(
+        path,
+        lambda rng, b, t: 2 * t + better * b + rng.normal(size=len(b)),
+        lambda t: 0.1 + 0.6 * t,
+    )
+
+
+def test_a_world_that_drifts_with_its_baseline_forbids_a_promise_unless_waived_by_name(
+    tmp_path: Path, run: Run
+) -> None:
+    given = (
+        "improve",
+        drifting(tmp_path / "log.csv", 1.0),
+        "--gamma",
+        0.9,
+        "--out",
+        tmp_path / "out",
+    )
+    code, text, _ = run(*given)
+    assert code == 3
+    assert text.startswith("verdict   NOT SUPPORTED")
+    assert "the world changed" in text and "--despite" in text
+    found = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert {x["key"] for x in found["against"]} >= {"drift", "policy-drift"}
+    assert run(*given, "--despite", "drift")[0] == 3  # one of two
+    code, text, _ = run(*given, "--despite", "drift,policy-drift")
+    assert code == 0  # as asked
+    assert "despite drift, as asked: the world changed" in text
+    found = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert found["despite"] == ["drift", "policy-drift"] and all(
+        x["waived"] for x in found["against"]
+    )
+
+
+def test_what_time_explains_is_no_gain_even_where_drift_is_waived(tmp_path: Path, run: Run) -> None:
+    given = (
+        "improve",
+        drifting(tmp_path / "log.csv", -0.3),
+        "--gamma",
+        0.9,
+        "--out",
+        tmp_path / "out",
+    )
+    code, text, _ = run(*given, "--despite", "drift,policy-drift")
+    assert code == 3
+    assert "of it is explained by when, or after what, the actions were taken" in text
+
+
+def test_an_unknown_waiver_is_an_error(tmp_path: Path, run: Run) -> None:
+    code, _, error = run(
+        "improve",
+        logfiles.good_log(tmp_path),
+        "--gamma",
+        0.9,
+        "--despite",
+        "reason",
+        "--out",
+        tmp_path / "out",
+    )
+    assert code == 2
+    assert "drift, policy-drift, markov, baseline, copies, contradictions" in error.replace(
+        "\n", " "
+    )
+
+
+def test_a_contradicted_baseline_never_ends_with_exit_code_0(tmp_path: Path, run: Run) -> None:
+    rows = [(s, a, 0.5) for s in ("low", "mid", "high") for a in ("keep", "try")]
+    wrong = logfiles.write(tmp_path / "wrong.csv", ("state", "action", "probability"), rows)
+    code, text, _ = run(
+        "improve",
+        logfiles.good_log(tmp_path),
+        "--gamma",
+        0.9,
+        "--baseline",
+        wrong,
+        "--out",
+        tmp_path / "out",
+    )
+    assert code == 3
+    assert "NOT SUPPORTED" in text and "the baseline did not make this log" in text
+
+
+def test_every_output_names_its_assumptions(tmp_path: Path, run: Run) -> None:
+    code, text, _ = run(
+        "improve", logfiles.good_log(tmp_path), "--gamma", 0.9, "--out", tmp_path / "out"
+    )
+    assert code == 0
+    first = text.splitlines()[0]
+    assert (
+        first.startswith("verdict   SUPPORTED: asymptotic test at 5%")
+        and "above 0, if no reward lies outside [" in first
+    )
+    kept = json.loads((tmp_path / "out" / "summary.json").read_text())["assumptions"]
+    for words in (
+        "no hidden cause",
+        "the world tomorrow",
+        "Markov",
+        "no reward lies outside",
+        "it was estimated",
+    ):
+        assert words in text and any(words in x for x in kept)
+    _, text, _ = run(
+        "improve",
+        logfiles.good_log(tmp_path),
+        "--gamma",
+        0.9,
+        "--reward-range",
+        "-5,5",
+        "--out",
+        tmp_path / "out",
+    )
+    assert "no reward lies outside" not in text and text.splitlines()[0].endswith("above 0")
+
+
+def test_what_the_log_cannot_exclude_is_said_and_a_declared_catastrophe_forbids_a_promise(
+    tmp_path: Path, run: Run
+) -> None:
+    log = coins(
+        tmp_path / "log.csv",
+        lambda rng, b, t: b * 1.0 + 0.1 * rng.normal(size=len(b)),
+        lambda t: np.full(len(t), 0.05),
+        600,
+    )
+    given = ("improve", log, "--gamma", 0.9, "--out", tmp_path / "out")
+    code, text, _ = run(*given, "--reward-range", "-2,2")
+    assert code == 0
+    assert "unseen    an outcome of -2 (the worst declared) in one of " in text
+    code, text, _ = run(*given, "--reward-range", "-1000,2")
+    assert code == 3
+    assert "but an outcome that has not shown could take away" in text
+    found = json.loads((tmp_path / "out" / "summary.json").read_text())["cannot_exclude"]
+    assert (found["state"], found["action"], found["outcome"]) == ("s", "b", -1000)
+    assert found["not_excluded_one_in"] == pytest.approx(found["held_out_visits"] / np.log(20))
+    assert found["could_take"] > found["gain"]
+
+
+def test_gains_count_against_the_policy_that_made_the_log_forced_changes_included(
+    tmp_path: Path, run: Run
+) -> None:
+    """The rule mostly does what is best. It is forbidden: what is left gains by itself, and is
+    far worse than what ran.
+    """
+    rng = np.random.default_rng(0)
+    action = rng.choice(["best", "fair", "poor"], size=1500, p=[0.8, 0.1, 0.1])
+    pays = {"best": 1.0, "fair": 0.5, "poor": 0.0}
+    rows = [(f"v{i:05d}", 0, "s", a, pays[a] + 0.1 * rng.normal(), 1) for i, a in enumerate(action)]
+    log = logfiles.write(tmp_path / "log.csv", logfiles.VISIT, rows)
+    rule = logfiles.write(
+        tmp_path / "rule.csv",
+        ("state", "action", "probability"),
+        [("s", "best", 0.8), ("s", "fair", 0.1), ("s", "poor", 0.1)],
+    )
+    allowed = logfiles.write(
+        tmp_path / "allowed.csv", ("state", "action"), [("s", "fair"), ("s", "poor")]
+    )
+    given = ("--gamma", 0.9, "--allowed", allowed, "--renormalise", "--out", tmp_path / "out")
+    for baseline in (("--baseline", rule), ()):
+        code, text, _ = run("improve", log, *given, *baseline)
+        found = json.loads((tmp_path / "out" / "summary.json").read_text())
+        assert code == 3
+        assert "WORSE" in text
+        assert found["worth"]["held_out"]["gain"] < -0.3
+        assert found["worth"]["over_renormalised"] > 0.1
+        assert found["baseline"]["renormalised"] is True
+        assert "gains are against the policy that made the log" in text
+
+
+def test_without_episodes_the_start_is_the_distribution_of_visits(tmp_path: Path, run: Run) -> None:
+    """Decisions without consequences: b is better by 1 in state x, which is the first row, and
+    one of ten decisions.
+    """
+    rng = np.random.default_rng(0)
+    n = 4000
+    state = np.where(rng.random(n) < 0.1, "x", "y")
+    state[0] = "x"
+    b = rng.random(n) < 0.5
+    reward = (state == "x") * b * 1.0 + 0.1 * rng.normal(size=n)
+    rows = [(state[i], "b" if b[i] else "a", reward[i], state[(i + 1) % n]) for i in range(n)]
+    log = logfiles.write(tmp_path / "log.csv", ("state", "action", "reward", "next_state"), rows)
+    given = (
+        "improve",
+        log,
+        "--episode",
+        "-",
+        "--gamma",
+        0,
+        "--set",
+        "epsilon=10",
+        "--out",
+        tmp_path / "out",
+    )
+    code, text, _ = run(*given)
+    found = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert code == 0
+    assert found["start"] == "visits"
+    assert found["worth"]["held_out"]["gain"] == pytest.approx(0.05, abs=0.01)
+    assert (
+        "averages over all states as often as they were visited" in text
+        and "from an average visited state on" in text
+    )
+    run(*given, "--start", "x")
+    found = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (found["start"], found["worth"]["held_out"]["gain"]) == (
+        "given",
+        pytest.approx(0.5, abs=0.05),
+    )
+    rows = [
+        (f"e{i // 4}", i % 4, state[i], "b" if b[i] else "a", reward[i], state[(i + 1) % n])
+        for i in range(n)
+    ]
+    several = logfiles.write(
+        tmp_path / "several.csv",
+        ("episode", "time", "state", "action", "reward", "next_state"),
+        rows,
+    )
+    run(
+        "improve",
+        several,
+        "--gamma",
+        0,
+        "--set",
+        "epsilon=10",
+        "--start",
+        "visits",
+        "--out",
+        tmp_path / "out",
+    )
+    found = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (found["start"], found["worth"]["held_out"]["gain"]) == (
+        "visits",
+        pytest.approx(0.05, abs=0.01),
+    )
+
+
+def walk(hidden: bool, n: int = 400) -> surefoot.Problem:
+    """Episodes of two steps through one state.
+
+    With `hidden` the second step always pays what the first one did not.
+    """
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 2, n)
+    second = 1 - first if hidden else rng.integers(0, 2, n)
+    reward = np.stack([first, 2.0 * second], axis=1).reshape(-1)
+    return surefoot.problem(
+        state=np.zeros(2 * n),
+        action=rng.integers(0, 2, 2 * n),
+        reward=reward,
+        next_state=np.tile([0, -1], n),
+        terminal=np.tile([0, 1], n),
+        episode=np.repeat(np.arange(n), 2),
+        pi_b=[[0.5, 0.5]],
+        gamma=0.5,
+    )
+
+
+def test_the_logs_own_mean_return_stands_beside_the_models_baseline() -> None:
+    """Half of the steps lead on: the model expects a third step now and then, and is wrong."""
+    problem = walk(hidden=True)
+    found = own_return(problem)
+    assert found.mean == pytest.approx(0.5 + 0.5 * 2 * 0.5, abs=0.05)
+    value = in_sample(problem, units_of_batch(problem.log, 0.5), np.asarray(problem.pi_b)).baseline
+    assert found.contradicts(value)
+    assert not found.contradicts(found.mean + found.error)
+    assert (
+        own_return(replace(problem, start_episodes=None)) is None
+    )  # a given start is another quantity
+
+
+def covered(draw: Any, truth: float, logs: int = 200) -> float:
+    """The share of logs whose 90 % interval for the value of the policy holds the truth."""
+    hits = 0
+    for seed in range(logs):
+        problem, pi = draw(np.random.default_rng(seed))
+        parts = units_of_batch(problem.log, problem.gamma)
+        low, high = between(in_sample(problem, parts, pi).policy, parts)
+        hits += low <= truth <= high
+    return hits / logs
+
+
+def test_intervals_contain_the_scatter_of_the_start() -> None:
+    def draw(rng: np.random.Generator) -> tuple[surefoot.Problem, np.ndarray]:
+        state = (rng.random(60) < 0.3).astype(int)
+        problem = surefoot.problem(
+            state=state,
+            action=rng.integers(0, 2, 60),
+            reward=state * 1.0,
+            next_state=np.full(60, -1),
+            terminal=np.ones(60),
+            episode=np.arange(60),
+            pi_b=[[0.5, 0.5]] * 2,
+            gamma=0.9,
+            n_states=2,
+        )
+        return problem, np.asarray(problem.pi_b)
+
+    assert 0.85 <= covered(draw, 0.3) <= 0.99
+
+
+def test_intervals_contain_the_scatter_of_rare_outcomes() -> None:
+    def draw(rng: np.random.Generator) -> tuple[surefoot.Problem, np.ndarray]:
+        n = 300
+        problem = surefoot.problem(
+            state=np.zeros(n),
+            action=(rng.random(n) < 0.2).astype(int),
+            reward=(rng.random(n) < 0.02) * 1.0,
+            next_state=np.full(n, -1),
+            terminal=np.ones(n),
+            episode=np.arange(n),
+            pi_b=[[0.8, 0.2]],
+            gamma=0.9,
+            n_actions=2,
+        )
+        return problem, np.array(
+            [[0.0, 1.0], [0.5, 0.5]]
+        )  # the rarer action alone: 60 visits, one success
+
+    assert covered(draw, 0.02) >= 0.9
+
+
+def test_a_state_in_which_nobody_ever_acted_counts_against_the_policy_that_comes_there_more_often() -> (
+    None
+):
+    """Action 1 leads to state 1, where the log stops; whoever comes there may find the worst
+    value there is.
+    """
+    rng = np.random.default_rng(0)
+    n = 300
+    state = np.where(rng.random(n) < 0.5, 0, 2)
+    action = rng.integers(0, 2, n)
+    follow = np.where(action == 1, 1, np.where(rng.random(n) < 0.5, 0, 2))
+    problem = surefoot.problem(
+        state=state,
+        action=action,
+        reward=np.where(state == 0, 1.0, 0.0),
+        next_state=follow,
+        episode=np.arange(n),
+        gamma=0.5,
+        pi_b=[[0.5, 0.5]] * 3,
+        start=0,
+    )
+    parts = units_of_batch(problem.log, 0.5)
+    there = UnitModel(parts, parts, problem, np.asarray(problem.pi_b))
+    more, less = (there.compare(np.array([[1 - p, p]] * 3), strict=True) for p in (0.9, 0.1))
+    assert more.gain < more.value - more.baseline - 0.05
+    assert less.gain < less.value - less.baseline - 0.05
+
+
+@pytest.mark.parametrize("how", ["mask", "smoothing"])
+def test_forced_moves_that_cannot_be_checked_count_as_the_worst(
+    how: str, tmp_path: Path, run: Run
+) -> None:
+    """A common state has a sure gain; in 100 rare ones a mask, or smoothing, sends the policy to
+    actions that are hardly ever seen.
+    """
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(2000):
+        common = rng.random() < 0.5
+        state = "common" if common else f"rare {rng.integers(100):02d}"
+        action = (
+            ("a" if rng.random() < 0.6 else "b")
+            if common
+            else ("a" if rng.random() < 0.97 else "b")
+        )
+        reward = (0.3 * (action == "b") if common else -5.0 * (action == "b")) + 0.3 * rng.normal()
+        rows.append((f"v{i:05d}", 0, state, action, reward, 1))
+    log = logfiles.write(tmp_path / "log.csv", logfiles.VISIT, rows)
+    states = sorted({row[2] for row in rows})
+    allowed = [("common", "a"), ("common", "b"), *((s, "b") for s in states if s != "common")]
+    mask = logfiles.write(tmp_path / "allowed.csv", ("state", "action"), allowed)
+    rule = [
+        (s, a, p)
+        for s in states
+        for a, p in (("a", 0.6 if s == "common" else 0.97), ("b", 0.4 if s == "common" else 0.03))
+    ]
+    made = logfiles.write(tmp_path / "rule.csv", ("state", "action", "probability"), rule)
+    given = ("improve", log, "--gamma", 0.9, "--out", tmp_path / "out")
+    assert run(*given, "--baseline", made)[0] == 0  # the common state alone
+    forced = (
+        ("--baseline", made, "--allowed", mask, "--renormalise")
+        if how == "mask"
+        else ("--smoothing", 1)
+    )
+    assert run(*given, *forced)[0] == 3

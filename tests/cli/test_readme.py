@@ -1,0 +1,130 @@
+"""The documentation tells the truth: its code runs, its table is what the demo prints, its lists
+are complete.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import surefoot
+from support import worlds
+from surefoot.benchmarks import WetChicken
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(file: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / file).read_text(), flags=re.DOTALL)
+
+
+def test_the_readmes_first_use_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks("README.md", "python")
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec", dont_inherit=True), names)
+    assert "lower-approx" not in capsys.readouterr().err
+    assert names["solution"].pi.argmax(axis=1).tolist() == [1, 1]
+
+
+def test_the_demo_prints_what_the_readme_shows() -> None:
+    shown = blocks("README.md", "text")
+    assert len(shown) == 3
+    printed = subprocess.run(
+        [sys.executable, "-m", "surefoot.cli", "demo"], capture_output=True, text=True, check=True
+    ).stdout
+    for part in shown:
+        assert part.strip("\n") in printed
+
+
+def test_tuning_prints_what_the_readme_shows() -> None:
+    (shown,) = blocks("README.md", "txt")
+    (line,) = re.findall(
+        r"^    surefoot (tune src.*)$", (ROOT / "README.md").read_text(), flags=re.MULTILINE
+    )
+    command = [sys.executable, "-m", "surefoot.cli", *line.split()]
+    printed = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout.splitlines()
+    for part in shown.strip("\n").splitlines():
+        assert part in [x.rstrip() for x in printed]
+
+
+def test_the_readme_names_every_algorithm() -> None:
+    text = (ROOT / "README.md").read_text()
+    for name in surefoot.ALGORITHMS:
+        plain = name.removeprefix("one-step-").replace("-soft-spibb", "-")
+        assert name in text or plain in text, name
+
+
+def test_the_recipe_for_a_new_algorithm_works() -> None:
+    (code,) = blocks("CONTRIBUTING.md", "python")
+    names: dict[str, type] = {"__name__": "recipe"}
+    exec(compile(code, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
+    world = worlds.garnet(np.random.default_rng(0), 6, 3)
+    problem = worlds.problem(world, worlds.sample(world, np.random.default_rng(1), 5, 50))
+    solution = surefoot.improve(problem, names["OnlyOften"]())
+    rare = problem.n_sa <= 0.1 * problem.n_sa.sum(axis=-1, keepdims=True)
+    assert rare.any()
+    assert np.array_equal(solution.pi[rare], problem.pi_b[rare])
+    assert not np.array_equal(solution.pi, problem.pi_b)
+
+
+def test_docstring_examples_run() -> None:
+    import doctest
+
+    import surefoot.algorithms
+    import surefoot.problems.build
+
+    for module in (surefoot.algorithms, surefoot.problems.build):
+        result = doctest.testmod(module)
+        assert result.attempted > 0
+        assert result.failed == 0
+
+
+def test_the_river_is_the_papers() -> None:
+    river, twin = WetChicken(), worlds.wet_chicken()
+    assert np.allclose(river.p, twin.p, atol=1e-15)
+    assert np.array_equal(river.pi_b, twin.pi_b)
+    start = np.eye(25)[0]
+    best = surefoot.optimal(river.model).pi
+    values = [
+        float(surefoot.evaluate_at_start(river.model, pi, start))
+        for pi in (best, river.pi_b, np.full((25, 5), 0.2))
+    ]
+    assert values == pytest.approx([43.080, 29.750, 20.660], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"length": 3, "width": 7}, {"length": 8, "width": 2, "turbulence": 5.0}]
+)
+def test_a_rectangular_river_is_a_river(changes: dict[str, float]) -> None:
+    river = WetChicken(**changes)
+    assert river.p.shape == (river.n_states, 5, river.n_states)
+    assert np.allclose(river.p.sum(axis=-1), 1)
+    assert (river.p >= 0).all()
+    assert np.allclose(river.pi_b.sum(axis=-1), 1)
+
+
+@pytest.mark.parametrize("changes", [{"length": 0}, {"turbulence": 1.0}, {"epsilon": 1.5}])
+def test_a_river_that_cannot_be_is_refused(changes: dict[str, float]) -> None:
+    with pytest.raises(surefoot.ParameterError):
+        WetChicken(**changes)
+
+
+def test_import_is_quick_and_light() -> None:
+    """No timing: but nothing heavy may be imported before it is needed."""
+    code = (
+        "import sys, surefoot; print([m for m in ('torch', 'scipy.signal', 'scipy.optimize',"
+        " 'pandas', 'numba') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )

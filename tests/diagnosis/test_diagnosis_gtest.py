@@ -1,0 +1,127 @@
+"""The G-test on many tables at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from surefoot.diagnosis import g_tests, tables
+from surefoot.diagnosis.gtest import MEAN
+
+
+def of_matrix(*matrices: np.ndarray) -> tuple[np.ndarray, ...]:
+    """stratum, context, outcome, k of full tables."""
+    parts = [
+        (np.full(m.size, i), *(x.ravel() for x in np.indices(m.shape)), m.ravel().astype(float))
+        for i, m in enumerate(matrices)
+    ]
+    stratum, context, outcome, k = (np.concatenate(x) for x in zip(*parts, strict=True))
+    return stratum[k > 0], context[k > 0], outcome[k > 0], k[k > 0]
+
+
+def test_a_table_with_ample_counts_gets_the_g_of_scipy_over_williams_factor() -> None:
+    first, second = np.array([[30, 20, 25], [18, 40, 22]]), np.array([[50, 12], [31, 44], [20, 20]])
+    found = g_tests(tables(*of_matrix(first, second)), 2)
+    for i, m in enumerate((first, second)):
+        g, _, degrees, _ = stats.chi2_contingency(m, correction=False, lambda_="log-likelihood")
+        n, rows, columns = m.sum(), m.sum(axis=1), m.sum(axis=0)
+        williams = 1 + (n * (1 / rows).sum() - 1) * (n * (1 / columns).sum() - 1) / (
+            6 * n * degrees
+        )
+        assert found.degrees[i] == degrees
+        assert found.g[i] == pytest.approx(g / williams)
+        assert found.p_values[i] == pytest.approx(stats.chi2.sf(g / williams, degrees))
+
+
+@given(st.integers(0, 10_000), st.integers(2, 6), st.integers(2, 9), st.integers(1, 300))
+def test_after_pooling_no_expected_count_is_below_five(
+    seed: int, rows: int, columns: int, n: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    context, outcome = rng.geometric(0.4, n) % rows, rng.geometric(0.3, n) % columns
+    found = g_tests(tables(np.zeros(n, dtype=int), context, outcome), 1)
+    if found.degrees[0] == 0:
+        assert found.g[0] == 0
+        return
+    pooled = pool_by_hand(context, outcome, 5.0)
+    assert (np.outer(pooled.sum(axis=1), pooled.sum(axis=0)) / n).min() >= 5
+    assert (pooled.shape[0] - 1) * (pooled.shape[1] - 1) == found.degrees[0]
+
+
+def pool_by_hand(context: np.ndarray, outcome: np.ndarray, smallest: float) -> np.ndarray:
+    """The same rule in plain Python: the rare ones together, or with the rarest of the others."""
+    table = np.zeros((context.max() + 1, outcome.max() + 1))
+    np.add.at(table, (context, outcome), 1)
+    n = table.sum()
+    table = _pool_rows(table, np.sqrt(smallest * n))
+    return _pool_rows(table.T, smallest * n / table.sum(axis=1).min()).T
+
+
+def _pool_rows(table: np.ndarray, least: float) -> np.ndarray:
+    order = np.argsort(-table.sum(axis=1), kind="stable")
+    kept = [table[i] for i in order if table[i].sum() >= least]
+    rest = sum((table[i] for i in order if table[i].sum() < least), np.zeros(table.shape[1]))
+    if rest.sum() >= least and rest.sum() > 0:
+        return np.array([*kept, rest])
+    return np.array([*kept[:-1], kept[-1] + rest]) if kept else rest[None]
+
+
+def test_the_tests_of_a_log_in_parts_are_those_of_the_whole() -> None:
+    rng = np.random.default_rng(1)
+    columns = [rng.integers(0, k, 3000) for k in (4, 3, 5)]
+    whole = g_tests(tables(*columns), 4)
+    parts = [tables(*(x[i : i + 700] for x in columns)) for i in range(0, 3000, 700)]
+    together = g_tests(parts[0] + parts[1] + parts[2] + parts[3] + parts[4], 4)
+    assert np.allclose(together.g, whole.g)
+    assert (together.degrees == whole.degrees).all()
+
+
+def test_the_sum_over_many_small_tables_keeps_its_level() -> None:
+    rng = np.random.default_rng(2)
+    p = []
+    for _ in range(200):
+        context, outcome = rng.integers(0, 2, 400 * 20), rng.integers(0, 2, 400 * 20)
+        p.append(g_tests(tables(np.repeat(np.arange(400), 20), context, outcome), 400).p_together)
+    assert 0.01 <= np.mean(np.array(p) < 0.05) <= 0.09
+
+
+def test_the_mean_of_g_in_the_smallest_tables_is_what_sums_allow_for() -> None:
+    for n, row, column in ((20, 10, 10), (40, 10, 20), (60, 10, 30), (200, 32, 32)):
+        inside = np.arange(max(0, row + column - n), min(row, column) + 1)
+        weight = stats.hypergeom(n, row, column).pmf(inside)
+        matrices = [np.array([[x, row - x], [column - x, n - row - column + x]]) for x in inside]
+        assert weight @ g_tests(tables(*of_matrix(*matrices)), len(inside)).g <= MEAN
+
+
+def test_a_context_that_decides_everything_explains_everything() -> None:
+    context = np.repeat([0, 1], 500)
+    found = g_tests(tables(np.zeros(1000, dtype=int), context, context), 1)
+    assert found.explained == pytest.approx(1.0, abs=0.01)
+    assert (
+        g_tests(tables(np.zeros(1000, dtype=int), context, np.tile([0, 1], 500)), 1).explained == 0
+    )
+
+
+def test_without_rows_there_is_nothing_to_test() -> None:
+    nothing = np.zeros(0, dtype=int)
+    found = g_tests(tables(nothing, nothing, nothing), 3)
+    assert (found.p_together, found.p_worst, found.explained) == (1.0, 1.0, 0.0)
+
+
+def test_codes_too_large_for_one_number_are_counted_all_the_same() -> None:
+    rng = np.random.default_rng(3)
+    stratum, context, outcome = (
+        rng.integers(0, 3, 500),
+        rng.integers(0, 4, 500),
+        rng.integers(0, 5, 500),
+    )
+    small, large = (
+        tables(stratum, context, outcome),
+        tables(stratum, context * 2**40, outcome * 2**30),
+    )
+    assert (small.k == large.k).all()
+    assert (small.context * 2**40 == large.context).all()
+    assert small.k.sum() == 500

@@ -1,0 +1,189 @@
+"""The baseline of a log: from a file, checked; estimated, flagged; and whether it can have made
+the log.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from surefoot import BaselineError, LogError, ParameterError
+from surefoot.logs import (
+    Log,
+    disagreement,
+    estimated_baseline,
+    read_allowed,
+    read_baseline,
+    read_log,
+)
+
+pytest.importorskip("duckdb")
+ROWS = [("a", "x", 0.25), ("a", "y", 0.75), ("b", "x", 1), ("c", "y", 0.5), ("c", "x", 0.5)]
+
+
+def log(n: int = 200, seed: int = 0) -> Log:
+    rng = np.random.default_rng(seed)
+    s = rng.integers(0, 3, n)
+    action = np.where(s == 1, "x", rng.choice(["x", "y"], n))
+    labels = np.array(["a", "b", "c"])
+    return read_log(
+        {
+            "episode": np.zeros(n),
+            "time": np.arange(n),
+            "state": labels[s],
+            "action": action,
+            "reward": rng.normal(size=n),
+        }
+    )
+
+
+def write(
+    path: Path, rows: list[tuple[Any, ...]], header: str = "state,action,probability"
+) -> Path:
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return path
+
+
+def test_a_baseline_file_is_read_by_label(tmp_path: Path) -> None:
+    baseline = read_baseline(write(tmp_path / "pi.csv", ROWS[::-1]), log())
+    assert baseline.pi_b.tolist() == [[0.25, 0.75], [1, 0], [0.5, 0.5]]
+    assert not log().problem(0.9, baseline).pi_b_estimated
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (ROWS[:2], r"nothing about state 'b' \(2 such states"),
+        ([("a", "x", 0.5), *ROWS[1:]], "state 'a' sum to 1.25"),
+        ([("A", "x", 0.25), *ROWS[1:]], "row 1 .*state 'A' is not in the log"),
+        ([("a", "xx", 0.25), *ROWS[1:]], "action 'xx' is not in the log; the nearest are 'x'"),
+        ([("a", "x", -0.1), *ROWS[1:]], "must hold a probability, got -0.1"),
+        ([("a", "x", "much"), *ROWS[1:]], "must hold a probability, got 'much'"),
+        ([*ROWS, ROWS[0]], "row 6 of the baseline repeats"),
+    ],
+)
+def test_a_wrong_baseline_file_is_refused_in_words(
+    tmp_path: Path, rows: list[tuple[Any, ...]], words: str
+) -> None:
+    with pytest.raises(BaselineError, match=words):
+        read_baseline(write(tmp_path / "pi.csv", rows), log())
+
+
+def test_states_the_log_does_not_have_can_be_ignored_and_that_is_noted(tmp_path: Path) -> None:
+    path = write(tmp_path / "pi.csv", [*ROWS, ("z", "x", 1)])
+    with pytest.raises(BaselineError, match="'z' is not in the log"):
+        read_baseline(path, log())
+    assert "1 rows" in read_baseline(path, log(), unknown_states="ignore").notes[0]
+
+
+def test_rounded_probabilities_are_rescaled_and_that_is_noted(tmp_path: Path) -> None:
+    baseline = read_baseline(
+        write(tmp_path / "pi.csv", [("a", "x", 0.3333), ("a", "y", 0.6666), *ROWS[2:]]), log()
+    )
+    assert np.abs(baseline.pi_b.sum(axis=1) - 1).max() < 1e-12
+    assert "rescaled" in baseline.notes[0]
+
+
+def test_a_file_without_the_columns_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"no column 'probability'.*'probabilty'"):
+        read_baseline(write(tmp_path / "pi.csv", ROWS, "state,action,probabilty"), log())
+
+
+def test_states_of_several_columns_are_found(tmp_path: Path) -> None:
+    table = {
+        "episode": np.zeros(3),
+        "ward": np.array(["i", "j", "i"]),
+        "bed": np.array([1, 2, 1]),
+        "action": np.array(["x", "y", "x"]),
+        "reward": np.ones(3),
+    }
+    made = read_log(table, state="ward,bed")
+    rows = [("i", 1, "x", 1), ("j", 2, "y", 1)]
+    assert read_baseline(
+        write(tmp_path / "pi.csv", rows, "ward,bed,action,probability"), made
+    ).pi_b.tolist() == [[1, 0], [0, 1]]
+
+
+def test_an_estimated_baseline_is_the_frequencies_and_smoothing_is_added_to_every_count() -> None:
+    made = log()
+    n = made.n_sa
+    assert np.allclose(estimated_baseline(made).pi_b, n / n.sum(axis=1, keepdims=True))
+    smooth = estimated_baseline(made, smoothing=2)
+    assert np.allclose(smooth.pi_b, (n + 2) / (n + 2).sum(axis=1, keepdims=True))
+    assert "2 added" in smooth.notes[0]
+    assert made.problem(0.9, smooth).pi_b_estimated
+    assert any("2 added" in note for note in made.problem(0.9, smooth).notes)
+
+
+@pytest.mark.parametrize("smoothing", [-1, np.nan, np.inf, "1", True])
+def test_a_wrong_smoothing_is_refused(smoothing: Any) -> None:
+    with pytest.raises(ParameterError, match="smoothing"):
+        estimated_baseline(log(), smoothing)
+
+
+def test_a_baseline_of_another_log_is_refused() -> None:
+    other = read_log(
+        {
+            "episode": np.zeros(2),
+            "state": np.array(["q", "r"]),
+            "action": np.array(["x", "x"]),
+            "reward": np.ones(2),
+        }
+    )
+    with pytest.raises(BaselineError, match="other labels"):
+        log().problem(0.9, estimated_baseline(other))
+
+
+def test_actions_of_probability_zero_are_counted_and_their_states_named() -> None:
+    made = log()
+    found = disagreement(made, np.array([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5]]))
+    assert found.impossible == made.n_sa[0, 1]
+    assert found.worst(1)[0][0] == "a"
+    assert "probability 0" in str(found)
+
+
+def test_the_distance_is_pearsons_and_large_counts_have_the_chi_square_law() -> None:
+    made = log(30_000)
+    pi_b = np.array([[0.5, 0.5], [1.0, 0.0], [0.48, 0.52]])
+    found = disagreement(made, pi_b)
+    for s in (0, 2):
+        expected = stats.chisquare(made.n_sa[s], made.n_sa[s].sum() * pi_b[s])
+        assert found.distance[s] == pytest.approx(expected.statistic)
+        assert found.p_values[s] == pytest.approx(expected.pvalue, rel=0.01)
+    assert found.worst()[0][0] == "c"
+
+
+def test_the_right_baseline_is_rarely_called_wrong_even_with_few_visits() -> None:
+    rng = np.random.default_rng(0)
+    pi_b = rng.dirichlet(np.full(5, 3.0), size=300)
+    p_values = []
+    for _ in range(200):
+        n_sa = np.stack([rng.multinomial(rng.integers(1, 6), row) for row in pi_b]).astype(float)
+        made: Any = type("Counted", (), {"n_sa": n_sa, "states": tuple(range(300))})
+        p_values.append(disagreement(made, pi_b).p_value)
+    assert 0.005 <= np.mean(np.array(p_values) < 0.05) <= 0.12
+
+
+def test_a_file_of_allowed_actions_makes_a_mask(tmp_path: Path) -> None:
+    path = write(tmp_path / "allowed.csv", [("a", "x"), ("a", "y"), ("b", "x")], "state,action")
+    assert read_allowed(path, log()).tolist() == [[True, True], [True, False], [True, True]]
+    with pytest.raises(LogError, match="'d' is not in the log"):
+        read_allowed(write(tmp_path / "allowed.csv", [("d", "x")], "state,action"), log())
+
+
+def test_the_mean_and_variance_behind_a_p_value_are_exact_for_few_visits() -> None:
+    n, row = 4, np.array([0.2, 0.3, 0.5])
+    outcomes = np.array([(i, j, n - i - j) for i in range(n + 1) for j in range(n + 1 - i)])
+    chance = stats.multinomial.pmf(outcomes, n, row)
+    distance = ((outcomes - n * row) ** 2 / (n * row)).sum(axis=1)
+    mean = (chance * distance).sum()
+    variance = (chance * (distance - mean) ** 2).sum()
+    made: Any = type("Counted", (), {"n_sa": np.array([[0.0, 0.0, 4.0]]), "states": ("s",)})
+    expected = stats.gamma.sf(
+        distance[(outcomes == [0, 0, 4]).all(axis=1)][0], mean**2 / variance, scale=variance / mean
+    )
+    assert disagreement(made, row[None]).p_value == pytest.approx(expected, rel=1e-9)

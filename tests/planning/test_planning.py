@@ -1,0 +1,185 @@
+"""Evaluation and planning: naive twins, brute force, and the sparse path on chains that mix fast
+and slowly.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import surefoot
+from support import worlds
+from surefoot.core.model import ChosenRows
+from surefoot.planning import iterate
+
+
+def naive_value(world: worlds.World, pi: np.ndarray) -> np.ndarray:
+    v = np.zeros(len(pi))
+    live = np.ones(len(pi))
+    live[list(world.terminal)] = 0
+    for _ in range(2000):
+        v = live * np.einsum(
+            "sa,sat,sat->s", pi, world.p, world.reward[:, None, :] + world.gamma * v
+        )
+    return v
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        worlds.garnet(np.random.default_rng(0), 6, 4),
+        worlds.random_mdp(np.random.default_rng(1), 8, 3),
+    ],
+)
+def test_a_policy_is_worth_what_repeated_backups_say(world: worlds.World) -> None:
+    pi = np.random.default_rng(2).dirichlet(np.ones(world.pi_b.shape[1]), len(world.pi_b))
+    for policy in (pi, np.eye(pi.shape[1])[pi.argmax(axis=1)]):
+        assert np.allclose(
+            surefoot.evaluate(world.model, policy), naive_value(world, policy), atol=1e-10
+        )
+
+
+def test_the_value_at_the_start_is_the_mean_over_the_start_distribution() -> None:
+    world = worlds.garnet(np.random.default_rng(0), 6, 4)
+    start = np.array([0.5, 0, 0.25, 0, 0.25, 0])
+    found = surefoot.evaluate_at_start(world.model, world.pi_b, start)
+    assert found == pytest.approx(float(start @ naive_value(world, world.pi_b)))
+
+
+def test_the_optimum_is_the_best_of_all_deterministic_policies() -> None:
+    world = worlds.garnet(np.random.default_rng(4), 4, 3)
+    values = [
+        surefoot.evaluate(world.model, np.eye(3)[list(c)])
+        for c in itertools.product(range(3), repeat=4)
+    ]
+    best = surefoot.optimal(world.model)
+    assert best.status.ok
+    assert np.allclose(surefoot.evaluate(world.model, best.pi), np.max(values, axis=0), atol=1e-12)
+
+
+def test_the_optimum_uses_allowed_actions_only() -> None:
+    world = worlds.garnet(np.random.default_rng(4), 4, 3)
+    allowed = np.ones((4, 3), dtype=bool)
+    allowed[np.arange(4), surefoot.optimal(world.model).pi.argmax(axis=1)] = False
+    best = surefoot.optimal(world.model, allowed)
+    values = [
+        surefoot.evaluate(world.model, np.eye(3)[list(c)])
+        for c in itertools.product(range(3), repeat=4)
+        if allowed[np.arange(4), list(c)].all()
+    ]
+    assert (best.pi[~allowed] == 0).all()
+    assert np.allclose(surefoot.evaluate(world.model, best.pi), np.max(values, axis=0), atol=1e-12)
+
+
+def test_a_batch_of_models_is_planned_at_once() -> None:
+    made = [worlds.garnet(np.random.default_rng(s), 5, 3) for s in range(6)]
+    together = surefoot.known_model(
+        np.stack([w.p for w in made]),
+        np.stack([w.reward for w in made])[:, :, None, :] + 0 * made[0].p,
+        0.9,
+    )
+    found = surefoot.optimal(together)
+    for i, world in enumerate(made):
+        assert np.allclose(found.q[i], surefoot.optimal(world.model).q, atol=1e-12)
+
+
+@pytest.mark.parametrize("band", [None, 3], ids=["mixes fast", "mixes slowly"])
+@pytest.mark.parametrize("leak", [0.0, 0.2], ids=["closed", "with ends"])
+@pytest.mark.parametrize("gamma", [0.0, 0.9, 0.999])
+def test_a_sparse_policy_value_is_within_its_tolerance(
+    band: int | None, leak: float, gamma: float
+) -> None:
+    rng = np.random.default_rng(7)
+    n_states, n_actions = 400, 3
+    to = rng.integers(0, n_states, (n_states * n_actions, 4))
+    if band:
+        to = (
+            np.repeat(np.arange(n_states), n_actions)[:, None]
+            + rng.integers(-band, band + 1, to.shape)
+        ) % n_states
+    p = rng.dirichlet(np.ones(4), len(to)) * (rng.random((len(to), 1)) >= leak)
+    rows = np.repeat(np.arange(len(to)), 4)
+    matrix = sparse.csr_array((p.ravel(), (rows, to.ravel())), shape=(len(to), n_states))
+    r = rng.normal(size=(n_states, n_actions))
+    pi = rng.dirichlet(np.ones(n_actions), n_states)
+    dense = surefoot.known_model(matrix.toarray().reshape(n_states, n_actions, n_states), r, gamma)
+    for policy in (pi, np.eye(n_actions)[pi.argmax(axis=1)]):
+        exact = surefoot.evaluate(dense, policy)
+        found = surefoot.evaluate(surefoot.known_model(matrix, r, gamma), policy, tolerance=1e-9)
+        assert found.shape == (n_states,)
+        assert np.abs(found - exact).max() <= 1e-9
+    best = surefoot.optimal(surefoot.known_model(matrix, r, gamma))
+    assert np.allclose(best.q, surefoot.optimal(dense).q, atol=1e-8)
+
+
+def test_what_cannot_be_evaluated_is_refused_in_words() -> None:
+    loop = np.ones((1, 2, 1))
+    with pytest.raises(surefoot.NotAvailableError, match="gamma"):
+        surefoot.evaluate(surefoot.known_model(loop, np.ones((1, 2)), 1.0), np.array([[0.5, 0.5]]))
+    with pytest.raises(surefoot.NotAvailableError, match="gamma"):
+        surefoot.evaluate(
+            surefoot.known_model(sparse.csr_array(loop[0]), np.ones((1, 2)), 1.0),
+            np.array([[0.5, 0.5]]),
+        )
+    with pytest.raises(surefoot.ProblemError, match="pi must be"):
+        surefoot.evaluate(
+            surefoot.known_model(loop, np.ones((1, 2)), 0.5), np.array([[0.5, 0.25, 0.25]])
+        )
+    with pytest.raises(surefoot.ProblemError, match="gamma"):
+        surefoot.known_model(loop, np.ones((1, 2)), 1.5)
+    with pytest.raises(surefoot.ProblemError, match="p must be"):
+        surefoot.known_model(np.ones((2, 3, 4)), np.ones((2, 3)), 0.5)
+    with pytest.raises(surefoot.ProblemError, match="r must be"):
+        surefoot.known_model(np.ones((2, 3, 2)), np.ones((3, 4)), 0.5)
+    with pytest.raises(surefoot.ProblemError, match="sparse p"):
+        surefoot.known_model(sparse.csr_array(np.ones((4, 2))), np.ones((2, 3)), 0.5)
+
+
+def test_undiscounted_episodes_are_evaluated_where_they_end() -> None:
+    p = np.zeros((3, 2, 3))
+    p[0, 0, 1] = p[0, 1, 2] = p[1, :, 2] = 1
+    model = surefoot.known_model(
+        p, np.array([[0, 0.0, 0], [0, 0, 5], [0, 0, 0]])[:, None, :] + 0 * p, 1.0, [2]
+    )
+    assert surefoot.optimal(model).pi[0].tolist() == [1, 0]
+    assert surefoot.evaluate(model, np.full((3, 2), 0.5)).tolist() == [2.5, 5.0, 0.0]
+
+
+class _Countdown:
+    """Problem i is done after i + 1 steps; its state counts them."""
+
+    def advance(
+        self, state: tuple[np.ndarray, ...], step: int
+    ) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        goal, count = state
+        return (goal, count + 1), count + 1 >= goal
+
+    def take(self, index: np.ndarray) -> _Countdown:
+        return self
+
+
+def test_problems_leave_the_loop_one_by_one_and_come_back_in_order() -> None:
+    goal = np.array([3, 1, 7, 2, 2, 40])
+    (back, count), status = iterate(_Countdown(), (goal, np.zeros(6, dtype=int)), max_steps=10)
+    assert back.tolist() == goal.tolist()
+    assert count.tolist() == [3, 1, 7, 2, 2, 10]
+    assert status.steps.tolist() == [3, 1, 7, 2, 2, 10]
+    assert status.converged.tolist() == [True] * 5 + [False]
+    assert "NOT CONVERGED: 1 of 6" in repr(status)
+
+
+def test_rows_kept_from_one_choice_to_the_next_give_the_products_of_the_present_one() -> None:
+    rng = np.random.default_rng(0)
+    matrix = sparse.random_array((400, 100), density=0.05, rng=rng, format="csr")
+    kept, x = ChosenRows(matrix), rng.random(100)
+    chosen = 4 * np.arange(100)
+    for change in (0, 0, 1, 5, 9, 40, 100, 3):  # few rows are patched, many taken out anew
+        at = rng.choice(100, size=change, replace=False)
+        chosen = chosen.copy()
+        chosen[at] = 4 * at + rng.integers(0, 4, size=change)
+        product = kept.product(chosen)
+        assert np.array_equal(product(x), matrix[chosen] @ x)
+        assert np.array_equal(product(2 * x), matrix[chosen] @ (2 * x))
