@@ -368,7 +368,7 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="dask.distributed is an extra")
     done = script(
         tmp_path / "nobody.py",
-        "import small_study\nfrom surefoot.studies.runner import run\nrun(small_study.small(),"
+        "from support import small_study\nfrom surefoot.studies.runner import run\nrun(small_study.small(),"
         ' sys.argv[1], dask="tcp://127.0.0.1:9")',
         tmp_path / "out",
     )
