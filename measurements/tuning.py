@@ -30,10 +30,10 @@ from pathlib import Path
 import numpy as np
 
 import surefoot
+from surefoot.atomic import write_csv, write_whole
 from surefoot.benchmarks import RandomMDPs, WetChicken
 from surefoot.simulate import Sampler, first_key
 from surefoot.studies.metrics import bootstrap, cvar
-from surefoot.studies.summaries import write_table, write_whole
 from surefoot.tuning import tune
 from surefoot.tuning.choice import preferred
 
@@ -136,7 +136,7 @@ def shard(folder: str, name: str, size: int, first: int, last: int, models: int,
     """Compute one shard and write its file."""
     rows = [one_log(name, size, trial, models, again) for trial in range(first, last)]
     path = Path(folder) / "shards" / f"{name}-{size}-{first}-{last}-{models}-{again}.csv"
-    write_table(path, tuple(rows[0]), [list(row.values()) for row in rows])
+    write_csv(path, tuple(rows[0]), [list(row.values()) for row in rows])
     return path.name
 
 
@@ -298,14 +298,14 @@ def main() -> None:
         ):
             print(f"{i} of {len(missing)}: {job.result()}", flush=True)
     rows = [row for x in wanted for row in read(paths[x])]
-    write_table(given.out / "logs.csv", tuple(k for k in rows[0] if not k.startswith("gain of ")),
+    write_csv(given.out / "logs.csv", tuple(k for k in rows[0] if not k.startswith("gain of ")),
                 [[v for k, v in row.items() if not k.startswith("gain of ")] for row in rows])  # fmt: skip
     by_cell = [
         [row for row in rows if (row["benchmark"], int(row["size"])) == (str(n), int(s))]
         for n, s in cells
     ]
     found = [summary_of(x) for x in by_cell]
-    write_table(given.out / "summary.csv", tuple(found[0]), [list(x.values()) for x in found])
+    write_csv(given.out / "summary.csv", tuple(found[0]), [list(x.values()) for x in found])
     write_whole(given.out / "tuning.md", page(found, rows))
     print((given.out / "tuning.md").read_text())
 

@@ -47,3 +47,7 @@ class PolicyError(SurefootError):
 
 class StudyError(SurefootError):
     """A study file, or the folder of a study, that cannot be used."""
+
+
+class WriteError(SurefootError):
+    """A file or folder cannot be written: the disk is full, or the place does not allow it."""

@@ -19,8 +19,8 @@ import pytest
 
 from support import logfiles
 from surefoot.advice import advise, chosen_algorithm, plain, read_policy, summarise, write_advice
-from surefoot.advice.folder import put_in_place
-from surefoot.errors import LogError, PolicyError
+from surefoot.atomic import write_together
+from surefoot.errors import PolicyError, WriteError
 from surefoot.logs import read_baseline, read_log
 
 HOSTILE = (
@@ -47,7 +47,7 @@ def old_and_new(folder: Path) -> set[str]:
 def test_wherever_writing_stops_a_policy_file_means_one_complete_run(
     stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_in_place(tmp_path, {name: ["old"] for name in NAMES}, last="policy.csv", known=NAMES)
+    write_together(tmp_path, {name: ["old"] for name in NAMES}, last="policy.csv", known=NAMES)
     steps = iter(range(100))
 
     def counted(call: object) -> object:
@@ -62,7 +62,7 @@ def test_wherever_writing_stops_a_policy_file_means_one_complete_run(
         for owner, name in ((os, "replace"), (os, "fsync"), (Path, "unlink")):
             patch.setattr(owner, name, counted(getattr(owner, name)))
         try:
-            put_in_place(
+            write_together(
                 tmp_path, {name: ["new"] for name in NAMES}, last="policy.csv", known=NAMES
             )
         except Stopped:
@@ -81,7 +81,7 @@ def write_for_ever(folder: str, ready: Any) -> None:
     while True:
         run += 1
         text = [f"{run:08d}\n"] * 20_000
-        put_in_place(folder, dict.fromkeys(NAMES, text), last="policy.csv", known=NAMES)
+        write_together(folder, dict.fromkeys(NAMES, text), last="policy.csv", known=NAMES)
         ready.set()
 
 
@@ -89,7 +89,7 @@ def killed_writer(folder: Path, rng: random.Random, kills: int) -> None:
     context = multiprocessing.get_context(
         "forkserver"
     )  # a server that has imported what writers need: kills by the dozen are cheap
-    context.set_forkserver_preload(["surefoot.advice.folder"])
+    context.set_forkserver_preload(["surefoot.atomic"])
     for _ in range(kills):
         ready = context.Event()
         writer = context.Process(target=write_for_ever, args=(str(folder), ready), daemon=True)
@@ -143,8 +143,8 @@ def test_every_label_is_quoted_so_that_no_program_takes_it_for_a_number(tmp_path
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(LogError, match=r"cannot be written to .*file"):
-        put_in_place(
+    with pytest.raises(WriteError, match=r"file.out cannot be written"):
+        write_together(
             tmp_path / "file" / "out",
             {"policy.csv": [""]},
             last="policy.csv",

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from support import small_study
-from surefoot.errors import StudyError
+from surefoot.atomic import whole_file, write_whole
+from surefoot.errors import StudyError, WriteError
 from surefoot.studies.runner import compute
 from surefoot.studies.shards import (
     DamagedShardError,
@@ -28,7 +29,6 @@ from surefoot.studies.shards import (
     read_shard,
     undone_if_fruitless,
     write_shard,
-    write_text,
 )
 from surefoot.studies.spec import Study
 from surefoot.studies.trials import Trials
@@ -206,7 +206,7 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) ->
         open_folder(tmp_path, STUDY, 3, "cpu")
     with pytest.raises(StudyError, match="is not the folder of a study"):
         open_folder(tmp_path / "thesis.txt", STUDY, 3, "cpu")
-    with pytest.raises(StudyError, match="cannot be written"):
+    with pytest.raises(WriteError, match="cannot be written"):
         open_folder(tmp_path / "thesis.txt" / "below", STUDY, 3, "cpu")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -263,10 +263,13 @@ def test_nothing_but_whole_files_is_left_after_writing(folder: Folder) -> None:
 
 def test_a_folder_that_has_gone_is_an_error_in_words(folder: Folder) -> None:
     shutil.rmtree(folder.path)
-    with pytest.raises(StudyError, match="cannot be written"):
+    with pytest.raises(WriteError, match="cannot be written"):
         write_shard(folder, folder.shards[0], some_trials(folder.shards[0]))
-    with pytest.raises(StudyError, match="cannot be written"):
-        write_text(folder.path / "note.txt", "x")
+    with (
+        pytest.raises(WriteError, match="cannot be written"),
+        whole_file(folder.path / "note.txt", parents=False) as part,
+    ):
+        part.write_text("x")
 
 
 @pytest.mark.parametrize(
@@ -309,10 +312,10 @@ def test_a_full_disk_is_an_error_in_words_and_leaves_whole_files_only(tiny_disk:
     first, second = folder.shards[:2]
     write_shard(folder, first, some_trials(first))
     fill(tiny_disk, leave=0)
-    with pytest.raises(StudyError, match=r"cannot be written.*make room"):
+    with pytest.raises(WriteError, match=r"cannot be written.*make room"):
         write_shard(folder, second, some_trials(second))
-    with pytest.raises(StudyError, match=r"cannot be written.*make room"):
-        write_text(folder.path / "note.txt", "x" * 5000)
+    with pytest.raises(WriteError, match=r"cannot be written.*make room"):
+        write_whole(folder.path / "note.txt", "x" * 5000)
     assert sorted(path.name for path in folder.path.iterdir()) == [
         "manifest.json",
         "shards",
@@ -329,7 +332,7 @@ def test_a_disk_too_full_to_begin_on_is_an_error_in_words_and_can_be_begun_on_la
     tiny_disk: Path,
 ) -> None:
     fill(tiny_disk, leave=0)
-    with pytest.raises(StudyError, match=r"cannot be written.*make room"):
+    with pytest.raises(WriteError, match=r"cannot be written.*make room"):
         open_folder(tiny_disk / "study", STUDY, 3, "cpu")
     (tiny_disk / "ballast").unlink()
     assert open_folder(tiny_disk / "study", STUDY, 3, "cpu").missing() == list(
@@ -341,14 +344,14 @@ LIMITED = """
 import resource, signal, sys
 sys.path[:0] = [sys.argv[2], sys.argv[2] + "/studies"]
 from test_store import STUDY, some_trials
-from surefoot.errors import StudyError
+from surefoot.errors import WriteError
 from surefoot.studies.shards import open_folder, write_shard
 folder = open_folder(sys.argv[1], STUDY, 3, "cpu")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     write_shard(folder, folder.shards[0], some_trials(folder.shards[0]))
-except StudyError as error:
+except WriteError as error:
     print(error)
 """
 

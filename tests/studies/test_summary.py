@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surefoot.errors import ProblemError
+from surefoot.atomic import write_whole
+from surefoot.errors import ProblemError, WriteError
 from surefoot.studies.metrics import bootstrap, cvar
 from surefoot.studies.results import Cell, Results
-from surefoot.studies.summaries import COLUMNS, read_summary, summarise, write_summary, write_whole
+from surefoot.studies.summaries import COLUMNS, read_summary, summarise, write_summary
 
 ASKED = ["benchmark", "size", "algorithm", "parameters", "trials", "mean", "mean_low", "mean_high"]
 ASKED += ["cvar", "cvar_low", "cvar_high", "worse_than_baseline"]
@@ -102,7 +103,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
         raise OSError("no space left on device")
 
     monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(WriteError, match="no space"):
         write_summary(tmp_path / "summary.csv", summarise(study(), resamples=10))
     assert [path.name for path in tmp_path.iterdir()] == ["summary.csv"]
     assert (tmp_path / "summary.csv").read_text() == "old"

@@ -8,9 +8,6 @@ import csv
 import io
 import json
 import math
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,8 @@ import numpy as np
 from surefoot.advice.advise import Advice
 from surefoot.advice.elsewhere import Row
 from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
-from surefoot.errors import LogError, PolicyError
+from surefoot.atomic import write_together
+from surefoot.errors import PolicyError
 from surefoot.logs.labels import as_text
 
 POLICY, CANDIDATE, CHANGES, SUMMARY = "policy.csv", "candidate.csv", "changes.csv", "summary.json"
@@ -71,47 +69,9 @@ def write_advice(
         "\n",
     ]
     texts[POLICY] = _table(header, _policy(advice, advice.policy, elsewhere))
-    return put_in_place(
+    return write_together(
         folder, texts, last=POLICY, known=(CHANGES, CANDIDATE, SUMMARY, TRAINING, POLICY)
     )
-
-
-def put_in_place(
-    folder: str | Path,
-    texts: Mapping[str, Iterable[str] | bytes],
-    *,
-    last: str,
-    known: Sequence[str],
-) -> dict[str, Path]:
-    """Replace the known files of a folder by these, so that `last` is there only when all of its
-    run are.
-    """
-    folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=".surefoot-", dir=folder))
-        try:
-            for name, text in texts.items():
-                _write(beside / name, text)
-            for name in (last, *(name for name in known if name != last)):
-                (folder / name).unlink(missing_ok=True)
-            for name in (*(name for name in texts if name != last), last):
-                os.replace(beside / name, folder / name)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-    except OSError as error:
-        raise LogError(
-            f"the results cannot be written to {folder}: {error.strerror or error}"
-        ) from error
-    return {name: folder / name for name in texts}
-
-
-def _write(path: Path, parts: Iterable[str] | bytes) -> None:
-    """A file, its bytes on the disk before it gets its name."""
-    with open(path, "wb") as file:
-        file.writelines([parts] if isinstance(parts, bytes) else (part.encode() for part in parts))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:

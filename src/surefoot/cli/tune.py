@@ -333,8 +333,8 @@ def _json(found: dict[str, Any]) -> str:
 
 def _write(path: Path, found: dict[str, Any]) -> None:
     """The table as CSV, or everything as JSON; whole or not at all."""
+    from surefoot.atomic import write_csv, write_whole
     from surefoot.errors import ParameterError
-    from surefoot.studies.summaries import write_table, write_whole
 
     if path.suffix == ".json":
         write_whole(path, _json(found) + "\n")
@@ -343,7 +343,7 @@ def _write(path: Path, found: dict[str, Any]) -> None:
             {k: v for k, v in found.items() if k not in ("assumptions", "notes")}
         ]
         columns = COLUMNS if "settings" in found else tuple(rows[0])
-        write_table(
+        write_csv(
             path, columns, [["" if row[k] is None else row[k] for k in columns] for row in rows]
         )
     else:
@@ -354,12 +354,12 @@ def _write_paths(folder: Path, posed: Posed) -> None:
     """path.csv: the whole policy along epsilon; breakpoints.csv: every row's first step,
     exactly.
     """
+    from surefoot.atomic import write_csv
     from surefoot.logs.labels import as_text
-    from surefoot.studies.summaries import write_table
     from surefoot.tuning import PathPoint, epsilon_path, row_paths
 
     columns = tuple(field.name for field in dataclasses.fields(PathPoint))
-    write_table(
+    write_csv(
         folder / "path.csv",
         columns,
         [dataclasses.astuple(point) for point in epsilon_path(posed.problem)],
@@ -378,4 +378,4 @@ def _write_paths(folder: Path, posed: Posed) -> None:
                     float(price),
                 ]
             )
-    write_table(folder / "breakpoints.csv", ("state", "epsilon", "gain", "moved", "price"), rows)
+    write_csv(folder / "breakpoints.csv", ("state", "epsilon", "gain", "moved", "price"), rows)

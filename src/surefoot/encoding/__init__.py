@@ -3,7 +3,7 @@ rows.
 """
 
 from surefoot.encoding.discretize import Discretized, discretize
-from surefoot.encoding.encoder_files import read_encoder, whole_file, write_encoder
+from surefoot.encoding.encoder_files import read_encoder, write_encoder
 from surefoot.encoding.encoders import (
     Encoder,
     KMeansEncoder,
@@ -24,6 +24,5 @@ __all__ = [
     "fit_quantiles",
     "in_words",
     "read_encoder",
-    "whole_file",
     "write_encoder",
 ]

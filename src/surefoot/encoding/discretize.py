@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.encoding.encoder_files import whole_file, write_encoder
+from surefoot.atomic import whole_file
+from surefoot.encoding.encoder_files import write_encoder
 from surefoot.encoding.encoders import Encoder, QuantileEncoder, fit_kmeans, fit_quantiles
 from surefoot.encoding.mixing import Mixing, mixing
 from surefoot.encoding.rows import Rows, open_rows

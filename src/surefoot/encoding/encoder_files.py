@@ -1,51 +1,16 @@
-"""Encoders as JSON files, and files that are written whole or not at all."""
+"""Encoders as JSON files."""
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from surefoot.atomic import write_whole
 from surefoot.encoding.encoders import Encoder, KMeansEncoder, QuantileEncoder
 from surefoot.errors import LogError, SurefootError
 
 FORMAT = "surefoot encoder 1"
-
-
-@contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
-    """A file beside `path` to write into, which takes its name at the end; after an error
-    nothing is left and `path` is as it was.
-    """
-    path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    except OSError as error:
-        raise LogError(f"{path} cannot be written: {error}") from error
-    os.close(handle)
-    part = Path(name)
-    try:
-        yield part
-        with open(part, "rb") as written:
-            os.fsync(written.fileno())
-        part.chmod(0o666 & ~_umask())
-        os.replace(part, path)
-    except OSError as error:
-        raise LogError(f"{path} cannot be written: {error}") from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    """The permissions that new files do not get."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_encoder(encoder: Encoder, path: str | Path) -> None:
@@ -56,8 +21,7 @@ def write_encoder(encoder: Encoder, path: str | Path) -> None:
         else {"mean": encoder.mean, "scale": encoder.scale, "centres": encoder.centres}
     )
     content = {"format": FORMAT, "method": encoder.method, "features": encoder.features} | fields
-    with whole_file(path) as part:
-        part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_encoder(path: str | Path) -> Encoder:

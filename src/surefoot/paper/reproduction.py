@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surefoot.algorithms import ALGORITHMS
+from surefoot.atomic import write_csv, write_whole
 from surefoot.errors import StudyError
 from surefoot.paper import Verdict, judge_figures, judge_table_1, render_claims, render_table_1
 from surefoot.paper.assumption import AssumptionRow, assumption_1_study, judge_assumption
@@ -30,7 +31,7 @@ from surefoot.studies.pareto import (
 from surefoot.studies.results import Cell, Results
 from surefoot.studies.runner import check_device, run
 from surefoot.studies.spec import Study, shipped_study, variants
-from surefoot.studies.summaries import summarise, write_summary, write_table, write_whole
+from surefoot.studies.summaries import summarise, write_summary
 
 BENCHMARKS = ("random-mdps", "wet-chicken")
 PRODUCT = (
@@ -238,7 +239,7 @@ def class_of(cell: Cell) -> str:
 def _write_rows(path: Path, rows: Sequence[object]) -> None:
     """Frozen dataclasses as CSV."""
     columns = tuple(f.name for f in dataclasses.fields(rows[0]))  # type: ignore[arg-type]
-    write_table(path, columns, [[getattr(row, name) for name in columns] for row in rows])
+    write_csv(path, columns, [[getattr(row, name) for name in columns] for row in rows])
 
 
 def _all(options: Options) -> tuple[Verdict, ...]:

@@ -5,8 +5,6 @@ with the same bytes each time.
 from __future__ import annotations
 
 import io
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from surefoot.atomic import write_whole
 from surefoot.errors import NotAvailableError
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ def save(made: Figure, stem: str | Path) -> tuple[Path, Path]:
         ):
             content = io.BytesIO()
             made.savefig(content, format=ending[1:], dpi=160, metadata=metadata)
-            paths.append(_write(Path(f"{stem}{ending}"), content.getvalue()))
+            paths.append(write_whole(f"{stem}{ending}", content.getvalue()))
     return paths[0], paths[1]
 
 
@@ -141,17 +140,3 @@ def _settings() -> Iterator[None]:
     chosen.pop("backend")  # not a matter of looks; setting it would load one
     with matplotlib.rc_context(chosen):
         yield
-
-
-def _write(path: Path, content: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "wb") as file:
-            file.write(content)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return path

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.atomic import write_csv
 from surefoot.errors import ProblemError
 from surefoot.studies.metrics import (
     ALPHA,
@@ -25,7 +26,6 @@ from surefoot.studies.metrics import (
     largest,
 )
 from surefoot.studies.results import Cell, Results
-from surefoot.studies.summaries import write_table
 
 NUMBERS = ("mean", "mean_low", "mean_high", "cvar", "cvar_low", "cvar_high")
 Classify = Callable[[Cell], str]
@@ -235,7 +235,7 @@ def write_fronts(path: str | Path, rows: Sequence[FrontRow]) -> None:
         ]
         for row in rows
     ]
-    write_table(path, columns, lines)
+    write_csv(path, columns, lines)
 
 
 def write_rivals(path: str | Path, rivals: Sequence[Rival]) -> None:
@@ -268,7 +268,7 @@ def write_rivals(path: str | Path, rivals: Sequence[Rival]) -> None:
                     r.strictly_better,
                 ]
             )
-    write_table(path, columns, lines)
+    write_csv(path, columns, lines)
 
 
 def _complete(

@@ -6,10 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
-import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.atomic import PARTIAL, whole_file, write_whole, writing
 from surefoot.errors import StudyError
 from surefoot.studies.results import Cell, Results
 from surefoot.studies.spec import Study, settings, variants
 from surefoot.studies.trials import Trials, score
 
 MANIFEST, SPEC, SHARDS = "manifest.json", "study.json", "shards"
-PARTIAL = ".partial"  # what a file is called while it is being written
 PACKAGES = ("surefoot", "numpy", "scipy", "duckdb", "torch")
 
 
@@ -149,10 +146,10 @@ def open_folder(path: str | Path, study: Study, shard_trials: int, device: str) 
         raise StudyError(
             f"{path} exists and is not the folder of a study: choose another one with --out"
         )
-    with _disk(path):
+    with writing(path):
         (path / SHARDS).mkdir(parents=True, exist_ok=True)
-        write_text(path / SPEC, json.dumps(study.model_dump(), indent=2) + "\n")
-        write_text(manifest, json.dumps(_manifest(study, shard_trials, device), indent=2) + "\n")
+    write_whole(path / SPEC, json.dumps(study.model_dump(), indent=2) + "\n")
+    write_whole(manifest, json.dumps(_manifest(study, shard_trials, device), indent=2) + "\n")
     return Folder(path, study, shard_trials)
 
 
@@ -232,20 +229,17 @@ def write_shard(folder: Folder, shard: Shard, trials: Trials) -> None:
             trials.converged[:, j].reshape(-1)
         )
     notes = {"fingerprint": folder.study.fingerprint, "shard": shard.name, "digest": _digest(table)}
-    path = folder.file(shard)
-    with _disk(path), duckdb.connect() as connection:
+    kept = ", ".join(f"{k}: '{v}'" for k, v in notes.items())
+    with whole_file(folder.file(shard), parents=False) as part, duckdb.connect() as connection:
         connection.execute("set threads = 1")
         connection.register("shard", table)
-        temporary = path.with_suffix(f".{uuid.uuid4().hex}{PARTIAL}")
         try:
-            kept = ", ".join(f"{k}: '{v}'" for k, v in notes.items())
             connection.execute(
-                f"copy shard to '{_quoted(temporary)}' (format parquet, compression zstd,"
+                f"copy shard to '{_quoted(part)}' (format parquet, compression zstd,"
                 f" kv_metadata {{{kept}}})"
             )
-            _commit(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        except duckdb.IOException as error:
+            raise OSError(str(error)) from error
 
 
 def read_shard(path: Path, study: Study, shard: Shard) -> Trials:
@@ -289,36 +283,3 @@ def _digest(table: dict[str, np.ndarray]) -> str:
 
 def _quoted(path: Path) -> str:
     return str(path).replace("'", "''")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    with _disk(path):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-            _commit(Path(name), path)
-        finally:
-            Path(name).unlink(missing_ok=True)
-
-
-def _commit(temporary: Path, path: Path) -> None:
-    """Make a finished file appear under its name, on the disk."""
-    with open(temporary, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-
-
-@contextmanager
-def _disk(path: Path) -> Iterator[None]:
-    """Troubles with the disk, in words."""
-    import duckdb
-
-    try:
-        yield
-    except (OSError, duckdb.IOException) as error:
-        raise StudyError(
-            f"{path} cannot be written ({error}): make room or choose another folder; what is"
-            " finished is kept"
-        ) from error

@@ -5,10 +5,6 @@ and its file summary.csv.
 from __future__ import annotations
 
 import csv
-import io
-import math
-import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.atomic import write_csv
 from surefoot.errors import ProblemError
 from surefoot.studies.metrics import (
     ALPHA,
@@ -99,7 +96,7 @@ def summarise(
 
 def write_summary(path: str | Path, rows: Sequence[SummaryRow]) -> None:
     """Write summary.csv, whole or not at all."""
-    write_table(path, COLUMNS, [[getattr(row, name) for name in COLUMNS] for row in rows])
+    write_csv(path, COLUMNS, [[getattr(row, name) for name in COLUMNS] for row in rows])
 
 
 def read_summary(path: str | Path) -> tuple[SummaryRow, ...]:
@@ -111,34 +108,6 @@ def read_summary(path: str | Path) -> tuple[SummaryRow, ...]:
     return tuple(_row(path, number, line) for number, line in enumerate(lines[1:], start=2))
 
 
-def write_table(path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Write a CSV file, whole or not at all; floats keep 12 significant digits, so that equal
-    runs give equal bytes.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([[_written(value) for value in row] for row in rows])
-    write_whole(path, text.getvalue())
-
-
-def write_whole(path: str | Path, text: str) -> None:
-    """Write text to a file beside `path`, then put it in its place: a reader sees the old file
-    or the new one, never half.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 def _scales(results: Results) -> np.ndarray:
     """The largest score of each cell's benchmark [cells, 1]: a cell may hold nothing but
     rounding.
@@ -147,12 +116,6 @@ def _scales(results: Results) -> np.ndarray:
     rows = {name: [i for i, other in enumerate(names) if other == name] for name in names}
     scale = {name: largest(results.score[i], results.baseline[i]) for name, i in rows.items()}
     return np.array([[scale[name]] for name in names])
-
-
-def _written(value: Any) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return repr(float(f"{value:.12g}") + 0.0) if math.isfinite(value) else str(value)
 
 
 def _row(path: str | Path, number: int, line: list[str]) -> SummaryRow:
