@@ -4,8 +4,6 @@ studies and tests read.
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -40,7 +38,8 @@ from surefoot.algorithms.ramdp import RaMDP
 from surefoot.algorithms.spibb import PiBSPIBB, PiLeqBSPIBB
 from surefoot.algorithms.vi_lcb import VILCB
 from surefoot.algorithms.worst_case import MBIE, RobustMDP
-from surefoot.errors import ParameterError, UnknownNameError
+from surefoot.errors import UnknownNameError
+from surefoot.parameters import check_known, look_up, make, names_of
 
 _ALL: tuple[type, ...] = (
     BasicRL,
@@ -82,12 +81,8 @@ def algorithm(name: str, **parameters: Any) -> Algorithm:
     >>> algorithm("ramdp+lower-exact-soft-spibb", kappa=0.1, epsilon=1.5, delta=1).name
     'ramdp+lower-exact-soft-spibb'
     """
-    if not isinstance(name, str):
-        raise UnknownNameError(f"an algorithm is asked for by name, got {name!r}")
-    if "+" not in name:
-        cls = _find(name)
-        _check_known(name, parameters, _fields(cls))
-        found: Algorithm = _build(cls, parameters)
+    if not isinstance(name, str) or "+" not in name:
+        found: Algorithm = make(_find(name), parameters)
         return found
     first, *others = name.split("+")
     if len(others) != 1:
@@ -110,48 +105,18 @@ def algorithm(name: str, **parameters: Any) -> Algorithm:
         raise UnknownNameError(
             f"{name!r}: {others[0]!r} does not restrict an iteration; these do: {able}"
         )
-    _check_known(name, parameters, _fields(penalise) | _fields(restrict))
-    parts = [
-        _build(c, {k: v for k, v in parameters.items() if k in _fields(c)})
+    check_known(name, parameters, sorted({*names_of(penalise), *names_of(restrict)}))
+    parts: list[Any] = [
+        make(c, {k: v for k, v in parameters.items() if k in names_of(c)})
         for c in (penalise, restrict)
     ]
     return Composed(*parts)
 
 
 def _find(name: str) -> type:
-    if name not in ALGORITHMS:
-        near = difflib.get_close_matches(name, ALGORITHMS, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise UnknownNameError(
-            f"no algorithm is called {name!r}: {hint}surefoot.ALGORITHMS lists all"
-            f" {len(ALGORITHMS)}"
-        )
-    return ALGORITHMS[name]
-
-
-def _fields(cls: type) -> set[str]:
-    return {f.name for f in dataclasses.fields(cls)}
-
-
-def _check_known(name: str, parameters: dict[str, Any], known: set[str]) -> None:
-    unknown = sorted(set(parameters) - known)
-    if unknown:
-        takes = ", ".join(sorted(known)) or "no parameters"
-        raise ParameterError(
-            f"{name} does not take {', '.join(map(repr, unknown))}; it takes {takes}"
-        )
-
-
-def _build(cls: type, parameters: dict[str, Any]) -> Any:
-    needed = [
-        f.name
-        for f in dataclasses.fields(cls)
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    ]
-    missing = [n for n in needed if n not in parameters]
-    if missing:
-        raise ParameterError(f"{cls.name} needs {', '.join(missing)}")  # type: ignore[attr-defined]
-    return cls(**parameters)
+    return look_up(
+        "algorithm", name, ALGORITHMS, f"surefoot.ALGORITHMS lists all {len(ALGORITHMS)}"
+    )
 
 
 __all__ = [

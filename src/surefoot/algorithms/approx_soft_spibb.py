@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefoot.algorithms.parameters import check_flag
 from surefoot.algorithms.soft import SoftSPIBB, advantage
+from surefoot.parameters import check_flag
 from surefoot.planning import Trust
 from surefoot.problems import Problem
 from surefoot.trust import trading

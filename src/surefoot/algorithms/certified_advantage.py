@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import RESTRICTS, maximum_likelihood, plan
-from surefoot.algorithms.parameters import check_choice, check_number
 from surefoot.core import Solution, Status
+from surefoot.parameters import check_choice, check_number
 from surefoot.problems import Problem
 from surefoot.returns.evidence import RETURN_ERRORS, VISITS, Evidence, evidence
 from surefoot.rows.arrays import (

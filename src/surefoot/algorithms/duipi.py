@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import PENALISES
-from surefoot.algorithms.parameters import check_choice, check_number
 from surefoot.core import Model, Operator, Solution, operator
+from surefoot.parameters import check_choice, check_number
 from surefoot.planning import evaluate, iterate
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows import free_rows

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import PENALISES
-from surefoot.algorithms.parameters import check_choice, check_number
 from surefoot.core import Model, Solution, Support
+from surefoot.parameters import check_choice, check_number
 from surefoot.planning import Trust, evaluate, policy_iteration
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows.arrays import Array, namespace

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surefoot.algorithms.algorithm import RESTRICTS
-from surefoot.algorithms.parameters import check_choice, check_number, value_of
 from surefoot.core import Batch, Solution
 from surefoot.errors import NotAvailableError, ParameterError, UnknownNameError
 from surefoot.ope.caps import APPROXIMATE, FLOORED
 from surefoot.ope.episodes import FEWEST
 from surefoot.ope.gain_test import ESTIMATORS, FEWEST_EFFECTIVE, Standard
 from surefoot.ope.split_test import ALPHAS, Verdict, hcpi
+from surefoot.parameters import check_choice, check_number, value_of
 from surefoot.problems import Problem, return_range
 
 

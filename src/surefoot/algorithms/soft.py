@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import RESTRICTS, maximum_likelihood, plan
-from surefoot.algorithms.parameters import LARGEST, check_choice, check_number
 from surefoot.core import Solution, Status
+from surefoot.parameters import LARGEST, check_choice, check_number
 from surefoot.planning import Trust
 from surefoot.problems import Problem
 from surefoot.rows.arrays import Array, namespace

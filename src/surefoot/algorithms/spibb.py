@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import RESTRICTS, maximum_likelihood, plan
-from surefoot.algorithms.parameters import check_number
 from surefoot.core import Solution
+from surefoot.parameters import check_number
 from surefoot.planning import Trust
 from surefoot.problems import Problem
 from surefoot.trust import by_count

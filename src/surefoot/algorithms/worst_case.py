@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import PENALISES
-from surefoot.algorithms.parameters import check_number
 from surefoot.core import Solution, Support
 from surefoot.errors import NotAvailableError
+from surefoot.parameters import check_number
 from surefoot.planning import Trust, value_iteration
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows.arrays import Array, namespace

@@ -41,18 +41,3 @@ def check_whole(benchmark: Any, name: str, low: int, high: float = float("inf"))
         raise ParameterError(
             f"{benchmark.name}: {name} must be a whole number {limit}, got {value!r}"
         )
-
-
-def check_share(benchmark: Any, name: str, open_high: bool = False) -> None:
-    """Raise unless a parameter is a number in [0, 1], or [0, 1) where `open_high`."""
-    value = getattr(benchmark, name)
-    fits = (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and 0 <= value <= 1
-        and not (open_high and value == 1)
-    )
-    if not fits:
-        raise ParameterError(
-            f"{benchmark.name}: {name} must lie in [0, 1{')' if open_high else ']'}, got {value!r}"
-        )

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefoot.benchmarks.benchmark import NORMALISED, check_share, check_whole
+from surefoot.benchmarks.benchmark import NORMALISED, check_whole
 from surefoot.errors import NotAvailableError
+from surefoot.parameters import check_number
 from surefoot.problems import ReturnRange
 from surefoot.rows.arrays import Array
 from surefoot.simulate.sampling import Episodes
@@ -47,7 +48,7 @@ class ICUSepsis:
     max_steps: int = 500
 
     def __post_init__(self) -> None:
-        check_share(self, "gamma")
+        check_number(self, "gamma", low=0, high=1)
         check_whole(self, "max_steps", low=1)
         if self.actions not in ("admissible", "all"):
             raise NotAvailableError(

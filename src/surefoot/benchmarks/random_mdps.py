@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from surefoot.benchmarks.benchmark import NORMALISED, check_share, check_whole
+from surefoot.benchmarks.benchmark import NORMALISED, check_whole
 from surefoot.core import DenseModel
 from surefoot.errors import ParameterError
+from surefoot.parameters import check_number
 from surefoot.planning import evaluate, optimal
 from surefoot.problems import ReturnRange
 from surefoot.rows.arrays import Array, bincount, count_up, is_numpy_array, namespace, row_sum
@@ -70,8 +71,8 @@ class RandomMDPs:
         check_whole(self, "n_states", low=3)
         check_whole(self, "n_actions", low=1)
         check_whole(self, "n_successors", low=1, high=self.n_states)
-        check_share(self, "eta")
-        check_share(self, "gamma", open_high=True)
+        check_number(self, "eta", low=0, high=1)
+        check_number(self, "gamma", low=0, high=1, open_high=True)
         check_whole(self, "horizon", low=1)
         if self.egg not in ("good", "bad", "none"):
             raise ParameterError(

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from surefoot.benchmarks.benchmark import NORMALISED, check_share, check_whole
+from surefoot.benchmarks.benchmark import NORMALISED, check_whole
 from surefoot.core import known_model
 from surefoot.errors import NotAvailableError
+from surefoot.parameters import check_number
 from surefoot.planning import optimal
 from surefoot.problems import return_range
 from surefoot.rows.arrays import Array
@@ -40,8 +41,8 @@ class ToyText:
     mask: bool = False
 
     def __post_init__(self) -> None:
-        check_share(self, "epsilon")
-        check_share(self, "gamma", open_high=True)
+        check_number(self, "epsilon", low=0, high=1)
+        check_number(self, "gamma", low=0, high=1, open_high=True)
         check_whole(self, "max_steps", low=1)
 
     def episodes(self, size: int) -> Episodes:

@@ -10,9 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefoot.benchmarks.benchmark import VALUE, check_share, check_whole
+from surefoot.benchmarks.benchmark import VALUE, check_whole
 from surefoot.core import Model, known_model
 from surefoot.errors import ParameterError
+from surefoot.parameters import check_number
 from surefoot.problems import ReturnRange
 from surefoot.rows.arrays import Array
 from surefoot.simulate.sampling import Episodes
@@ -49,8 +50,8 @@ class WetChicken:
     def __post_init__(self) -> None:
         check_whole(self, "length", low=1)
         check_whole(self, "width", low=1)
-        check_share(self, "epsilon")
-        check_share(self, "gamma", open_high=True)
+        check_number(self, "epsilon", low=0, high=1)
+        check_number(self, "gamma", low=0, high=1, open_high=True)
         if not (self.turbulence < float("inf") and self.max_velocity >= 0):
             raise ParameterError(
                 "wet-chicken: turbulence must be finite and max_velocity at least 0"

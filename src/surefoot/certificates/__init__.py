@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -24,14 +23,14 @@ from surefoot.certificates.certificate import (
     Certificate,
     Method,
     check_door,
-    parameters_of,
 )
 from surefoot.certificates.gaussian import DeltaMethodBound, DUIPIBound
 from surefoot.certificates.spibb_bound import SPIBBBound
 from surefoot.certificates.theorem_1 import Theorem1
 from surefoot.certificates.worst_case_bound import MBIEBound, RobustBound
 from surefoot.core import Solution
-from surefoot.errors import ParameterError, PolicyError, ProblemError, UnknownNameError
+from surefoot.errors import ParameterError, PolicyError, ProblemError
+from surefoot.parameters import look_up, make
 from surefoot.problems import Problem
 
 _ALL: tuple[type, ...] = (
@@ -72,30 +71,16 @@ def certify(
             f"{method!r} has its parameters already: give {', '.join(parameters)} to it, or give"
             " its name"
         )
-    found = _method(method, parameters) if isinstance(method, str) else method
+    found: Method = (
+        make(look_up("certificate", method, CERTIFICATES), parameters)
+        if isinstance(method, str)
+        else method
+    )
     if isinstance(found, type) or not hasattr(found, "certify"):
         raise ParameterError(
             f"certify needs the name of a certificate, or one of them, got {method!r}"
         )
     return found.certify(problem, check_door(found, problem, pi))
-
-
-def _method(name: str, parameters: dict[str, Any]) -> Method:
-    """The method of this name with these parameters."""
-    if name not in CERTIFICATES:
-        near = difflib.get_close_matches(name, CERTIFICATES, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise UnknownNameError(
-            f"no certificate is called {name!r}: {hint}there are {', '.join(CERTIFICATES)}"
-        )
-    known = parameters_of(CERTIFICATES[name])
-    unknown = sorted(set(parameters) - set(known))
-    if unknown:
-        raise ParameterError(
-            f"{name} does not take {', '.join(map(repr, unknown))}; it takes {', '.join(known)}"
-        )
-    found: Method = CERTIFICATES[name](**parameters)
-    return found
 
 
 __all__ = [

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from surefoot.algorithms.parameters import check_number
-from surefoot.errors import NotAvailableError, ParameterError, PolicyError
+from surefoot.errors import NotAvailableError, PolicyError
+from surefoot.parameters import check_choice, check_number
 from surefoot.problems import Problem
 from surefoot.problems.agreement import action_distance
 from surefoot.problems.given import RENORMALISED
@@ -399,16 +399,7 @@ def check_delta(method: Any) -> None:
 
 def check_where(method: Any, known: tuple[str, ...] = (*STARTS, EVERYWHERE)) -> None:
     """Raise unless `where` is a place the method has a bound for."""
-    if method.where not in known:
-        raise ParameterError(
-            f"{method.name}: where must be one of {', '.join(map(repr, known))}, got"
-            f" {method.where!r}"
-        )
-
-
-def parameters_of(cls: type) -> list[str]:
-    """The names of a method's parameters."""
-    return [f.name for f in fields(cls)]
+    check_choice(method, "where", known)
 
 
 def fresh_only(method: Any) -> None:

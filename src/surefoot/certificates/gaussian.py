@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from surefoot.algorithms.parameters import check_choice
 from surefoot.certificates.certificate import (
     ASYMPTOTIC,
     FAILS,
@@ -26,6 +25,7 @@ from surefoot.certificates.certificate import (
     made,
     range_sentences,
 )
+from surefoot.parameters import check_choice
 from surefoot.planning import evaluate
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefoot.algorithms.parameters import check_choice, check_number
 from surefoot.certificates.certificate import (
     APPROXIMATE,
     BAYESIAN,
@@ -23,6 +22,7 @@ from surefoot.certificates.certificate import (
     range_sentences,
 )
 from surefoot.errors import PolicyError
+from surefoot.parameters import check_choice, check_number
 from surefoot.planning import evaluate
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefoot.algorithms.parameters import check_number
 from surefoot.certificates.certificate import EVERYWHERE, Certificate, FromReturns, mean_at_start
 from surefoot.errors import NotAvailableError, PolicyError
+from surefoot.parameters import check_number
 from surefoot.problems import Problem
 from surefoot.rows.arrays import times, to_numpy
 from surefoot.theory import advantageous, constrained, theorem_1_bound

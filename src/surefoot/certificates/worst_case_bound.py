@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefoot.algorithms.parameters import check_choice, check_number
 from surefoot.algorithms.worst_case import WorstCase
 from surefoot.certificates.certificate import (
     EVERYWHERE,
@@ -22,6 +21,7 @@ from surefoot.certificates.certificate import (
     mean_at_start,
 )
 from surefoot.certificates.spibb_bound import row_label, row_radius
+from surefoot.parameters import check_choice, check_number
 from surefoot.planning import value_iteration
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows.arrays import Array, to_numpy

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from surefoot.algorithms.parameters import value_of
 from surefoot.cli.terminal import errors
 from surefoot.errors import BaselineError, LogError, ParameterError, PolicyError
+from surefoot.parameters import value_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,7 +20,7 @@ from surefoot.encoding.rows import Rows, open_rows
 from surefoot.errors import LogError, ParameterError
 from surefoot.logs.columns import find_columns
 from surefoot.logs.database import Database, Workspace, name_sql, text_sql
-from surefoot.problems import check_name
+from surefoot.parameters import check_name
 
 SAMPLE = 1_000_000  # rows an encoder is fitted to, drawn evenly from larger logs
 ENDINGS = {

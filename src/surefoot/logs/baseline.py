@@ -13,7 +13,8 @@ from surefoot.core.counts import read_only
 from surefoot.errors import BaselineError, LogError, ParameterError
 from surefoot.logs.labels import as_text, match, places_of, unknown
 from surefoot.logs.table import read_table
-from surefoot.problems import check_name, estimate_baseline
+from surefoot.parameters import check_name
+from surefoot.problems import estimate_baseline
 from surefoot.problems.problem import SUM_TO_ONE
 
 if TYPE_CHECKING:

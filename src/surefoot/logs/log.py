@@ -21,7 +21,8 @@ from surefoot.logs.notes import notes_on
 from surefoot.logs.query import Reading
 from surefoot.logs.store import written_out
 from surefoot.logs.tally import Tally, all_labels, merged
-from surefoot.problems import Problem, check_name, estimate_baseline, given
+from surefoot.parameters import check_name
+from surefoot.problems import Problem, estimate_baseline, given
 from surefoot.problems.montecarlo import check_cut_returns
 from surefoot.problems.problem import VISITS
 from surefoot.problems.ranges import check_returns, pair_of_numbers

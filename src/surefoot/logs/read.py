@@ -30,7 +30,7 @@ from surefoot.logs.query import Reading, with_time_type
 from surefoot.logs.sources import Source, as_utf8, checked_encoding, find_source, labels_of, single
 from surefoot.logs.store import Store, open_store, sorted_store, text_as_it_is
 from surefoot.logs.tally import Starts, Tally, plain_label, tally_triples
-from surefoot.problems import check_name
+from surefoot.parameters import check_name
 
 Column = str | Iterable[str] | None
 # rows whose times tell the type of all; where others do not follow it, all rows are looked at

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.ope.bounds import bernstein_width, check_delta, hoeffding_width, student_width
-from surefoot.problems.problem import check_name
+from surefoot.parameters import check_name
 
 CAPPED = ("maurer-pontil", "hoeffding")  # finite-sample, for values cut at a cap
 FLOORED = ("betting", *CAPPED)  # finite-sample, for values with a floor

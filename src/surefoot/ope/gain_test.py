@@ -19,8 +19,8 @@ from surefoot.ope.episodes import last_rows, times
 from surefoot.ope.estimates import episode_returns, notes_on
 from surefoot.ope.models import doubly_robust_values
 from surefoot.ope.weights import Overlap, Weights, checked_policy, weigh_checked
+from surefoot.parameters import check_name
 from surefoot.problems.given import checked_gamma, found_ranges
-from surefoot.problems.problem import check_name
 from surefoot.problems.ranges import ReturnRange
 
 ESTIMATORS = ("pdis", "is", "dr")

@@ -2,7 +2,7 @@
 
 from surefoot.problems.build import estimate_baseline, problem
 from surefoot.problems.montecarlo import discounted_returns, monte_carlo, separation, thinned_counts
-from surefoot.problems.problem import Problem, check_name
+from surefoot.problems.problem import Problem
 from surefoot.problems.ranges import ReturnRange, return_range
 from surefoot.problems.rewards import Arrivals
 
@@ -10,7 +10,6 @@ __all__ = [
     "Arrivals",
     "Problem",
     "ReturnRange",
-    "check_name",
     "discounted_returns",
     "estimate_baseline",
     "monte_carlo",

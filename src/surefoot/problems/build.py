@@ -9,6 +9,7 @@ import numpy as np
 from surefoot.core import Batch, count, make_batch
 from surefoot.core.batch import LARGEST, number_array
 from surefoot.errors import BaselineError, ProblemError
+from surefoot.parameters import check_name
 from surefoot.problems.given import (
     allowed_mask,
     checked_gamma,
@@ -19,7 +20,7 @@ from surefoot.problems.given import (
     held_sparse,
 )
 from surefoot.problems.montecarlo import check_cut_returns
-from surefoot.problems.problem import Problem, check_name
+from surefoot.problems.problem import Problem
 from surefoot.problems.ranges import check_returns, number, pair_of_numbers
 
 

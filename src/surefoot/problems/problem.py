@@ -20,7 +20,8 @@ from surefoot.core import (
     Support,
     count,
 )
-from surefoot.errors import BaselineError, NotAvailableError, ProblemError, UnknownNameError
+from surefoot.errors import BaselineError, NotAvailableError, ProblemError
+from surefoot.parameters import check_name
 from surefoot.problems.montecarlo import monte_carlo
 from surefoot.problems.ranges import ReturnRange
 from surefoot.problems.rewards import Arrivals, arrivals, mean_reward, support
@@ -332,14 +333,6 @@ class Problem:
             allowed=change(self.allowed),
             reward_table=None if self.reward_table is None else change(self.reward_table),
             returns_given=given,
-        )
-
-
-def check_name(option: str, value: str, known: tuple[str, ...]) -> None:
-    """Raise unless `value` is one of the known names."""
-    if not isinstance(value, str) or value not in known:
-        raise UnknownNameError(
-            f"{option} must be one of {', '.join(map(repr, known))}, got {value!r}"
         )
 
 

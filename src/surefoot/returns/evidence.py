@@ -12,6 +12,7 @@ import numpy as np
 
 from surefoot.core import Batch, Returns
 from surefoot.errors import NotAvailableError, ParameterError
+from surefoot.parameters import check_name
 from surefoot.problems import Problem
 from surefoot.problems.montecarlo import (
     apart,
@@ -20,7 +21,6 @@ from surefoot.problems.montecarlo import (
     step_limit,
     time_in_episode,
 )
-from surefoot.problems.problem import check_name
 from surefoot.returns.cycles import comes_back, cycles_of, learning_steps, star_of
 from surefoot.rows.arrays import Array, namespace
 from surefoot.trust.radii import (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
-from surefoot.errors import UnknownNameError
+from surefoot.parameters import look_up
 from surefoot.problems import Problem
 from surefoot.rows.arrays import Array, namespace
 
@@ -69,25 +71,47 @@ def _mpeb_of(problem: Problem, visits: str, delta: float, g_max: float | None) -
     return mpeb(returns.n, returns.variance, *_of(problem), delta, scale if scale > 0 else 1.0)
 
 
-ErrorFunction = Callable[[Problem, Array, float, float | None], Array]
+@dataclass(frozen=True)
+class ErrorFunction:
+    """e [..., S, A] of (problem, counts, delta, g_max), and what it asks of the problem."""
 
-ERRORS: dict[str, ErrorFunction] = {
-    "hoeffding": lambda problem, n, delta, g_max: hoeffding(n, *_of(problem), delta),
-    "transition": lambda problem, n, delta, g_max: transition(n, *_of(problem), delta),
-    "mpeb": lambda problem, n, delta, g_max: _mpeb_of(problem, "every", delta, g_max),
-    "hoeffding-thinned": lambda problem, n, delta, g_max: hoeffding(
-        problem.returns_of("thinned").n, *_of(problem), delta
-    ),
-    "mpeb-thinned": lambda problem, n, delta, g_max: _mpeb_of(problem, "thinned", delta, g_max),
-}
+    e: Callable[[Problem, Array, float, float | None], Array]
+    needs_returns: bool = False  # the Monte-Carlo returns of every visit
+    needs_log: bool = False  # the rows themselves, to thin them
+
+
+ERRORS: Mapping[str, ErrorFunction] = MappingProxyType(
+    {
+        "hoeffding": ErrorFunction(
+            lambda problem, n, delta, g_max: hoeffding(n, *_of(problem), delta)
+        ),
+        "transition": ErrorFunction(
+            lambda problem, n, delta, g_max: transition(n, *_of(problem), delta)
+        ),
+        "mpeb": ErrorFunction(
+            lambda problem, n, delta, g_max: _mpeb_of(problem, "every", delta, g_max),
+            needs_returns=True,
+        ),
+        "hoeffding-thinned": ErrorFunction(
+            lambda problem, n, delta, g_max: hoeffding(
+                problem.returns_of("thinned").n, *_of(problem), delta
+            ),
+            needs_log=True,
+        ),
+        "mpeb-thinned": ErrorFunction(
+            lambda problem, n, delta, g_max: _mpeb_of(problem, "thinned", delta, g_max),
+            needs_log=True,
+        ),
+    }
+)
 
 
 def error_function(
     problem: Problem, name: str, delta: float, g_max: float | None = None, *, n: Array | None = None
 ) -> Array:
-    """e [..., S, A] by name; g_max defaults to half the return range (only MPeB reads it), n to
-    the counts of the pairs.
+    """e [..., S, A] by name; n defaults to the counts of the pairs.
+
+    g_max, which only MPeB reads, defaults to half the return range.
     """
-    if name not in ERRORS:
-        raise UnknownNameError(f"error must be one of {', '.join(map(repr, ERRORS))}, got {name!r}")
-    return ERRORS[name](problem, problem.n_sa if n is None else n, delta, g_max)
+    found = look_up("error function", name, ERRORS)
+    return found.e(problem, problem.n_sa if n is None else n, delta, g_max)
