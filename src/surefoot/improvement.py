@@ -86,7 +86,7 @@ def _check(problem: Problem, algorithm: Any, solution: Solution) -> None:
             rows = xp.any(where, axis=-1)
             count = int(xp.sum(xp.astype(rows, xp.int64)))
             first = int(xp.argmax(xp.astype(xp.reshape(rows, (-1,)), xp.int8)))
-            place = f"state {problem.names.state(first % problem.n_states)}" + (
+            place = f"state {problem.labels.state(first % problem.n_states)}" + (
                 f" of problem {first // problem.n_states}" if rows.shape[0] > 1 else ""
             )
             raise PolicyError(

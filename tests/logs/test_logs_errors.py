@@ -108,7 +108,7 @@ def test_a_row_with_a_bad_reward_still_tells_where_the_row_before_led(tmp_path: 
     assert (
         log.returns(0.5).cut == 1
     )  # the return of the first row stops at the gap: nothing is summed across it
-    assert log.returns(0.5).mean[log.state_code("a"), 0] == 1.0
+    assert log.returns(0.5).mean[log.labels.state_code("a"), 0] == 1.0
 
 
 def test_an_action_outside_the_allowed_set_is_a_bad_row(tmp_path: Path) -> None:

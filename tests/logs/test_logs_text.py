@@ -13,9 +13,9 @@ import pytest
 from test_logs_read import same, triples, write
 
 from surefoot import LogError, SurefootError
+from surefoot.core.labels import in_kind_of, match, places_of
 from surefoot.diagnosis import check_log
 from surefoot.logs import Log, add_up, count_part, make_log, read_log
-from surefoot.logs.labels import in_kind_of, match
 from surefoot.logs.read import options_of
 
 duckdb = pytest.importorskip("duckdb")
@@ -214,7 +214,7 @@ def test_labels_are_matched_as_text_first(tmp_path: Path) -> None:
     rows = [["e", t, NUMBERS[t % 8], NUMBERS[(t + 1) % 8], t, 0] for t in range(24)]
     log = read_log(write(tmp_path / "log.csv", rows, HEADER), allowed=[*NUMBERS, "007"])
     assert sorted(log.actions) == sorted([*NUMBERS, "007"])
-    assert [log.states[log.state_code(x)] for x in NUMBERS] == NUMBERS
+    assert [log.states[log.labels.state_code(x)] for x in NUMBERS] == NUMBERS
     with pytest.raises(LogError, match="outside the allowed set"):
         read_log(tmp_path / "log.csv", allowed=NUMBERS[1:])
 
@@ -231,10 +231,10 @@ def test_labels_are_matched_as_numbers_where_the_log_has_numbers() -> None:
         terminal_states=["2e3"],
     )
     assert log.actions == (0.0, 0.5, 1.0, 7)
-    assert [log.state_code(x) for x in ("01", "1e3", "-0", "2.0")] == [1, 3, 0, 2]
+    assert [log.labels.state_code(x) for x in ("01", "1e3", "-0", "2.0")] == [1, 3, 0, 2]
     assert any("terminal state '2e3' is not in the log" in note for note in log.notes)
     for wrong in ("1_000", "nan", "one", "", "1e999", "٣"):
-        assert match(wrong, (1, 3, 1000)) is None
+        assert match(wrong, places_of((1, 3, 1000))) is None
     assert in_kind_of("7", ("a", "7.0")) == "7"
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from surefoot.core.labels import as_text
 from surefoot.logs import Log
-from surefoot.logs.labels import as_text, match, places_of
 from surefoot.logs.table import read_table
 
 Row = tuple[Any, str, float]  # state, action, probability
@@ -27,8 +27,9 @@ def baseline_elsewhere(
         "action": [action, "action"],
         "probability": ["probability", "prob", "p", "pi_b", "baseline"],
     }
-    places = places_of(log.states)
     rows = read_table(source, roles)
     return tuple(
-        (s, as_text(a), float(p)) for s, a, p in rows if match(s, places) is None and float(p) > 0
+        (s, as_text(a), float(p))
+        for s, a, p in rows
+        if log.labels.find_state(s) is None and float(p) > 0
     )

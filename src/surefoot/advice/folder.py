@@ -18,8 +18,8 @@ from surefoot.advice.advise import Advice
 from surefoot.advice.elsewhere import Row
 from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
 from surefoot.atomic import write_together
+from surefoot.core.labels import as_text
 from surefoot.errors import PolicyError
-from surefoot.logs.labels import as_text
 
 POLICY, CANDIDATE, CHANGES, SUMMARY = "policy.csv", "candidate.csv", "changes.csv", "summary.json"
 SCHEMA = "surefoot/improve/1"  # of summary.json, as of `surefoot improve --json`

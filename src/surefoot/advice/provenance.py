@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import Batch
+from surefoot.core.labels import as_text
 from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.logs import Log
 from surefoot.logs.database import Database
-from surefoot.logs.labels import as_text
 from surefoot.ope.episodes import first_rows
 
 TRAINING = "training.npz"

@@ -16,10 +16,10 @@ from surefoot.advice.gain import DELTA, FINITE_SAMPLE, Gain
 from surefoot.advice.provenance import TRAINING
 from surefoot.advice.unit_model import EVENTS, Comparison
 from surefoot.advice.value_on_log import WHERE, own_lines, own_summary
+from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import DOUBTFUL
 from surefoot.logs import Disagreement, Log
 from surefoot.logs.accounting import OTHER, REASONS
-from surefoot.logs.labels import as_text
 
 
 def log_summary(log: Log, source: str) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def check_allowed(log: Log, problem: Problem, pi: np.ndarray) -> None:
     )
     if len(forbidden):
         s, a = forbidden[0]
-        raise PolicyError(f"the policy uses {log.names.pair(s, a)}, which is not allowed")
+        raise PolicyError(f"the policy uses {log.labels.pair(s, a)}, which is not allowed")
 
 
 def between(found: Estimate, parts: Units) -> tuple[float, float]:

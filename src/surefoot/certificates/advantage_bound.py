@@ -67,7 +67,7 @@ class CertifiedAdvantageBound(FromReturns):
         if c.min() < 0:
             raise PolicyError(
                 f"{self.name}: the returns prove no advantage in {int((c < 0).sum())} states, worst"
-                f" in state {problem.names.state(c.argmin())} (c = {c.min():.3g}): improve with"
+                f" in state {problem.labels.state(c.argmin())} (c = {c.min():.3g}): improve with"
                 ' "certified-advantage" at this delta, error and visits, or ask for the bound'
                 ' "advantage"'
             )

@@ -158,14 +158,14 @@ def check_door(method: Any, problem: Problem, pi: Any) -> np.ndarray:
     wrong = ~((pi >= -SLACK).all(axis=-1) & (abs(pi.sum(axis=-1) - 1) <= SLACK)) & ~problem.terminal
     if wrong.any():
         raise PolicyError(
-            f"{name}: the policy in state {problem.names.state(np.argmax(wrong))} is no probability"
+            f"{name}: the policy in state {problem.labels.state(np.argmax(wrong))} is no probability"
             f" row ({int(wrong.sum())} such rows)"
         )
     masked = (pi > STILL) & ~to_numpy(problem.allowed) & ~problem.terminal[:, None]
     if masked.any():
         s, a = np.argwhere(masked)[0]
         raise PolicyError(
-            f"{name}: the policy takes {problem.names.pair(s, a)}, which is not allowed"
+            f"{name}: the policy takes {problem.labels.pair(s, a)}, which is not allowed"
             f" ({int(masked.sum())} such pairs)"
         )
     pi_b = to_numpy(problem.pi_b)
@@ -190,7 +190,7 @@ def on_policy(name: str, problem: Problem) -> None:
     if impossible.any():
         s, a = np.argwhere(impossible)[0]
         raise NotAvailableError(
-            f"{name}: the log takes {problem.names.pair(s, a)}, which the baseline never does"
+            f"{name}: the log takes {problem.labels.pair(s, a)}, which the baseline never does"
             f" ({int(impossible.sum())} such pairs): these are not returns of the baseline"
         )
     p = action_distance(to_numpy(problem.n_sa), to_numpy(problem.pi_b)).p_value

@@ -69,7 +69,7 @@ class SPIBBBound:
         if (moved & (n <= n_wedge)).any() or n_wedge < 0:
             s, a = np.argwhere(moved & (n <= max(n_wedge, 0)))[0]
             raise PolicyError(
-                f"{self.name}: the policy changes {problem.names.pair(s, a)}, seen {n[s, a]:g}"
+                f"{self.name}: the policy changes {problem.labels.pair(s, a)}, seen {n[s, a]:g}"
                 f" times: unknown at n_wedge = {max(n_wedge, 0):g}"
             )
         used = ((pi > 0) | (pi_b > 0)) & ~problem.terminal[:, None]

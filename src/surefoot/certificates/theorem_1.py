@@ -51,7 +51,7 @@ class Theorem1(FromReturns):
         if not gains:
             raise PolicyError(
                 f"{self.name}: not advantageous on these returns: state"
-                f" {problem.names.state(gains.worst_state)} misses by {gains.excess:.3g}. An"
+                f" {problem.labels.state(gains.worst_state)} misses by {gains.excess:.3g}. An"
                 " algorithm that reads them (an adv- or one-step one on"
                 " with_independent_returns(problem)) is"
             )
@@ -69,7 +69,7 @@ class Theorem1(FromReturns):
         ):
             raise PolicyError(
                 f"{self.name}: not constrained by epsilon = {self.epsilon:g} at delta ="
-                f" {found.delta:g}: state {problem.names.state(check.worst_state)} exceeds it by"
+                f" {found.delta:g}: state {problem.labels.state(check.worst_state)} exceeds it by"
                 f" {check.excess:.3g}"
             )
         q = np.where(np.isfinite(found.mean), found.mean, 0.0)

@@ -95,7 +95,7 @@ def apply(
     import numpy as np
 
     from surefoot.advice import read_policy
-    from surefoot.logs.columns import nearest
+    from surefoot.core.labels import nearest
 
     if seed is not None and seed < 0:
         raise ParameterError(f"--seed must be a whole number >= 0, got {seed}")

@@ -355,7 +355,7 @@ def _write_paths(folder: Path, posed: Posed) -> None:
     exactly.
     """
     from surefoot.atomic import write_csv
-    from surefoot.logs.labels import as_text
+    from surefoot.core.labels import as_text
     from surefoot.tuning import PathPoint, epsilon_path, row_paths
 
     columns = tuple(field.name for field in dataclasses.fields(PathPoint))

@@ -21,8 +21,8 @@ Leading dimensions `...` are a batch of problems. Boxes: Batch -> Counts -> Prob
 
 from surefoot.core.batch import END, Batch, make_batch
 from surefoot.core.counts import Counts, count
+from surefoot.core.labels import Labels
 from surefoot.core.model import DenseModel, Model, SparseModel, known_model
-from surefoot.core.names import Names
 from surefoot.core.operator import Operator, operator
 from surefoot.core.returns import Returns
 from surefoot.core.solution import Solution, Status
@@ -40,8 +40,8 @@ __all__ = [
     "Counts",
     "DenseModel",
     "DenseSupport",
+    "Labels",
     "Model",
-    "Names",
     "Operator",
     "Returns",
     "Solution",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core.names import Names
+from surefoot.core.labels import Labels
 from surefoot.errors import LogError, SurefootError
 
 END = "(end)"
@@ -32,7 +32,7 @@ class Batch:
     `truncated` those flagged as such, `cuts` the rows after which an episode stops without having
     reached a terminal state (a time limit, or simply the end of the log). `row` is the position of
     each row in the log as it came, for error messages; `left_out` counts the rows of it that are
-    not here, since they had no successor. `names` are the labels of the codes, where there are any.
+    not here, since they had no successor. `labels` say what the codes stand for.
     """
 
     state: np.ndarray
@@ -48,7 +48,7 @@ class Batch:
     terminal_states: tuple[int, ...] = ()
     has_end: bool = False
     left_out: int = 0
-    names: Names = field(default=Names(), compare=False)
+    labels: Labels = field(default=Labels(), compare=False)
 
     def __repr__(self) -> str:
         return (
@@ -99,15 +99,15 @@ class Batch:
             return (
                 f"{len(after_end)} rows lead into a terminal state and are followed by more steps"
                 f" of the same episode, first row {self.row[i]} (next state"
-                f" {self.names.state(self.next_state[i])}): give every episode its own id"
+                f" {self.labels.state(self.next_state[i])}): give every episode its own id"
             )
         broken = np.flatnonzero(inner & (self.next_state[:-1] != self.state[1:]))
         if len(broken):
             i = broken[0]
             return (
                 f"{len(broken)} rows name a next state that is not the state of the following row,"
-                f" first row {self.row[i]} (next state {self.names.state(self.next_state[i])}, but"
-                f" row {self.row[i + 1]} is in state {self.names.state(self.state[i + 1])}): check"
+                f" first row {self.row[i]} (next state {self.labels.state(self.next_state[i])}, but"
+                f" row {self.row[i + 1]} is in state {self.labels.state(self.state[i + 1])}): check"
                 " the episode ids and the order of rows, or give `time`"
             )
         return None
@@ -174,7 +174,7 @@ def make_batch(
         terminal_states=tuple(sorted(end_states)),
         has_end=bool(missing.any()),
         left_out=n - len(rows["state"]),
-        names=Names(),
+        labels=Labels(),
     )
 
 

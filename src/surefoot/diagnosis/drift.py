@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from surefoot.core.labels import as_text
 from surefoot.diagnosis.combined import Evidence, Verdict, verdict
 from surefoot.diagnosis.gtest import Tables, tables
 from surefoot.diagnosis.mantel import by_context
@@ -13,7 +14,6 @@ from surefoot.diagnosis.seasons import Waves, waves
 from surefoot.diagnosis.time_order import SEGMENTS
 from surefoot.diagnosis.walk import ACTION, NEXT, REWARD, TIME, Tested, Walk
 from surefoot.logs import Log
-from surefoot.logs.labels import as_text
 
 PARTS = {
     2: "the first and the second half of the log",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from surefoot.core.labels import as_text
 from surefoot.errors import SurefootError
-from surefoot.logs.labels import as_text
 
 OK, NOTE, WARNING = "ok", "note", "warning"
 # of every test: a log in which nothing is wrong gets a warning from it with at most this

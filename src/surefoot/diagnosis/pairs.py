@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import (
     BASELINE,
     DOUBTFUL,
@@ -20,7 +21,6 @@ from surefoot.diagnosis.finding import (
     plural,
 )
 from surefoot.logs import Baseline, Log, disagreement
-from surefoot.logs.labels import as_text
 
 FEW = (1, 3, 10)  # the baseline's mass is given on pairs seen fewer times
 REACHED = (3, 10, 30, 100)  # the pairs are counted that were seen as often

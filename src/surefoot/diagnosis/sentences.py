@@ -4,6 +4,7 @@ is, and what to do.
 
 from __future__ import annotations
 
+from surefoot.core.labels import as_text
 from surefoot.diagnosis.combined import Verdict
 from surefoot.diagnosis.copies import BY_CHANCE, Copies
 from surefoot.diagnosis.finding import (
@@ -24,7 +25,6 @@ from surefoot.diagnosis.finding import (
 from surefoot.diagnosis.walk import MOST_ROWS
 from surefoot.logs import Log
 from surefoot.logs.accounting import REASONS
-from surefoot.logs.labels import as_text
 
 MUCH = 0.1  # a test that looked at a smaller share of the steps than this has not said much
 # a context that explains less than this share of the uncertainty is there, but hardly matters

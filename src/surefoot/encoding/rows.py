@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.core.labels import nearest
 from surefoot.errors import LogError, ParameterError
-from surefoot.logs.columns import nearest
 from surefoot.logs.database import Database, Workspace, name_sql, parquet_sql, text_sql
 from surefoot.logs.sources import Source, find_source
 from surefoot.logs.store import header_of, read_text, text_trouble

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefoot.core.counts import read_only
-from surefoot.errors import BaselineError, LogError, ParameterError
-from surefoot.logs.labels import as_text, match, places_of, unknown
+from surefoot.core.labels import as_text, unknown
+from surefoot.errors import BaselineError, ParameterError
 from surefoot.logs.table import read_table
 from surefoot.parameters import check_name
 from surefoot.problems import estimate_baseline
@@ -112,10 +112,9 @@ def read_baseline(
         ),
     }
     pi_b = np.full((log.n_states, log.n_actions), np.nan)
-    states, actions = places_of(log.states), places_of(log.actions)
     ignored = 0
     for number, row in enumerate(read_table(source, roles), start=1):
-        s, a, p = _entry(row, number, states, actions, log, unknown_states)
+        s, a, p = _entry(row, number, log, unknown_states)
         if s is None or a is None:
             ignored += 1
             continue
@@ -137,12 +136,7 @@ def read_baseline(
 
 
 def _entry(
-    row: tuple[Any, ...],
-    number: int,
-    states: dict[Any, int],
-    actions: dict[Any, int],
-    log: Log,
-    unknown_states: str,
+    row: tuple[Any, ...], number: int, log: Log, unknown_states: str
 ) -> tuple[int | None, int | None, float]:
     """(s, a, p) of one row of the file; None for a state or (with p = 0) an action that the log
     does not have.
@@ -155,15 +149,15 @@ def _entry(
         ) from error
     if not 0 <= p <= 1 + ROUNDED:
         raise BaselineError(f"row {number} of the baseline must hold a probability, got {p:g}")
-    s, a = match(row[0], states), match(row[1], actions)
+    s, a = log.labels.find_state(row[0]), log.labels.find_action(row[1])
     if s is None and unknown_states == "error":
         raise BaselineError(
-            f"row {number} of the baseline: {unknown(row[0], log.states, 'state')};"
+            f"row {number} of the baseline: {unknown('state', row[0], log.states)};"
             " unknown_states='ignore' skips such rows"
         )
     if a is None and p > 0:
         raise BaselineError(
-            f"row {number} of the baseline: {unknown(row[1], log.actions, 'action')}; if it exists,"
+            f"row {number} of the baseline: {unknown('action', row[1], log.actions)}; if it exists,"
             " name all actions with allowed=[...] when reading the log"
         )
     return s, a, p
@@ -207,15 +201,7 @@ def read_allowed(
     allows everything.
     """
     mask = np.zeros((log.n_states, log.n_actions), dtype=bool)
-    states, actions = places_of(log.states), places_of(log.actions)
     for row in read_table(source, {"state": [state], "action": [action]}):
-        s, a = match(row[0], states), match(row[1], actions)
-        if s is None or a is None:
-            raise LogError(
-                unknown(row[0], log.states, "state")
-                if s is None
-                else unknown(row[1], log.actions, "action")
-            )
-        mask[s, a] = True
+        mask[log.labels.state_code(row[0]), log.labels.action_code(row[1])] = True
     mask[~mask.any(axis=1)] = True
     return mask

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
+from surefoot.core.labels import nearest
 from surefoot.errors import LogError
 
 NONE = "-"  # given as a column: this role has none, whatever the names say
@@ -160,16 +160,3 @@ def _next_of(state: tuple[str, ...], names: Sequence[str]) -> tuple[str, ...] | 
 
 def _plain(name: str) -> str:
     return "".join(c for c in name.casefold() if c.isalnum())
-
-
-def nearest(name: object, names: Iterable[object], n: int = 3) -> str:
-    """The known names nearest to a wrong one, in words."""
-    known = {str(x): None for x in names}
-    close = (
-        difflib.get_close_matches(str(name), known, n=n, cutoff=0.5) if len(known) <= 20_000 else []
-    )
-    if close:
-        return f"the nearest are {', '.join(map(repr, close))}"
-    some = list(known)[:8]
-    more = f" and {len(known) - 8} more" if len(known) > 8 else ""
-    return f"there are {', '.join(repr(x[:60]) for x in some)}{more}" if some else "there are none"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from surefoot.core.labels import as_text
 from surefoot.errors import BaselineError
 from surefoot.logs.baseline import Baseline
-from surefoot.logs.labels import as_text
 from surefoot.problems.agreement import action_distance
 
 if TYPE_CHECKING:

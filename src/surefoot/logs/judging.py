@@ -8,11 +8,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from surefoot.core.labels import match, places_of
 from surefoot.errors import LogError
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS
 from surefoot.logs.clock import ADVICE, ZONED
 from surefoot.logs.database import Database, Workspace, name_sql, text_sql
-from surefoot.logs.labels import match, places_of
 from surefoot.logs.notes import REMEDIES
 from surefoot.logs.passes import Slice
 from surefoot.logs.query import MISSING, Reading, bad_reward_sql

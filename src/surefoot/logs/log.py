@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch, Counts, Names, Returns
+from surefoot.core import Batch, Counts, Labels, Returns
 from surefoot.core.batch import MOST_PAIRS, number_array
+from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
 from surefoot.errors import BaselineError, LogError, NotAvailableError, ProblemError
 from surefoot.logs.accounting import Accounting
 from surefoot.logs.baseline import Baseline
 from surefoot.logs.database import Database, Workspace
-from surefoot.logs.labels import as_text, in_kind_of, match, places_of, unknown
 from surefoot.logs.notes import notes_on
 from surefoot.logs.query import Reading
 from surefoot.logs.store import written_out
@@ -34,11 +34,10 @@ IN_MEMORY = 2_000_000
 
 @dataclass(frozen=True, repr=False)
 class Log:
-    """A counted log. Code i stands for the label states[i] or actions[i]; labels of several columns
-    are tuples.
+    """A counted log with its labels.
 
     counts        n, sums and scatter of rewards for every (s, a, s'), dense or sparse
-    states        labels in their natural order, "(end)" last where terminal steps name no next
+    labels        in their natural order; the state "(end)" last where terminal steps name no next
                   state (`has_end`)
     starts [S]    the number of episodes that start in each state; None where the order of the rows
                   was not looked at
@@ -48,8 +47,7 @@ class Log:
     """
 
     counts: Counts
-    states: tuple[Any, ...]
-    actions: tuple[Any, ...]
+    labels: Labels
     starts: np.ndarray | None
     terminal: np.ndarray
     rewards: tuple[float, float]
@@ -77,10 +75,15 @@ class Log:
         """A."""
         return len(self.actions)
 
-    @cached_property
-    def names(self) -> Names:
-        """What states and actions are called in sentences."""
-        return Names(self.states, self.actions)
+    @property
+    def states(self) -> tuple[Any, ...]:
+        """The labels of the states."""
+        return self.labels.states
+
+    @property
+    def actions(self) -> tuple[Any, ...]:
+        """The labels of the actions."""
+        return self.labels.actions
 
     @cached_property
     def n_sa(self) -> np.ndarray:
@@ -120,28 +123,6 @@ class Log:
             for places in (self.counts.n_sas.indices, self.counts.n_sas.indptr):
                 found.update(places.astype(np.int64).tobytes())
         return found.hexdigest()[:16]
-
-    @cached_property
-    def _state_places(self) -> dict[Any, int]:
-        return places_of(self.states)
-
-    @cached_property
-    def _action_places(self) -> dict[Any, int]:
-        return places_of(self.actions)
-
-    def state_code(self, label: Any) -> int:
-        """The code of a state; an error names the nearest labels."""
-        found = match(label, self._state_places)
-        if found is None:
-            raise LogError(unknown(label, self.states, "state"))
-        return found
-
-    def action_code(self, label: Any) -> int:
-        """The code of an action; an error names the nearest labels."""
-        found = match(label, self._action_places)
-        if found is None:
-            raise LogError(unknown(label, self.actions, "action"))
-        return found
 
     @cached_property
     def stored(self) -> Reading:
@@ -252,7 +233,7 @@ class Log:
             log=log,
             returns_given=computed,
             n_bound_states=self.n_states - self.has_end,
-            names=self.names,
+            labels=self.labels,
             notes=tuple(notes),
             start_episodes=self.n_episodes if start is None and not visits else None,
             start_visits=visits,
@@ -367,7 +348,7 @@ class Log:
             return np.asarray(self.starts / self.starts.sum()), False
         if np.ndim(start) == 0 or isinstance(start, (str, tuple)):
             label = start.item() if isinstance(start, np.generic) else start
-            return np.asarray(np.eye(1, self.n_states, self.state_code(label))[0]), False
+            return np.asarray(np.eye(1, self.n_states, self.labels.state_code(label))[0]), False
         return given.given_start(start, self), False
 
 
@@ -402,12 +383,12 @@ def make_log(
             " pairs: is the state column right?"
         )
     counts = tally.counts(as_sparse=given.held_sparse(sparse, len(states), len(tally.actions)))
+    labels = Labels(states, tally.actions)
     starts = None if tally.starts is None else np.append(tally.starts, np.zeros(int(tally.has_end)))
-    terminal, notes = _terminal(tally, states, terminal_states)
+    terminal, notes = _terminal(tally, labels, terminal_states)
     made = Log(
         counts,
-        states,
-        tally.actions,
+        labels,
         starts,
         terminal,
         (float(tally.lowest), float(tally.highest)),
@@ -424,18 +405,16 @@ def make_log(
     return replace(made, notes=(*notes_on(made, missing_reward), *notes))
 
 
-def _terminal(
-    tally: Tally, states: tuple[Any, ...], named: tuple[Any, ...]
-) -> tuple[np.ndarray, list[str]]:
+def _terminal(tally: Tally, labels: Labels, named: tuple[Any, ...]) -> tuple[np.ndarray, list[str]]:
     """(the mask of terminal states, notes about those that never occur)."""
-    terminal = np.zeros(len(states), dtype=bool)
+    terminal = np.zeros(len(labels.states), dtype=bool)
     terminal[list(tally.ended)] = True
-    terminal[len(states) - tally.has_end :] = True
-    places, notes = places_of(states) if named else {}, []
+    terminal[len(labels.states) - tally.has_end :] = True
+    notes = []
     for label in named:
-        place = match(label, places)
+        place = labels.find_state(label)
         if place is None:
-            notes.append(f"terminal {unknown(label, states, 'state')}")
+            notes.append(f"terminal {unknown('state', label, labels.states)}")
         else:
             terminal[place] = True
     return terminal, notes

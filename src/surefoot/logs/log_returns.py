@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefoot.core import Batch, Returns
+from surefoot.core.labels import match, places_of
 from surefoot.errors import LogError
 from surefoot.logs.database import Database, Workspace, path_sql
-from surefoot.logs.labels import match, places_of
 from surefoot.logs.query import Reading
 from surefoot.logs.tally import TO_END, plain_label
 from surefoot.problems import monte_carlo
@@ -141,7 +141,7 @@ def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterato
         terminal_states=tuple(np.flatnonzero(log.terminal).tolist()),
         has_end=log.has_end,
         left_out=int((~keep).sum()),
-        names=log.names,
+        labels=log.labels,
     )
 
 

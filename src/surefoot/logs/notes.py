@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from surefoot.core.labels import as_text
 from surefoot.logs.accounting import CUT, Accounting, in_words
-from surefoot.logs.labels import as_text
 from surefoot.logs.query import MISSING
 
 if TYPE_CHECKING:

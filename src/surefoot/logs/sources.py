@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from surefoot.core.labels import nearest
 from surefoot.errors import LogError
-from surefoot.logs.columns import nearest
 
 TEXT, PARQUET = ("csv", "tsv", "txt"), ("parquet", "pq")
 NAME_IT = (

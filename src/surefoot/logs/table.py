@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from surefoot.core.labels import nearest
 from surefoot.errors import LogError
-from surefoot.logs.columns import nearest
 from surefoot.logs.database import Database, Workspace, name_sql, path_sql
 from surefoot.logs.sources import find_source
 from surefoot.logs.store import header_of, read_text, text_trouble

@@ -129,7 +129,7 @@ def weigh_checked(batch: Batch, pi: np.ndarray, pi_b: np.ndarray) -> tuple[Weigh
     if len(wrong):
         i = wrong[0]
         raise BaselineError(
-            f"the log takes {batch.names.pair(batch.state[i], batch.action[i])} (row"
+            f"the log takes {batch.labels.pair(batch.state[i], batch.action[i])} (row"
             f" {batch.row[i]}), which pi_b never does ({len(wrong)} such rows): pi_b is not the"
             " policy that made this log; correct it, or estimate it from the log"
         )
@@ -137,7 +137,7 @@ def weigh_checked(batch: Batch, pi: np.ndarray, pi_b: np.ndarray) -> tuple[Weigh
     if found.outside:
         s, a = np.argwhere((pi > 0) & (pi_b == 0) & _visited(batch)[:, None])[0]
         raise NotAvailableError(
-            f"not identified: pi takes {batch.names.pair(s, a)} with probability {pi[s, a]:.4g},"
+            f"not identified: pi takes {batch.labels.pair(s, a)} with probability {pi[s, a]:.4g},"
             f" pi_b never does ({found.outside:.2%} of pi in the logged states): no importance"
             " weight makes up for what is never tried; keep pi within the actions of pi_b"
         )
@@ -190,7 +190,7 @@ def checked_policy(name: str, pi: Any, batch: Batch) -> np.ndarray:
         s = int(np.flatnonzero(~good)[0])
         raise error(
             f"each row of {name} must hold probabilities that sum to 1: state"
-            f" {batch.names.state(s)} has {np.array2string(pi[s], threshold=8)}"
+            f" {batch.labels.state(s)} has {np.array2string(pi[s], threshold=8)}"
             f" ({int((~good).sum())} such rows)"
         )
     found: np.ndarray = pi

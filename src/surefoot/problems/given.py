@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from surefoot.core import END, Names
+from surefoot.core import END, Labels
 from surefoot.core.batch import LARGEST, number_array, plain_array
 from surefoot.errors import BaselineError, LogError, ProblemError
 from surefoot.problems.problem import SUM_TO_ONE
@@ -37,7 +37,7 @@ class Size(Protocol):
         """Whether there is the extra state."""
 
     @property
-    def names(self) -> Names:
+    def labels(self) -> Labels:
         """What states and actions are called."""
 
 
@@ -82,13 +82,13 @@ def allowed_mask(
     empty = np.flatnonzero(~mask.any(axis=1))
     if len(empty):
         raise ProblemError(
-            f"state {size.names.state(empty[0])} has no allowed action ({len(empty)} such states)"
+            f"state {size.labels.state(empty[0])} has no allowed action ({len(empty)} such states)"
         )
     taken = np.argwhere((n_sa > 0) & ~mask)
     if len(taken) and masked_baseline == "error":
         s, a = taken[0]
         raise LogError(
-            f"the log takes {len(taken)} pairs that are not allowed, first {size.names.pair(s, a)}"
+            f"the log takes {len(taken)} pairs that are not allowed, first {size.labels.pair(s, a)}"
             f' ({int(n_sa[s, a])} times): correct the mask, or pass masked_baseline="renormalise"'
             " to keep the rows as data and never choose these actions"
         )
@@ -122,7 +122,7 @@ def given_baseline(
         lost = np.flatnonzero(uses & (kept.sum(axis=1) <= 0))
         if len(lost):
             raise BaselineError(
-                f"state {size.names.state(lost[0])}: the baseline uses forbidden actions only"
+                f"state {size.labels.state(lost[0])}: the baseline uses forbidden actions only"
                 f" ({len(lost)} such states); nothing is left to renormalise: correct pi_b or the"
                 " mask"
             )
@@ -182,7 +182,7 @@ def given_start(start: Any, size: Size) -> np.ndarray:
         )
     wrong = np.flatnonzero(~(given >= 0))
     if len(wrong):
-        name = size.names.state(wrong[0])
+        name = size.labels.state(wrong[0])
         raise ProblemError(
             f"start must hold probabilities, state {name} has {given[wrong[0]]} ({len(wrong)} such"
             " states)"

@@ -13,8 +13,8 @@ from surefoot.core import (
     Batch,
     Counts,
     DenseModel,
+    Labels,
     Model,
-    Names,
     Returns,
     SparseModel,
     Support,
@@ -46,7 +46,7 @@ class Problem:
     `n_bound_states` is the S of error functions and bounds (the extra state "(end)" does not
     count). `start_episodes` is the number of independent episodes whose first states `start`
     counts; None: the start is known, or (`start_visits`) it is how often the log was in each state.
-    `names` are the labels, for sentences. Build one with `surefoot.problem`, or directly for a
+    `labels` say what the codes stand for. Build one with `surefoot.problem`, or directly for a
     batch.
     """
 
@@ -66,7 +66,7 @@ class Problem:
     log: Batch | None = None
     returns_given: Returns | None = None
     n_bound_states: int = 0
-    names: Names = field(default=Names(), compare=False)
+    labels: Labels = field(default=Labels(), compare=False)
     notes: tuple[str, ...] = field(default=())
     start_episodes: int | None = None
     start_visits: bool = False
@@ -84,7 +84,7 @@ class Problem:
         if self.n_bound_states == 0:
             object.__setattr__(self, "n_bound_states", self.n_states)
         _check_shapes(self)
-        _check_baseline(self.pi_b, self.terminal, self.allowed, self.names)
+        _check_baseline(self.pi_b, self.terminal, self.allowed, self.labels)
         for name in ("pi_b", "start", "terminal", "allowed"):
             x = getattr(self, name)
             if is_numpy_array(x):
@@ -377,7 +377,7 @@ def _check_shapes(problem: Problem) -> None:
         raise ProblemError("start must be a distribution over states: entries >= 0 that sum to 1")
 
 
-def _check_baseline(pi_b: Array, terminal: Array, allowed: Array, names: Names) -> None:
+def _check_baseline(pi_b: Array, terminal: Array, allowed: Array, labels: Labels) -> None:
     """Every row of the baseline is a probability row over allowed actions."""
     xp = namespace(pi_b)
     total = xp.sum(pi_b, axis=-1)
@@ -389,7 +389,7 @@ def _check_baseline(pi_b: Array, terminal: Array, allowed: Array, names: Names) 
         row = to_numpy(pi_b)[first]
         raise BaselineError(
             "each row of pi_b must hold probabilities that sum to 1: state"
-            f" {names.state(first[-1])} has {np.array2string(row, threshold=8)} with sum"
+            f" {labels.state(first[-1])} has {np.array2string(row, threshold=8)} with sum"
             f" {row.sum():.12g} ({len(where)} such rows)"
         )
     masked = (pi_b > 0) & ~allowed & ~terminal[..., None]
@@ -397,7 +397,7 @@ def _check_baseline(pi_b: Array, terminal: Array, allowed: Array, names: Names) 
         where = np.argwhere(to_numpy(masked))
         *_, s, a = (int(i) for i in where[0])
         raise BaselineError(
-            f"the baseline uses {len(where)} actions that are not allowed, first {names.pair(s, a)}"
+            f"the baseline uses {len(where)} actions that are not allowed, first {labels.pair(s, a)}"
             " with probability "
             f"{float(to_numpy(pi_b)[tuple(where[0])]):.4g}: correct pi_b or the mask, or pass"
             ' masked_baseline="renormalise"'

@@ -377,7 +377,7 @@ def _cycles(problem: Problem, log: Batch, delta: float, error: str) -> _Draws:
         "the log was stopped after a number of steps fixed in advance",
         (
             "the trajectory starts afresh whenever it comes to state"
-            f" {log.names.state(star_of(log))}, chosen by its first {learning_steps(log)} steps"
+            f" {log.labels.state(star_of(log))}, chosen by its first {learning_steps(log)} steps"
         ),
     )
     return _Draws(cycles.pair, low, high, False, assumptions, quantities=1)

@@ -14,7 +14,7 @@ import pytest
 import surefoot
 from support import logfiles
 from surefoot.certificates.spibb_bound import SPIBBBound
-from surefoot.core import Names
+from surefoot.core import Labels
 from surefoot.errors import SurefootError
 from surefoot.logs import Log, read_log
 from surefoot.ope import importance_sampling
@@ -42,11 +42,15 @@ def said_by(work: Any) -> str:
     return str(raised.value)
 
 
-def test_names_are_labels_or_codes() -> None:
-    names = Names(("low", ("a", 7)), (3, "try"))
-    assert (names.state(0), names.state(np.int64(1)), names.action(0)) == ("'low'", "'a, 7'", "'3'")
-    assert names.pair(0, 1) == "action 'try' in state 'low'"
-    assert Names().pair(4, 2) == "action 2 in state 4"
+def test_states_and_actions_are_named_by_label_or_code() -> None:
+    labels = Labels(("low", ("a", 7)), (3, "try"))
+    assert (labels.state(0), labels.state(np.int64(1)), labels.action(0)) == (
+        "'low'",
+        "'a, 7'",
+        "'3'",
+    )
+    assert labels.pair(0, 1) == "action 'try' in state 'low'"
+    assert Labels().pair(4, 2) == "action 2 in state 4"
 
 
 @pytest.mark.parametrize(

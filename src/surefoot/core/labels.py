@@ -1,0 +1,158 @@
+"""Labels: what the codes of states and actions stand for, and how a label is found and named."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from numbers import Number
+from typing import Any
+
+from surefoot.errors import LogError
+
+
+@dataclass(frozen=True, repr=False)
+class Labels:
+    """Code s stands for states[s], code a for actions[a]; a label of several columns is a tuple.
+
+    Arrays come without labels: both are empty then, and the codes speak for themselves.
+    """
+
+    states: tuple[Any, ...] = ()
+    actions: tuple[Any, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Labels({len(self.states)} states x {len(self.actions)} actions)"
+
+    def state(self, s: Any) -> str:
+        """A state in a sentence: 'x=2 y=1', or its code."""
+        return _named(self.states, int(s))
+
+    def action(self, a: Any) -> str:
+        """An action in a sentence."""
+        return _named(self.actions, int(a))
+
+    def pair(self, s: Any, a: Any) -> str:
+        """An action in a state, in a sentence."""
+        return f"action {self.action(a)} in state {self.state(s)}"
+
+    def find_state(self, label: Any) -> int | None:
+        """The code of a state; None where there is no such label."""
+        return match(label, self._state_places)
+
+    def find_action(self, label: Any) -> int | None:
+        """The code of an action; None where there is no such label."""
+        return match(label, self._action_places)
+
+    def state_code(self, label: Any) -> int:
+        """The code of a state; an error names the nearest labels."""
+        found = self.find_state(label)
+        if found is None:
+            raise LogError(unknown("state", label, self.states))
+        return found
+
+    def action_code(self, label: Any) -> int:
+        """The code of an action; an error names the nearest labels."""
+        found = self.find_action(label)
+        if found is None:
+            raise LogError(unknown("action", label, self.actions))
+        return found
+
+    @cached_property
+    def _state_places(self) -> dict[Any, int]:
+        return places_of(self.states)
+
+    @cached_property
+    def _action_places(self) -> dict[Any, int]:
+        return places_of(self.actions)
+
+
+def as_text(label: Any) -> str:
+    """A label as a file holds it; several columns joined by commas."""
+    return ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+
+
+def match(label: Any, places: dict[Any, int]) -> int | None:
+    """The place of a label among those of `places_of`; None if it is not there.
+
+    It is the equal one, else the only one that reads the same as text (7 and "7"), else, for a
+    text, the number that it says ("1e3" and 1000).
+    """
+    try:
+        found = places.get(label)
+    except TypeError:  # a list or a dict is no label
+        return None
+    if found is None:
+        found = places.get(_Text(as_text(label)))
+    if found is None and isinstance(label, str) and (number := _number(label)) is not None:
+        found = places.get(number)
+    return found
+
+
+def places_of(labels: Iterable[Any]) -> dict[Any, int]:
+    """{label: its place}, and {its text: its place} where that is unique; to be used by `match`."""
+    places: dict[Any, int] = {}
+    texts: dict[Any, int] = {}
+    for i, label in enumerate(labels):
+        places[label] = i
+        key = _Text(as_text(label))
+        texts[key] = -1 if key in texts else i
+    return places | {key: i for key, i in texts.items() if i >= 0}
+
+
+def in_kind_of(label: Any, labels: Sequence[Any]) -> Any:
+    """A new label as a table would hold it: a text becomes a number where all labels are numbers."""
+    if not isinstance(label, str) or not all(isinstance(x, Number) for x in labels):
+        return label
+    number = _number(label)
+    return label if number is None else number
+
+
+def unknown(what: str, label: Any, labels: Iterable[Any], where: str = "the log") -> str:
+    """That a label is not there, in words, with the nearest."""
+    text = as_text(label)
+    return f"{what} {text!r} is not in {where}; {nearest(text, map(as_text, labels))}"
+
+
+def nearest(name: object, names: Iterable[object], n: int = 3) -> str:
+    """The known names nearest to a wrong one, in words."""
+    known = {str(x): None for x in names}
+    close = (
+        difflib.get_close_matches(str(name), known, n=n, cutoff=0.5) if len(known) <= 20_000 else []
+    )
+    if close:
+        return f"the nearest are {', '.join(map(repr, close))}"
+    some = list(known)[:8]
+    more = f" and {len(known) - 8} more" if len(known) > 8 else ""
+    return f"there are {', '.join(repr(x[:60]) for x in some)}{more}" if some else "there are none"
+
+
+class _Text(tuple[str, ...]):
+    """A text that is not equal to the label it came from."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> _Text:
+        return super().__new__(cls, ("text of", text))
+
+
+def _named(labels: tuple[Any, ...], code: int) -> str:
+    return repr(as_text(labels[code])) if labels else str(code)
+
+
+def _number(text: str) -> int | float | bool | None:
+    """The number or truth value that a text says; None where it says none."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if not re.fullmatch(
+        r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text.strip(), flags=re.ASCII | re.IGNORECASE
+    ):
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        found = float(text)
+        return int(found) if found.is_integer() else found if isfinite(found) else None
