@@ -15,7 +15,6 @@ from surefoot.paper import (
     HOLDS,
     OPEN,
     Settings,
-    Table,
     Verdict,
     judge_figures,
     judge_table_1,
@@ -38,6 +37,7 @@ from surefoot.paper.vocabulary import (
     RAMDP,
 )
 from surefoot.studies.results import Cell, Results
+from surefoot.text import Table
 
 QUICK = Settings(resamples=150)
 SIZES = {"random-mdps": (10, 20, 50, 100, 200, 2000), "wet-chicken": (100, 200, 500, 1000, 50_000)}

@@ -26,6 +26,7 @@ from surefoot.ope.gain_test import (
 from surefoot.ope.models import fitted_model
 from surefoot.ope.split_test import promised
 from surefoot.problems import Problem
+from surefoot.text import plural
 
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"
 IF = " if"  # follows a verdict that holds under a condition only
@@ -95,8 +96,7 @@ def whole_sample(problem: Problem, pi: np.ndarray) -> Sample:
     log = rows_of(problem)
     if log.n_episodes < 2 * FEWEST:
         raise LogError(
-            f"nothing can be tested on {log.n_episodes}"
-            f" episode{'s' if log.n_episodes != 1 else ''}: episodes are what is independent in a"
+            f"nothing can be tested on {plural(log.n_episodes, 'episode')}: episodes are what is independent in a"
             f" log, and at least {2 * FEWEST} are needed; give more of them"
         )
     return Sample(log, pi, np.asarray(problem.pi_b))

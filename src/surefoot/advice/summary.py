@@ -20,6 +20,7 @@ from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import DOUBTFUL
 from surefoot.logs import Disagreement, Log
 from surefoot.logs.accounting import OTHER, REASONS
+from surefoot.text import plural, signed
 
 
 def log_summary(log: Log, source: str) -> dict[str, Any]:
@@ -252,7 +253,7 @@ def _unseen_lines(found: Mapping[str, Any] | None) -> list[str]:
                 "unseen    no outcome within the range would undo this gain by itself; an outcome"
                 f" of {found['outcome']:.4g} ({of}) in every"
             ),
-            f"          decision for {where} would take {_signed(-undo * found['gain'])}",
+            f"          decision for {where} would take {signed(-undo * found['gain'])}",
         ]
     return [
         (
@@ -274,11 +275,7 @@ def read_lines(log: Mapping[str, Any]) -> list[str]:
     """What was read."""
     left_out = log["rows_left_out"]
     size = f"{log['states']:,} states, {log['actions']:,} actions"
-    episodes = (
-        ""
-        if log["episodes"] is None
-        else f", {log['episodes']:,} episode{'s' if log['episodes'] != 1 else ''}"
-    )
+    episodes = "" if log["episodes"] is None else f", {plural(log['episodes'], 'episode')}"
     return [
         (
             f"read      {log['source']}: {log['rows_read']:,} rows = {log['rows_used']:,} used +"
@@ -305,7 +302,7 @@ def _baseline_lines(summary: Mapping[str, Any]) -> list[str]:
             " made the log, which used them"
         )
         lines.append(
-            f"          (over what is left of it: {_signed(summary['worth']['over_renormalised'])}"
+            f"          (over what is left of it: {signed(summary['worth']['over_renormalised'])}"
             " in sample)"
         )
     if baseline.get("disagrees"):
@@ -354,8 +351,8 @@ def worth_lines(summary: Mapping[str, Any]) -> list[str]:
         where = WHERE[summary["start"]]
         lines += [
             (
-                f"worth     {_signed(out['gain'])} {where}, on held-out data; at least"
-                f" {_signed(out['low'])}, at most {_signed(out['high'])} (5 % each)"
+                f"worth     {signed(out['gain'])} {where}, on held-out data; at least"
+                f" {signed(out['low'])}, at most {signed(out['high'])} (5 % each)"
             ),
             (
                 f"          learned from {out['units'] - out['units_tested']:,} {out['unit']},"
@@ -374,7 +371,7 @@ def worth_lines(summary: Mapping[str, Any]) -> list[str]:
         ]
     if inside is not None:
         values = f"baseline {inside['baseline']:.4g}, candidate {inside['policy']:.4g}"
-        lines.append(f"          in sample, OPTIMISTIC: {_signed(inside['gain'])} ({values})")
+        lines.append(f"          in sample, OPTIMISTIC: {signed(inside['gain'])} ({values})")
         lines += own_lines(summary["own_return"], inside["baseline"])
     return lines
 
@@ -387,10 +384,6 @@ def _verdict_lines(summary: Mapping[str, Any]) -> list[str]:
         f"verdict   {word}: {summary['reason']}",
         f"          policy.csv holds {summary['policy_is']}",
     ]
-
-
-def _signed(x: float) -> str:
-    return f"{x:+.4g}"
 
 
 def _value(x: Any) -> str:

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from surefoot.cli.log_options import ReadOptions, progress, read, reads_a_log
 from surefoot.cli.terminal import console, print_json
+from surefoot.text import plural
 
 if TYPE_CHECKING:
     from surefoot.diagnosis import Finding
@@ -95,8 +96,8 @@ def _print(log: Log, findings: tuple[Finding, ...]) -> None:
             soft_wrap=True,
         )
     counted = sum(finding.level == "warning" for finding in findings)
-    last = "no warnings" if counted == 0 else "1 warning" if counted == 1 else f"{counted} warnings"
-    console.print(f"{len(findings)} findings, {last}", highlight=False)
+    last = plural(counted, "warning") if counted else "no warnings"
+    console.print(f"{plural(len(findings), 'finding')}, {last}", highlight=False)
     keys = [finding.key for finding in findings if finding.vetoes]
     if keys:
         words = (

@@ -11,6 +11,7 @@ import typer
 
 from surefoot.cli.log_options import LogOptions, Posed, parsed_settings, pose, reads_a_log
 from surefoot.cli.terminal import NO_SUPPORT, bars, errors, print_json
+from surefoot.text import aligned, interval, signed
 
 if TYPE_CHECKING:
     from surefoot.advice import Advice
@@ -206,24 +207,23 @@ def _row(advice: Advice) -> dict[str, Any]:
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
     """The rows as text."""
-    wide = max(len(row["algorithm"]) for row in rows)
-    lines = [
-        f"{'':{wide}}{'states':>8}{'mass':>7}{'optimistic':>12}{'gain':>10}{'90 % interval':>22} "
-        " supported"
-    ]
+    header = ("", "states", "mass", "optimistic", "gain", "90 % interval", "supported")
+    lines: list[tuple[str, ...]] = [header]
     for row in rows:
         if "not_available" in row:
-            lines.append(f"{row['algorithm']:{wide}}  not available: {row['not_available']}")
+            lines.append((row["algorithm"], f"not available: {row['not_available']}"))
             continue
-        inside, cross = row["in_sample_optimistic"], row["held_out"]
-        optimistic = "-" if inside is None else f"{inside['gain']:+.4g}"
-        known = cross is not None and cross["gain"] == cross["gain"]
-        gain = f"{cross['gain']:+.4g}" if known else "-"
-        between = f"[{cross['low']:+.4g}, {cross['high']:+.4g}]" if known else "-"
-        end = "yes" if row["verdict"] == "supported" else "no"
-        end += "" if row["converged"] in (True, None) else "  NOT CONVERGED"
+        inside, cross = row["in_sample_optimistic"] or {}, row["held_out"] or {}
+        lost = "" if row["converged"] in (True, None) else "  NOT CONVERGED"
         lines.append(
-            f"{row['algorithm']:{wide}}{row['states_changed']:8d}{row['mass_moved']:7.1%}{optimistic:>12}{gain:>10}{between:>22}"
-            f"  {end}"
+            (
+                row["algorithm"],
+                f"{row['states_changed']:d}",
+                f"{row['mass_moved']:.1%}",
+                signed(inside.get("gain")),
+                signed(cross.get("gain")),
+                interval(cross.get("low"), cross.get("high")),
+                ("yes" if row["verdict"] == "supported" else "no") + lost,
+            )
         )
-    return lines
+    return aligned(lines, "<>>>>><")

@@ -12,6 +12,7 @@ import typer
 from surefoot.cli.improve import AsJson, Source
 from surefoot.cli.log_options import LogOptions, Posed, pose, reads_a_log
 from surefoot.cli.terminal import NO_SUPPORT, bars, errors, json_text
+from surefoot.text import aligned, interval, signed
 
 if TYPE_CHECKING:
     from surefoot.tuning import Tuning, Wedge
@@ -238,18 +239,18 @@ def _range(x: Any) -> tuple[float, float]:
 
 def _text(found: dict[str, Any]) -> str:
     """The choice as a page."""
-    wide, anew = max(len(row["setting"]) for row in found["settings"]), found["again"] > 0
-    tail = f"CVaR {found['alpha']:.0%}"
-    lines = [
-        f"{'':{wide + 2}}{'mean gain':>10}{'95 % interval':>18}{tail:>10}{'95 % interval':>18}{'loses':>7}"
-    ]
-    lines[0] += f"{'anew: mean':>12}{tail:>9}" if anew else ""
+    anew, tail = found["again"] > 0, f"CVaR {found['alpha']:.0%}"
+    table = [["", "mean gain", "95 % interval", tail, "95 % interval", "loses"]]
+    table[0] += ["anew: mean", tail] if anew else []
     for row in found["settings"]:
-        mark = "> " if row["chosen"] else "  "
-        cells = f"{row['mean']:>+10.4g}{_between(row['mean_low'], row['mean_high']):>18}"
-        cells += f"{row['cvar']:>+10.4g}{_between(row['cvar_low'], row['cvar_high']):>18}{row['loses']:>7.0%}"
-        cells += f"{_signed(row['again_mean']):>12}{_signed(row['again_cvar']):>9}" if anew else ""
-        lines.append(mark + f"{row['setting']:{wide}}" + cells)
+        cells = [f"{'>' if row['chosen'] else ' '} {row['setting']}"]
+        for name in ("mean", "cvar"):
+            ends = (row[f"{name}_low"], row[f"{name}_high"])
+            cells += [signed(row[name]), interval(*ends, ".3g")]
+        cells += [f"{row['loses']:.0%}"]
+        cells += [signed(row["again_mean"]), signed(row["again_cvar"])] if anew else []
+        table.append(cells)
+    lines = aligned(table, "<" + ">" * (len(table[0]) - 1))
     lines += [
         "",
         (
@@ -285,14 +286,6 @@ def _held_out_text(held: dict[str, Any]) -> str:
         f" half of the {held['halves_of']}, in {held['models']} models of the other half; worse in"
         f" {held['loses']:.0%} of them"
     )
-
-
-def _signed(x: float | None) -> str:
-    return "-" if x is None or x != x else f"{x:+.4g}"
-
-
-def _between(low: float, high: float) -> str:
-    return "-" if low != low or high != high else f"[{low:+.3g}, {high:+.3g}]"
 
 
 def _wedge_found(wedge: Wedge, posed: Posed, log: str, options: LogOptions) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from numbers import Number
 from typing import Any
 
 from surefoot.errors import LogError
+from surefoot.text import some
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,9 +126,7 @@ def nearest(name: object, names: Iterable[object], n: int = 3) -> str:
     )
     if close:
         return f"the nearest are {', '.join(map(repr, close))}"
-    some = list(known)[:8]
-    more = f" and {len(known) - 8} more" if len(known) > 8 else ""
-    return f"there are {', '.join(repr(x[:60]) for x in some)}{more}" if some else "there are none"
+    return f"there are {some([repr(x[:60]) for x in known], 8)}" if known else "there are none"
 
 
 class _Text(tuple[str, ...]):

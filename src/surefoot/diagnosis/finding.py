@@ -8,6 +8,7 @@ from typing import Any
 
 from surefoot.core.labels import as_text
 from surefoot.errors import SurefootError
+from surefoot.text import some
 
 OK, NOTE, WARNING = "ok", "note", "warning"
 # of every test: a log in which nothing is wrong gets a warning from it with at most this
@@ -50,10 +51,4 @@ class Finding:
 
 def named(states: list[Any], most: int = 3) -> str:
     """Some labels in words: 'a', 'b', 'c' and 4 more."""
-    shown = ", ".join(repr(as_text(label)[:60]) for label in states[:most])
-    return shown + (f" and {len(states) - most:,} more" if len(states) > most else "")
-
-
-def plural(n: int, word: str) -> str:
-    """1 state, 2 states."""
-    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+    return some([repr(as_text(label)[:60]) for label in states], most)

@@ -18,9 +18,9 @@ from surefoot.diagnosis.finding import (
     WARNING,
     Finding,
     named,
-    plural,
 )
 from surefoot.logs import Baseline, Log, disagreement
+from surefoot.text import plural
 
 FEW = (1, 3, 10)  # the baseline's mass is given on pairs seen fewer times
 REACHED = (3, 10, 30, 100)  # the pairs are counted that were seen as often

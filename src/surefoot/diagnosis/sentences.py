@@ -20,11 +20,11 @@ from surefoot.diagnosis.finding import (
     WARNING,
     Finding,
     named,
-    plural,
 )  # fmt: skip
 from surefoot.diagnosis.walk import MOST_ROWS
 from surefoot.logs import Log
 from surefoot.logs.accounting import REASONS
+from surefoot.text import plural
 
 MUCH = 0.1  # a test that looked at a smaller share of the steps than this has not said much
 # a context that explains less than this share of the uncertainty is there, but hardly matters

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from surefoot.diagnosis.finding import NOTE, OK, WARNING, Finding, plural
+from surefoot.diagnosis.finding import NOTE, OK, WARNING, Finding
 from surefoot.logs import Log
 from surefoot.logs.database import Database
 from surefoot.logs.query import WHOLE, Reading
+from surefoot.text import plural
 
 ROUNDING = 1e-6  # gaps that differ by less than this share are equal
 MANY = 0.01  # share of unequal gaps that is a warning

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from surefoot.core.labels import as_text
 from surefoot.logs.accounting import CUT, Accounting, in_words
 from surefoot.logs.query import MISSING
+from surefoot.text import some
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log
@@ -131,9 +132,7 @@ def _odd_labels(log: Log) -> Iterator[str]:
     for role, labels, axis in (("state", log.states, 1), ("action", log.actions, 0)):
         odd = [i for i, label in enumerate(labels) if _reads_missing(label)]
         if odd:
-            named = ", ".join(repr(as_text(labels[i])) for i in odd[:3]) + (
-                f" and {len(odd) - 3} more" if len(odd) > 3 else ""
-            )
+            named = some([repr(as_text(labels[i])) for i in odd])
             column = ", ".join(getattr(columns, role)) if columns else role
             yield (
                 f"the {role} {named} (column {column}) reads like a missing value, but is a label"

@@ -2,7 +2,7 @@
 claims.md and Table 1.
 """
 
-from surefoot.paper.claim import FAILS, HOLDS, OPEN, Table, Verdict, render_claims
+from surefoot.paper.claim import FAILS, HOLDS, OPEN, Verdict, render_claims
 from surefoot.paper.comparisons import Settings
 from surefoot.paper.figure_claims import judge_figures
 from surefoot.paper.table_1 import TABLE_1, judge_table_1, render_table_1, table_1
@@ -13,7 +13,6 @@ __all__ = [
     "OPEN",
     "TABLE_1",
     "Settings",
-    "Table",
     "Verdict",
     "judge_figures",
     "judge_table_1",

@@ -11,9 +11,10 @@ import numpy as np
 
 from surefoot.benchmarks import RandomMDPs
 from surefoot.core import Counts
-from surefoot.paper.claim import FAILS, HOLDS, OPEN, Table, Verdict
+from surefoot.paper.claim import FAILS, HOLDS, OPEN, Verdict
 from surefoot.rows.arrays import namespace, row_sum, times, to_numpy
 from surefoot.simulate import Sampler, Worlds, first_key, trial_numbers
+from surefoot.text import Table
 from surefoot.theory import assumption_1, counterexample
 from surefoot.trust.error_functions import hoeffding
 

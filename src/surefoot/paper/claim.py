@@ -8,26 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from surefoot.errors import ProblemError
+from surefoot.text import Table
 
 HOLDS = "holds"
 FAILS = "does not hold"
 OPEN = "not decided at this many trials"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A small table of texts: every row has one entry per column."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.columns):
-                raise ProblemError(
-                    f"a row of the table has {len(row)} entries for the {len(self.columns)} columns"
-                    f" {self.columns}: {row}"
-                )
 
 
 @dataclass(frozen=True)
@@ -76,17 +61,10 @@ def render_claims(verdicts: Sequence[Verdict], title: str = "Claims of the paper
         tuple((v.claim, v.statement, f"**{v.verdict}**", v.note) for v in ordered),
     )
     return (
-        "\n\n".join([f"# {title}", markdown(overview), *(_section(verdict) for verdict in ordered)])
+        "\n\n".join(
+            [f"# {title}", overview.markdown(), *(_section(verdict) for verdict in ordered)]
+        )
         + "\n"
-    )
-
-
-def markdown(table: Table) -> str:
-    """The table in Markdown."""
-    lines = [table.columns, tuple("---" for _ in table.columns), *table.rows]
-    return "\n".join(
-        "| " + " | ".join(entry.replace("|", "\\|").replace("\n", " ") for entry in line) + " |"
-        for line in lines
     )
 
 
@@ -97,7 +75,7 @@ def _section(verdict: Verdict) -> str:
         f"**Read as.** {verdict.formalisation}".replace("**Read as.** - ", "**Read as.**\n\n- "),
         f"**Test.** {verdict.test}",
     ]
-    return "\n\n".join([*parts, markdown(verdict.numbers)] if verdict.numbers.rows else parts)
+    return "\n\n".join([*parts, verdict.numbers.markdown()] if verdict.numbers.rows else parts)
 
 
 def _order(claim: str) -> tuple[int, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from surefoot.errors import ProblemError
-from surefoot.paper.claim import FAILS, HOLDS, OPEN, Table, Verdict, conjunction
+from surefoot.paper.claim import FAILS, HOLDS, OPEN, Verdict, conjunction
 from surefoot.studies.metrics import (
     ALPHA,
     CVAR,
@@ -25,6 +25,7 @@ from surefoot.studies.metrics import (
     largest,
 )
 from surefoot.studies.results import Results
+from surefoot.text import Table
 
 COLUMNS = (
     "",

@@ -13,12 +13,13 @@ from surefoot.algorithms import algorithm
 from surefoot.benchmarks import Benchmark, RandomMDPs, WetChicken
 from surefoot.core import Solution
 from surefoot.improvement import improve
-from surefoot.paper.claim import FAILS, HOLDS, OPEN, Table, Verdict
+from surefoot.paper.claim import FAILS, HOLDS, OPEN, Verdict
 from surefoot.planning import evaluate
 from surefoot.problems import Problem
 from surefoot.rows import best_rows, duality_gap
 from surefoot.rows.arrays import Array, namespace, times, to_numpy
 from surefoot.simulate import Sampler, Worlds, first_key, trial_numbers
+from surefoot.text import Table
 from surefoot.theory import theorem_1_bound
 
 DELTAS = (0.05, 0.2)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from surefoot.paper.claim import Table, Verdict
+from surefoot.paper.claim import Verdict
 from surefoot.paper.comparisons import (
     BASELINE,
     Comparison,
@@ -21,6 +21,7 @@ from surefoot.paper.vocabulary import ADV, LOWER, PI_B, PI_LEQ_B, RAMDP, RANDOM_
 from surefoot.studies.metrics import CVAR, MEAN
 from surefoot.studies.results import Results
 from surefoot.studies.summaries import SummaryRow, summarise
+from surefoot.text import Table
 
 HCPI, ROBUST, MBIE, CERTIFIED = "hcpi", "robust", "mbie", "certified-advantage"
 READING = (

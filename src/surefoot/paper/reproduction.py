@@ -14,7 +14,6 @@ from surefoot.atomic import write_csv, write_whole
 from surefoot.errors import StudyError
 from surefoot.paper import Verdict, judge_figures, judge_table_1, render_claims, render_table_1
 from surefoot.paper.assumption import AssumptionRow, assumption_1_study, judge_assumption
-from surefoot.paper.claim import markdown
 from surefoot.paper.guarantees import guarantees_study, judge_guarantees
 from surefoot.paper.hcpi_claims import hcpi_table, judge_hcpi
 from surefoot.paper.step_claims import judge_steps, mending
@@ -170,7 +169,7 @@ def _guarantees(options: Options) -> tuple[Verdict, ...]:
     write_whole(
         options.out / "mending.md",
         "# Does mending the published step move the figures?\n\n"
-        + markdown(mending(results))
+        + mending(results).markdown()
         + "\n",
     )
     return (*judge_guarantees(found), judge_steps(results))
@@ -183,7 +182,7 @@ def _hcpi(options: Options) -> tuple[Verdict, ...]:
         f"# HCPI and Robust MDP against the SPIBB family: Random MDPs, {study.trials:,} trials,"
         f" CVaR at {study.alpha:g}"
     )
-    write_whole(options.out / study.name / "hcpi.md", f"{title}\n\n{markdown(table)}\n")
+    write_whole(options.out / study.name / "hcpi.md", f"{title}\n\n{table.markdown()}\n")
     return (judge_hcpi(results),)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from surefoot.paper.claim import Table, Verdict
+from surefoot.paper.claim import Verdict
 from surefoot.paper.comparisons import (
     Comparison,
     Sentence,
@@ -21,6 +21,7 @@ from surefoot.paper.comparisons import (
 from surefoot.paper.vocabulary import ADV, APPROX, SLIGHT
 from surefoot.studies.metrics import CVAR, MEAN
 from surefoot.studies.results import Results
+from surefoot.text import Table
 
 EXACT, ADV_EXACT = "exact-soft-spibb", "adv-exact-soft-spibb"
 

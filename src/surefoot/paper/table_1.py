@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from surefoot.errors import ParameterError, ProblemError
-from surefoot.paper.claim import FAILS, HOLDS, OPEN, Table, Verdict, conjunction, markdown
+from surefoot.paper.claim import FAILS, HOLDS, OPEN, Verdict, conjunction
 from surefoot.paper.comparisons import Settings, estimate
 from surefoot.paper.vocabulary import (
     ADV,
@@ -27,6 +27,7 @@ from surefoot.paper.vocabulary import (
 )
 from surefoot.studies.metrics import CVAR, MEAN, ROUNDING, Contrast, largest
 from surefoot.studies.results import Results
+from surefoot.text import Table
 
 Parameters = Mapping[str, str]
 # What a setting must say to be the paper's; the rest of its parameters (published, max_steps, ...)
@@ -213,7 +214,7 @@ def render_table_1(
         "rank of the paper's",
         "the paper's falls short by",
     )
-    return f"Best by {criterion}.\n\n{markdown(Table(columns, tuple(rows)))}\n"
+    return f"Best by {criterion}.\n\n{Table(columns, tuple(rows)).markdown()}\n"
 
 
 def _rankings(

@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from surefoot.algorithms import Algorithm, algorithm
 from surefoot.benchmarks import Benchmark, benchmark
 from surefoot.errors import StudyError, SurefootError
+from surefoot.text import parameters_text
 
 Scalar = bool | int | float | str
 Size = Annotated[int, Field(ge=1, strict=True)]
@@ -126,7 +127,9 @@ def settings(study: Study) -> tuple[Setting, ...]:
         for parameters in grid:
             with _blame(f"algorithms[{i}]"):
                 found.append(
-                    Setting(algorithm(one.name, **parameters), one.name, words(parameters))
+                    Setting(
+                        algorithm(one.name, **parameters), one.name, parameters_text(parameters)
+                    )
                 )
     _check_distinct("algorithms", [setting.label for setting in found])
     return tuple(found)
@@ -139,7 +142,7 @@ def variants(study: Study) -> tuple[Variant, ...]:
     with _blame("benchmark"):
         grid = spec.variants()
     for parameters in grid:
-        varied = words({k: v for k, v in parameters.items() if k in spec.varied()})
+        varied = parameters_text({k: v for k, v in parameters.items() if k in spec.varied()})
         with _blame("benchmark"):
             found.append(
                 Variant(benchmark(spec.name, **parameters), f"{spec.name} {varied}".strip())
@@ -152,13 +155,6 @@ def _check_distinct(key: str, labels: list[str]) -> None:
     twice = next((x for x in labels if labels.count(x) > 1), None)
     if twice is not None:
         raise StudyError(f"{key}: {twice!r} is asked for twice")
-
-
-def words(parameters: Mapping[str, Scalar]) -> str:
-    """epsilon=2 delta=1, as "delta=1 epsilon=2"."""
-    return " ".join(
-        f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in sorted(parameters.items())
-    )
 
 
 def read_study(path: str | Path, **changes: Any) -> Study:
