@@ -10,8 +10,9 @@ import pytest
 import surefoot
 from support import logfiles
 from surefoot.advice import units_of_batch, units_of_log
-from surefoot.advice.units import BLOCKS, horizon, sub_batch
+from surefoot.advice.units import BLOCKS, horizon
 from surefoot.logs import read_log
+from surefoot.ope.episodes import take_rows
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -63,7 +64,7 @@ def test_rows_of_chosen_blocks_are_cut_where_a_block_stops() -> None:
     parts = units_of_batch(problem.log, problem.gamma)
     chosen = np.zeros(parts.number, dtype=bool)
     chosen[[2, 5]] = True
-    batch = sub_batch(problem.log, parts.unit, chosen)
+    batch = take_rows(problem.log, chosen[parts.unit], parts.unit)
     assert batch.n_episodes == 2
     assert batch.contradictions() is None
     assert np.array_equal(batch.row, np.flatnonzero(chosen[parts.unit]))

@@ -12,7 +12,7 @@ import pytest
 import surefoot
 from support import worlds
 from surefoot import BaselineError, NotAvailableError, ParameterError
-from surefoot.ope import Standard, fitted_model, hcpi, improvement_bound, split_episodes
+from surefoot.ope import GAIN, Standard, evidence_of, fitted_model, hcpi, split_episodes
 
 PROPOSE = "lower-exact-soft-spibb epsilon=1 delta=1"
 
@@ -106,7 +106,7 @@ def test_it_is_the_test_of_surefoot_ope_on_what_the_training_part_proposes() -> 
         propose,
         world.pi_b,
         world.gamma,
-        Standard(0.2, "pdis", "student-t"),
+        Standard(delta=0.2, bound="student-t"),
         rng=np.random.default_rng(5),
         share=0.4,
     )
@@ -160,12 +160,13 @@ def test_the_approximate_bounds_say_nothing_with_too_few_effective_episodes_and_
     pi = np.eye(2)[np.zeros(41, dtype=int)]
     model = fitted_model(problem.log, 1.0, return_range=(-1e3, 1e3))
     for estimator in ("dr", "pdis"):
-        found = improvement_bound(
+        found = evidence_of(
+            GAIN,
             problem.log,
             pi,
             problem.pi_b,
             1.0,
-            Standard(0.05, estimator, "student-t", return_range=(-1e3, 1e3)),
+            Standard(estimator=estimator, bound="student-t", return_range=(-1e3, 1e3)),
             model=model,
         )
         assert found.bound.value == -np.inf

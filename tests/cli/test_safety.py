@@ -21,7 +21,6 @@ from surefoot.advice.gate import (
     PASSES,
     Sample,
     safety_test,
-    split_sample,
     whole_sample,
 )
 from surefoot.ope import Standard
@@ -83,9 +82,9 @@ def test_a_better_policy_passes_a_worse_one_fails_and_a_close_one_has_no_evidenc
 def test_every_estimator_and_bound_gives_both_verdicts(how: tuple[str, str]) -> None:
     found = [
         safety_test(
-            *split_sample(problem(0, 1500, better=0.4), pi, 0.2),
+            *whole_sample(problem(0, 1500, better=0.4), pi).split(0.2),
             0.9,
-            Standard(0.05, *how, (0, 1), (0, 1)),
+            Standard(estimator=how[0], bound=how[1], reward_range=(0, 1), return_range=(0, 1)),
         ).verdict
         for pi in (np.array([[0.1, 0.9], [0.5, 0.5]]), np.array([[0.9, 0.1], [0.5, 0.5]]))
     ]
@@ -139,7 +138,10 @@ def test_an_undeclared_range_is_a_condition_and_a_declared_one_is_not() -> None:
     pi = np.array([[0.1, 0.9], [0.5, 0.5]])
     for declared in ((), ((0, 1), (0, 1))):
         found = safety_test(
-            None, whole_sample(problem(0), pi), 0.9, Standard(0.05, "pdis", "betting", *declared)
+            None,
+            whole_sample(problem(0), pi),
+            0.9,
+            Standard(**dict(zip(("reward_range", "return_range"), declared, strict=False))),
         )
         assert (found.condition == "no reward below 0 or above 1 exists") != bool(declared)
         assert any(
@@ -304,7 +306,7 @@ def test_an_approximate_bound_is_not_given_where_weights_or_skewness_make_it_unt
             None,
             whole_sample(found, np.array([[0.5, 0.5], [0.5, 0.5]]) * [0.6, 1.4]),
             0.9,
-            Standard(0.05, "pdis", bound),
+            Standard(bound=bound),
         )
         assert any("NOT VALID here" in x for x in test.notes) != spoken
         assert (test.verdict == NO_EVIDENCE) != spoken
@@ -389,9 +391,10 @@ def problem(seed: int, n: int = 120, better: float = 0.0) -> surefoot.Problem:
 
 def test_between_policies_of_the_same_worth_a_verdict_is_given_no_more_often_than_delta() -> None:
     pi, delta, trials = np.array([[0.05, 0.95], [0.5, 0.5]]), 0.3, 80
-    standard = Standard(delta, "is", "betting", (0, 1), (0, 1))
+    standard = Standard(delta=delta, estimator="is", reward_range=(0, 1), return_range=(0, 1))
     found = [
-        safety_test(*split_sample(problem(seed), pi, 0.2), 0.9, standard) for seed in range(trials)
+        safety_test(*whole_sample(problem(seed), pi).split(0.2), 0.9, standard)
+        for seed in range(trials)
     ]
     assert sum(x.verdict != NO_EVIDENCE for x in found) <= binom.ppf(0.99, trials, delta)
     assert {x.gain.bound.delta for x in found} | {x.loss.bound.delta for x in found} == {delta / 2}
@@ -414,8 +417,8 @@ def test_turning_all_rewards_round_turns_the_verdict_round() -> None:
             pi_b=np.full((2, 2), 0.5),
             reward_range=(-1, 1),
         )
-        training, held_out = split_sample(found, pi, 0.2)
-        result = safety_test(training, held_out, 0.9, Standard(0.1, "pdis", "betting", (-1, 1)))
+        training, held_out = whole_sample(found, pi).split(0.2)
+        result = safety_test(training, held_out, 0.9, Standard(delta=0.1, reward_range=(-1, 1)))
         assert isinstance(training, Sample)
         verdicts.append(result.verdict)
         bounds.append((result.gain.bound.value, result.loss.bound.value))

@@ -27,20 +27,20 @@ from surefoot import NotAvailableError, ParameterError, ProblemError, UnknownNam
 from surefoot.core import Batch, known_model
 from surefoot.ope import (
     ALPHAS,
+    GAIN,
+    LOSS,
+    VALUE,
     Standard,
+    best_of,
     choose_cap,
     episode_values,
+    evidence_of,
     fitted_model,
     hcpi,
-    improvement_bound,
     mixtures,
-    safety_test,
     split_episodes,
     uncapped_betting,
-    value_bound,
-    worsening_bound,
 )
-from surefoot.ope.gain_test import VALUE
 
 GAMMA = 0.9
 FINITE = ("betting", "maurer-pontil", "hoeffding")
@@ -125,14 +125,14 @@ def test_a_horizon_narrows_the_floor_and_keeps_the_mean(estimator: str, gamma: f
 def test_equal_policies_differ_by_nothing() -> None:
     batch = hand_log()
     for estimator in ("is", "pdis"):
-        found = improvement_bound(
-            batch, PI_B, PI_B, 0.5, standard(estimator=estimator, reward_range=(0, 2))
+        found = evidence_of(
+            GAIN, batch, PI_B, PI_B, 0.5, standard(estimator=estimator, reward_range=(0, 2))
         )
         assert np.array_equal(found.values.x, [0, 0])
         assert not found.is_positive
     model = fitted_model(batch, 0.5)
-    found = improvement_bound(
-        batch, PI_B, PI_B, 0.5, Standard(estimator="dr", bound="student-t"), model=model
+    found = evidence_of(
+        GAIN, batch, PI_B, PI_B, 0.5, Standard(estimator="dr", bound="student-t"), model=model
     )
     assert np.array_equal(found.values.x, [0, 0])
     assert not found.is_positive
@@ -148,13 +148,14 @@ def test_a_large_log_shows_what_is_better_and_what_is_worse(bound: str, estimato
     best, worst = max(gains, key=lambda a: gains[a]), min(gains, key=lambda a: gains[a])
     assert gains[best] > 0.1 and gains[worst] < -0.1
     how = standard(bound=bound, estimator=estimator, horizon=3)
-    for action, test in ((best, improvement_bound), (worst, worsening_bound)):
+    for action, quantity, other in ((best, GAIN, LOSS), (worst, LOSS, GAIN)):
         options = {"training": training, "rng": np.random.default_rng(2)}
-        found = test(held_out, policy_towards(action), PI_B, GAMMA, how, **options)
+        found = evidence_of(quantity, held_out, policy_towards(action), PI_B, GAMMA, how, **options)
         assert 0 < found.bound.value < abs(gains[action])
-        other = worsening_bound if test is improvement_bound else improvement_bound
-        assert other(held_out, policy_towards(action), PI_B, GAMMA, how, **options).bound.value < 0
-    alone = value_bound(
+        against = evidence_of(other, held_out, policy_towards(action), PI_B, GAMMA, how, **options)
+        assert against.bound.value < 0
+    alone = evidence_of(
+        VALUE,
         held_out,
         policy_towards(best),
         PI_B,
@@ -174,48 +175,54 @@ def test_doubly_robust_differences_need_a_model_and_mirror() -> None:
     training, held_out = split_episodes(batch, np.random.default_rng(1))
     how = Standard(estimator="dr", bound="student-t")
     with pytest.raises(ParameterError, match="need model="):
-        improvement_bound(held_out, PI, PI_B, GAMMA, how)
+        evidence_of(GAIN, held_out, PI, PI_B, GAMMA, how)
     gamma = 0.3  # the model goes on where the log is cut after three steps: little is left there
     model = fitted_model(training, gamma)
     up, down = (
-        test(held_out, PI, PI_B, gamma, how, model=model)
-        for test in (improvement_bound, worsening_bound)
+        evidence_of(quantity, held_out, PI, PI_B, gamma, how, model=model)
+        for quantity in (GAIN, LOSS)
     )
     assert up.values.x == pytest.approx(-down.values.x)
-    plain = improvement_bound(held_out, PI, PI_B, gamma, Standard(bound="student-t"))
+    plain = evidence_of(GAIN, held_out, PI, PI_B, gamma, Standard(bound="student-t"))
     assert up.values.x.var() < 0.8 * plain.values.x.var()  # a model takes variance away
 
 
 def test_the_range_behind_a_floor_is_declared_or_said_to_be_observed() -> None:
     batch = sample(better_world(), 50, np.random.default_rng(0))
-    assert "observed" in improvement_bound(batch, PI, PI_B, GAMMA, Standard()).bound.validity
-    assert "observed" not in improvement_bound(batch, PI, PI_B, GAMMA, standard()).bound.validity
+    assert "observed" in evidence_of(GAIN, batch, PI, PI_B, GAMMA, Standard()).bound.validity
+    assert "observed" not in evidence_of(GAIN, batch, PI, PI_B, GAMMA, standard()).bound.validity
     returns_only = Standard(return_range=(0, 2.71))
-    assert "observed" in improvement_bound(batch, PI, PI_B, GAMMA, returns_only).bound.validity
+    assert "observed" in evidence_of(GAIN, batch, PI, PI_B, GAMMA, returns_only).bound.validity
     assert (
         "observed"
-        not in improvement_bound(
-            batch, PI, PI_B, GAMMA, replace(returns_only, estimator="is")
+        not in evidence_of(
+            GAIN, batch, PI, PI_B, GAMMA, replace(returns_only, estimator="is")
         ).bound.validity
     )
     with pytest.raises(ProblemError, match=r"return_range .* does not hold: episode"):
-        improvement_bound(batch, PI, PI_B, GAMMA, standard(return_range=(0, 0.1)))
+        evidence_of(GAIN, batch, PI, PI_B, GAMMA, standard(return_range=(0, 0.1)))
 
 
 def test_weights_beyond_all_numbers_are_cut_where_there_is_a_floor() -> None:
     batch = long_log(2_000)  # rho = 2^2000
     for estimator in ("is", "pdis"):
-        found = improvement_bound(batch, PI, PI_B, GAMMA, standard(estimator=estimator))
+        found = evidence_of(GAIN, batch, PI, PI_B, GAMMA, standard(estimator=estimator))
         assert np.isfinite([*found.values.x, found.bound.value]).all()
         assert (
-            improvement_bound(
-                batch, PI, PI_B, GAMMA, standard(estimator=estimator, bound="hoeffding"), cap=5.0
+            evidence_of(
+                GAIN,
+                batch,
+                PI,
+                PI_B,
+                GAMMA,
+                standard(estimator=estimator, bound="hoeffding"),
+                cap=5.0,
             ).bound.value
             <= 5.0
         )
         with pytest.raises(NotAvailableError, match="beyond any number"):
-            improvement_bound(
-                batch, PI, PI_B, GAMMA, standard(estimator=estimator, bound="student-t")
+            evidence_of(
+                GAIN, batch, PI, PI_B, GAMMA, standard(estimator=estimator, bound="student-t")
             )
 
 
@@ -226,7 +233,7 @@ def test_the_bound_uses_the_cap_chosen_on_the_training_part() -> None:
     how = standard(bound="maurer-pontil")
     other, found = (episode_values(part, PI, PI_B, GAMMA, how) for part in (training, held_out))
     promise = choose_cap(other.x, found.lo, 400, 0.05, "maurer-pontil")
-    evidence = improvement_bound(held_out, PI, PI_B, GAMMA, how, training=training)
+    evidence = evidence_of(GAIN, held_out, PI, PI_B, GAMMA, how, training=training)
     assert evidence.bound.cap == promise.cap
     assert "V^pi - V^pi_b >=" in repr(evidence)
 
@@ -234,7 +241,7 @@ def test_the_bound_uses_the_cap_chosen_on_the_training_part() -> None:
 def test_betting_takes_episodes_in_a_drawn_order_so_that_a_sorted_log_is_none_the_worse() -> None:
     batch = sample(better_world(), 300, np.random.default_rng(0))
     found = episode_values(batch, PI, PI_B, GAMMA, standard())
-    bound = improvement_bound(batch, PI, PI_B, GAMMA, standard()).bound
+    bound = evidence_of(GAIN, batch, PI, PI_B, GAMMA, standard()).bound
     order = np.random.default_rng(0).permutation(300)
     assert bound == uncapped_betting(found.x[order], 0.05, lo=found.lo)
     assert bound.cap is None
@@ -244,15 +251,15 @@ def test_an_observed_range_is_that_of_the_training_part_too() -> None:
     batch = sample(better_world(), 60, np.random.default_rng(0))
     other = replace(batch, reward=batch.reward - 3 * (batch.row == 0))
     lo = episode_values(batch, PI, PI_B, GAMMA, Standard()).lo
-    assert improvement_bound(batch, PI, PI_B, GAMMA, Standard(), training=other).values.lo < lo
-    assert improvement_bound(batch, PI, PI_B, GAMMA, Standard(seen=(-3, 0))).values.lo < lo
+    assert evidence_of(GAIN, batch, PI, PI_B, GAMMA, Standard(), training=other).values.lo < lo
+    assert evidence_of(GAIN, batch, PI, PI_B, GAMMA, Standard(seen=(-3, 0))).values.lo < lo
     with pytest.raises(ProblemError, match=r"reward_range .* does not hold"):
-        improvement_bound(batch, PI, PI_B, GAMMA, standard(), training=other)
+        evidence_of(GAIN, batch, PI, PI_B, GAMMA, standard(), training=other)
     up, down = Standard(seen=(-3, 0)), Standard(seen=(0, 3))
     turned = replace(batch, reward=-batch.reward)
     assert (
-        worsening_bound(batch, PI, PI_B, GAMMA, up).bound
-        == improvement_bound(turned, PI, PI_B, GAMMA, down).bound
+        evidence_of(LOSS, batch, PI, PI_B, GAMMA, up).bound
+        == evidence_of(GAIN, turned, PI, PI_B, GAMMA, down).bound
     )
 
 
@@ -268,14 +275,14 @@ def test_wrong_input_is_refused() -> None:
     with pytest.raises(ParameterError, match="horizon"):
         Standard(horizon=0)
     with pytest.raises(ParameterError, match="needs a cap"):
-        improvement_bound(hand_log(), PI, PI_B, 0.5, Standard(bound="maurer-pontil"))
+        evidence_of(GAIN, hand_log(), PI, PI_B, 0.5, Standard(bound="maurer-pontil"))
     with pytest.raises(ParameterError, match="takes no cap"):
-        improvement_bound(hand_log(), PI, PI_B, 0.5, cap=1.0)
+        evidence_of(GAIN, hand_log(), PI, PI_B, 0.5, cap=1.0)
     with pytest.raises(ParameterError, match="rng"):
-        improvement_bound(hand_log(), PI, PI_B, 0.5, Standard(bound="bca"))
+        evidence_of(GAIN, hand_log(), PI, PI_B, 0.5, Standard(bound="bca"))
     with pytest.raises(NotAvailableError, match="gamma = 1"):
         how = Standard(reward_range=(-1, 2), return_range=(-1, 9))
-        improvement_bound(hand_log(), PI, PI_B, 1.0, how)
+        evidence_of(GAIN, hand_log(), PI, PI_B, 1.0, how)
     with pytest.raises(ParameterError, match="alphas"):
         mixtures(PI, PI_B, [1.5])
 
@@ -334,11 +341,11 @@ def test_a_candidate_that_cannot_be_judged_leaves_the_choice_to_the_others() -> 
     batch = long_log(2_000, n=16)
     training, held_out = split_episodes(batch, np.random.default_rng(0))
     near = 0.999999 * PI_B + 0.000001 * PI
-    found = safety_test(training, held_out, [PI, near], PI_B, GAMMA, Standard(bound="student-t"))
+    found = best_of(training, held_out, [PI, near], PI_B, GAMMA, Standard(bound="student-t"))
     assert found.chosen == 1
     assert any("could not be judged" in note for note in found.notes)
     with pytest.raises(NotAvailableError, match="beyond any number"):
-        safety_test(training, held_out, [PI], PI_B, GAMMA, Standard(bound="student-t"))
+        best_of(training, held_out, [PI], PI_B, GAMMA, Standard(bound="student-t"))
 
 
 def false_alarms(trials: int, n: int, bound: str, delta: float) -> int:
@@ -352,7 +359,7 @@ def false_alarms(trials: int, n: int, bound: str, delta: float) -> int:
     rng, count = np.random.default_rng(11), 0
     for _ in range(trials):
         training, held_out = split_episodes(sample(world, n, rng), rng)
-        count += safety_test(
+        count += best_of(
             training, held_out, worse, PI_B, GAMMA, standard(bound=bound, delta=delta), rng=rng
         ).accepted
     return count
@@ -378,7 +385,7 @@ def test_the_bound_on_improvement_holds_for_logs_drawn_anew(estimator: str, boun
     how = Standard(delta=0.2, estimator=estimator, bound=bound, reward_range=(-0.3, 0.7), horizon=3)
     for _ in range(400):
         training, held_out = split_episodes(sample(world, 100, rng), rng)
-        found = improvement_bound(held_out, PI, PI_B, GAMMA, how, training=training).bound.value
+        found = evidence_of(GAIN, held_out, PI, PI_B, GAMMA, how, training=training).bound.value
         missed += found > truth
         slack.append(found - truth)
     assert missed <= binom.ppf(0.99, 400, 0.2)

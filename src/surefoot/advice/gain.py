@@ -20,13 +20,13 @@ from scipy.special import stdtrit
 
 from surefoot.advice.adjust import explained
 from surefoot.advice.unit_model import Comparison, Estimate, UnitModel, Unseen
-from surefoot.advice.units import Units, sub_batch
+from surefoot.advice.units import Units
 from surefoot.core import Solution
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
 from surefoot.ope import Standard, uncapped_betting
-from surefoot.ope.episodes import first_rows, take_episodes, times
-from surefoot.ope.gain_test import EpisodeValues, episode_values
+from surefoot.ope.episode_values import EpisodeValues, episode_values
+from surefoot.ope.episodes import first_rows, random_part, take_episodes, take_rows, times
 from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
 
@@ -99,8 +99,7 @@ def held_out_gain(
     speak, which does not need it.
     """
     pi_b = np.asarray(problem.pi_b if pi_b is None else pi_b)
-    learning = np.zeros(units.number, dtype=bool)
-    learning[np.random.default_rng(seed).permutation(units.number)[: units.number // 2]] = True
+    learning = random_part(units.number, units.number // 2, np.random.default_rng(seed))
     solution = improve(part_problem(problem, units, learning), algorithm)
     pi = np.asarray(solution.pi)
     found = Gain(
@@ -130,7 +129,7 @@ def held_out_gain(
 def part_problem(problem: Problem, units: Units, chosen: np.ndarray) -> Problem:
     """The problem that the chosen units alone pose, with the same baseline, start and ranges."""
     counts = units.some(chosen).counts(as_sparse=problem.counts.is_sparse)
-    log = None if problem.log is None else sub_batch(problem.log, units.unit, chosen)
+    log = None if problem.log is None else take_rows(problem.log, chosen[units.unit], units.unit)
     return replace(problem, counts=counts, log=log, returns_given=None, notes=())
 
 
@@ -191,7 +190,7 @@ def _finite_sample(
     if n < FEWEST_EPISODES:
         return None
     longest = int(times(log).max()) + 1
-    standard = Standard(DELTA, "pdis", "betting", problem.reward_range, None, longest)
+    standard = Standard(delta=DELTA, reward_range=problem.reward_range, horizon=longest)
 
     def values(chosen: np.ndarray, policy: np.ndarray) -> EpisodeValues:
         return episode_values(

@@ -14,28 +14,18 @@ from surefoot.advice.provenance import Fingerprints, shared_episodes
 from surefoot.core import Batch
 from surefoot.errors import LogError, NotAvailableError, ParameterError
 from surefoot.ope.caps import APPROXIMATE
+from surefoot.ope.episode_values import GAIN, LOSS, Standard
 from surefoot.ope.episodes import FEWEST, split_episodes, take_episodes
-from surefoot.ope.gain_test import (
-    Evidence,
-    Standard,
-    improvement_bound,
-    mirrored,
-    observed,
-    worsening_bound,
-)
-from surefoot.ope.models import fitted_model
-from surefoot.ope.split_test import promised
+from surefoot.ope.gain_test import SAME, Evidence, evidence_of, model_for, promised
 from surefoot.problems import Problem
 from surefoot.text import plural
 
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"
 IF = " if"  # follows a verdict that holds under a condition only
 MOSTLY = 0.9  # share of a log from the policy's training log from which on the rest is not tested
-ENOUGH_EFFECTIVE = (
-    100.0  # episodes, by their weights, from which on the approximate bounds were found to be right
-)
+# episodes, by their weights, from which on the approximate bounds were found to be right
+ENOUGH_EFFECTIVE = 100.0
 SKEWED = 0.15  # skewness / sqrt(n) of the values up to which they were
-SAME = 1e-12  # policies closer than this are one
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,8 +36,13 @@ class Sample:
     pi: np.ndarray
     pi_b: np.ndarray
 
+    def split(self, share: float, seed: int = 0) -> tuple[Sample, Sample]:
+        """(a random share of the episodes, the others), the same ones for the same seed."""
+        first, second = split_episodes(self.batch, np.random.default_rng(seed), share)
+        return replace(self, batch=first), replace(self, batch=second)
 
-@dataclass(frozen=True, repr=False)
+
+@dataclass(frozen=True, repr=False, kw_only=True)
 class SafetyTest:
     """The verdict, wrong with probability at most delta: each of its two tests, of a gain and of a
     loss, has delta / 2.
@@ -76,19 +71,6 @@ class SafetyTest:
             f"SafetyTest({self.verdict}: {self.estimate:+.4g} in [{self.gain.bound.value:.4g},"
             f" {-self.loss.bound.value:.4g}])"
         )
-
-
-def split_sample(
-    problem: Problem, pi: np.ndarray, share: float, seed: int = 0
-) -> tuple[Sample, Sample]:
-    """(a random share of the episodes, the others), the same ones for the same log and seed."""
-    return split(whole_sample(problem, pi), share, seed)
-
-
-def split(sample: Sample, share: float, seed: int = 0) -> tuple[Sample, Sample]:
-    """(a random share of the episodes, the others)."""
-    first, second = split_episodes(sample.batch, np.random.default_rng(seed), share)
-    return replace(sample, batch=first), replace(sample, batch=second)
 
 
 def whole_sample(problem: Problem, pi: np.ndarray) -> Sample:
@@ -177,48 +159,76 @@ def safety_test(
     verdict is conditional unless `accept_observed`.
     """
     if training is not None:
-        standard = replace(standard, seen=observed(training.batch.reward, standard.seen))
+        standard = standard.having_seen(training.batch.reward)
     each = replace(standard, delta=standard.delta / 2)
-    options = _prepared(training, held_out.batch.n_episodes, gamma, each, same_codes)
+    prepared = standard.capped or standard.estimator == "dr"
+    if prepared:
+        _check_preparation(training, standard, same_codes)
     gain, loss = (
-        bound(
-            held_out.batch,
-            held_out.pi,
-            held_out.pi_b,
-            gamma,
-            each,
-            rng=np.random.default_rng(seed),
-            **extra,
-        )
-        for bound, extra in zip((improvement_bound, worsening_bound), options, strict=True)
+        _tested(quantity, training if prepared else None, held_out, gamma, each, seed)
+        for quantity in (GAIN, LOSS)
     )
-    if not standard.floored:
-        gain, loss = (_unless_skewed(x) for x in (gain, loss))
-    verdict = PASSES if gain.is_positive else FAILS if loss.is_positive else NO_EVIDENCE
     notes = tuple(dict.fromkeys((*gain.bound.notes, *loss.bound.notes, *gain.values.notes)))
     visited = np.unique(held_out.batch.state)
     if np.abs(held_out.pi[visited] - held_out.pi_b[visited]).max() <= SAME:
-        notes = (
-            (
-                "the policy is the baseline in every state of the tested episodes: there is nothing"
-                " to show"
-            ),
-            *notes,
-        )
-    low, high = observed(held_out.batch.reward, standard.seen)
+        same = "the policy is the baseline in every state of the tested episodes"
+        notes = (f"{same}: there is nothing to show", *notes)
+    low, high = standard.observed(held_out.batch.reward)
     within = "" if gain.values.declared else f"no reward below {low:g} or above {high:g} exists"
-    chosen_on = training.batch.n_episodes if training is not None and any(options) else 0
     return SafetyTest(
-        verdict,
-        "" if accept_observed else within,
-        standard.delta,
-        float(gain.values.x.mean()),
-        gain,
-        loss,
-        chosen_on,
-        _assumptions(gain, within),
-        notes,
+        verdict=PASSES if gain.is_positive else FAILS if loss.is_positive else NO_EVIDENCE,
+        condition="" if accept_observed else within,
+        delta=standard.delta,
+        estimate=float(gain.values.x.mean()),
+        gain=gain,
+        loss=loss,
+        chosen_on=training.batch.n_episodes if training is not None and prepared else 0,
+        assumptions=_assumptions(gain, within),
+        notes=notes,
     )
+
+
+def _check_preparation(training: Sample | None, standard: Standard, same_codes: bool) -> None:
+    """Raise unless there are other episodes to choose a cap on, or to fit a model to."""
+    if training is None:
+        raise ParameterError(
+            f'"{standard.bound}" bounds of "{standard.estimator}" values are prepared on other'
+            " episodes: give training"
+        )
+    if not standard.capped and not same_codes:
+        raise ParameterError(
+            '"dr" values need a model over the states of the tested log: leave out the training'
+            " log, and it is split"
+        )
+
+
+def _tested(
+    quantity: str,
+    training: Sample | None,
+    held_out: Sample,
+    gamma: float,
+    standard: Standard,
+    seed: int,
+) -> Evidence:
+    """One of the two tests; `training` chooses the cap of the bound, or makes the model."""
+    cap, model, n = None, None, held_out.batch.n_episodes
+    if training is not None:
+        t = training
+        model = model_for(standard, t.batch, gamma)
+        if standard.capped:
+            cap = promised(t.batch, t.pi, t.pi_b, gamma, standard, n, quantity=quantity).cap
+    found = evidence_of(
+        quantity,
+        held_out.batch,
+        held_out.pi,
+        held_out.pi_b,
+        gamma,
+        standard,
+        cap=cap,
+        model=model,
+        rng=np.random.default_rng(seed),
+    )
+    return found if standard.floored else _unless_skewed(found)
 
 
 def _unless_skewed(found: Evidence) -> Evidence:
@@ -241,35 +251,6 @@ def _unless_skewed(found: Evidence) -> Evidence:
     return replace(
         found, bound=replace(found.bound, value=-np.inf, notes=(*found.bound.notes, note))
     )
-
-
-def _prepared(
-    training: Sample | None, n: int, gamma: float, standard: Standard, same_codes: bool
-) -> list[dict[str, Any]]:
-    """What the tests of a gain and of a loss need from other episodes: a cap each, a model, or
-    nothing.
-    """
-    if not standard.capped and standard.estimator != "dr":
-        return [{}, {}]
-    if training is None:
-        raise ParameterError(
-            f'"{standard.bound}" bounds of "{standard.estimator}" values are prepared on other'
-            " episodes: give training"
-        )
-    if standard.capped:
-        turned = replace(training.batch, reward=-training.batch.reward)
-        pairs = (training.batch, standard), (turned, mirrored(standard))
-        return [
-            {"cap": promised(batch, training.pi, training.pi_b, gamma, each, n).cap}
-            for batch, each in pairs
-        ]
-    if not same_codes:
-        raise ParameterError(
-            '"dr" values need a model over the states of the tested log: leave out the training'
-            " log, and it is split"
-        )
-    ranges = {"reward_range": standard.reward_range, "return_range": standard.return_range}
-    return [{"model": fitted_model(training.batch, gamma, **ranges)}] * 2
 
 
 def _assumptions(found: Evidence, within: str) -> tuple[str, ...]:

@@ -174,17 +174,6 @@ def units(log: Log, batch: Batch | None, gamma: float) -> Units:
     return units_of_log(log, gamma) if batch is None else units_of_batch(batch, gamma)
 
 
-def sub_batch(batch: Batch, unit: np.ndarray, chosen: np.ndarray) -> Batch:
-    """The rows of the chosen units as a batch of its own: where a block stops, its episode is
-    cut.
-    """
-    keep = chosen[unit]
-    names = ("state", "action", "reward", "next_state", "ends", "truncated", "row")
-    piece = np.append(0, np.cumsum((np.diff(unit) != 0) | (np.diff(batch.episode) != 0)))[keep]
-    parts = {name: getattr(batch, name)[keep] for name in names}
-    return replace(batch, **parts, episode=np.append(0, np.cumsum(np.diff(piece) != 0)))
-
-
 def horizon(gamma: float) -> int:
     """1 / (1 - gamma) steps, the effective length of a return; at most 1,000."""
     return min(1000, math.ceil(1 / (1 - gamma) - 1e-9)) if gamma < 1 else 1000

@@ -4,7 +4,7 @@ better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,9 +13,9 @@ from surefoot.algorithms.algorithm import RESTRICTS
 from surefoot.core import Batch, Solution
 from surefoot.errors import NotAvailableError, ParameterError, UnknownNameError
 from surefoot.ope.caps import APPROXIMATE, FLOORED
+from surefoot.ope.episode_values import ESTIMATORS, FEWEST_EFFECTIVE, Standard
 from surefoot.ope.episodes import FEWEST
-from surefoot.ope.gain_test import ESTIMATORS, FEWEST_EFFECTIVE, Standard
-from surefoot.ope.split_test import ALPHAS, Verdict, hcpi
+from surefoot.ope.gain_test import ALPHAS, Verdict, hcpi
 from surefoot.parameters import check_choice, check_number, value_of
 from surefoot.problems import Problem, return_range
 
@@ -54,9 +54,8 @@ class HCPI:
         check_number(self, "share", low=0.01, high=0.99)
         check_number(self, "seed", low=0, whole=True, finite=True)
         check_number(self, "fewest_effective", low=0, finite=True)
-        Standard(
-            self.delta, self.estimator, self.bound
-        )  # refuses "dr" with a bound that needs a floor
+        # refuses "dr" with a bound that needs a floor
+        Standard(delta=self.delta, estimator=self.estimator, bound=self.bound)
         self.proposer  # noqa: B018 - refuses what is no algorithm
 
     @property
@@ -154,9 +153,12 @@ def standard_of(
     Rewards count as declared where a reward table is, or where the return range follows from their
     range.
     """
+    standard = Standard(
+        delta=delta, estimator=estimator, bound=bound, fewest_effective=fewest_effective
+    )
     returns = problem.return_range
     if not returns.declared:
-        return Standard(delta, estimator, bound, fewest_effective=fewest_effective)
+        return standard
     vouched = problem.reward_table is not None
     if not vouched and problem.gamma < 1:
         implied = return_range(
@@ -166,12 +168,8 @@ def standard_of(
             declared=True,
         )
         vouched = implied == returns
-    rewards = problem.reward_range if vouched else None
-    return Standard(
-        delta,
-        estimator,
-        bound,
-        rewards,
-        (returns.lo, returns.hi),
-        fewest_effective=fewest_effective,
+    return replace(
+        standard,
+        reward_range=problem.reward_range if vouched else None,
+        return_range=(returns.lo, returns.hi),
     )

@@ -128,7 +128,13 @@ def safety_test(
         )
     own = _own_log(policy)
     standard = Standard(
-        delta, estimator, bound, options.rewards, options.returns, horizon, seen=own.get("rewards")
+        delta=delta,
+        estimator=estimator,
+        bound=bound,
+        reward_range=options.rewards,
+        return_range=options.returns,
+        horizon=horizon,
+        seen=own.get("rewards"),
     )
     posed = _posed(log, options)
     _refuse_own_log(posed.log, log, policy, own)
@@ -144,7 +150,7 @@ def safety_test(
         )
     held_out, overlap = _without_training(held_out, posed.log, log, policy, other)
     if first is None and (standard.capped or estimator == "dr"):
-        first, held_out = tests.split(held_out, share)
+        first, held_out = held_out.split(share)
     result = tests.safety_test(
         first,
         held_out,

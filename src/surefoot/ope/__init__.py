@@ -11,6 +11,14 @@ from surefoot.ope.bounds import (
     uncapped_betting,
 )
 from surefoot.ope.caps import Forecast, choose_cap
+from surefoot.ope.episode_values import (
+    GAIN,
+    LOSS,
+    VALUE,
+    EpisodeValues,
+    Standard,
+    episode_values,
+)
 from surefoot.ope.episodes import split_episodes, take_episodes
 from surefoot.ope.estimates import (
     ValueEstimate,
@@ -20,20 +28,22 @@ from surefoot.ope.estimates import (
     weighted_per_decision,
 )
 from surefoot.ope.gain_test import (
-    EpisodeValues,
+    ALPHAS,
     Evidence,
-    Standard,
-    episode_values,
-    improvement_bound,
-    value_bound,
-    worsening_bound,
+    Verdict,
+    best_of,
+    evidence_of,
+    hcpi,
+    mixtures,
 )
 from surefoot.ope.models import doubly_robust, fitted_model, model_based
-from surefoot.ope.split_test import ALPHAS, Verdict, hcpi, mixtures, safety_test
 from surefoot.ope.weights import Overlap, overlap
 
 __all__ = [
     "ALPHAS",
+    "GAIN",
+    "LOSS",
+    "VALUE",
     "EpisodeValues",
     "Evidence",
     "Forecast",
@@ -43,26 +53,24 @@ __all__ = [
     "ValueEstimate",
     "Verdict",
     "bca",
+    "best_of",
     "choose_cap",
     "doubly_robust",
     "episode_values",
+    "evidence_of",
     "fitted_model",
     "hcpi",
     "hoeffding",
     "importance_sampling",
-    "improvement_bound",
     "maurer_pontil",
     "mixtures",
     "model_based",
     "overlap",
     "per_decision",
-    "safety_test",
     "split_episodes",
     "student_t",
     "take_episodes",
     "uncapped_betting",
-    "value_bound",
     "weighted_importance_sampling",
     "weighted_per_decision",
-    "worsening_bound",
 ]

@@ -1,6 +1,4 @@
-"""Episodes of a log: where they start, sums along them, and parts of a log that keep episodes
-whole.
-"""
+"""Episodes of a log: where they start, sums along them, and random parts of a log."""
 
 from __future__ import annotations
 
@@ -49,10 +47,22 @@ def running_sums(batch: Batch, x: np.ndarray) -> np.ndarray:
     return total
 
 
-def take_episodes(batch: Batch, which: np.ndarray) -> Batch:
-    """The log of the episodes marked in `which` [n_episodes], renumbered in their order; states
-    and actions keep their ids.
+def take_rows(batch: Batch, keep: np.ndarray, piece: np.ndarray | None = None) -> Batch:
+    """The rows marked in `keep` as a log of their own; states and actions keep their ids.
+
+    An episode is cut where a row is missing, and where `piece` [rows] changes within it.
     """
+    at = np.flatnonzero(keep)
+    columns = {name: getattr(batch, name)[at] for name in COLUMNS}
+    broken = (np.diff(at) != 1) | (np.diff(columns["episode"]) != 0)
+    if piece is not None:
+        broken |= np.diff(piece[at]) != 0
+    columns["episode"] = np.append(0, np.cumsum(broken))
+    return replace(batch, **columns, left_out=0)
+
+
+def take_episodes(batch: Batch, which: np.ndarray) -> Batch:
+    """The log of the episodes marked in `which` [n_episodes]."""
     which = np.asarray(which)
     if which.dtype != bool or which.shape != (batch.n_episodes,):
         raise LogError(
@@ -61,10 +71,14 @@ def take_episodes(batch: Batch, which: np.ndarray) -> Batch:
         )
     if not which.any():
         raise LogError("no episode is taken: at least one is needed")
-    rows = which[batch.episode]
-    columns = {name: getattr(batch, name)[rows] for name in COLUMNS}
-    columns["episode"] = (np.cumsum(which) - 1)[columns["episode"]]
-    return replace(batch, **columns, left_out=0)
+    return take_rows(batch, which[batch.episode])
+
+
+def random_part(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """[n] flags of which `size` are set, chosen at random: every split of a log is drawn here."""
+    chosen = np.zeros(n, dtype=bool)
+    chosen[rng.permutation(n)[:size]] = True
+    return chosen
 
 
 def split_episodes(
@@ -76,7 +90,5 @@ def split_episodes(
     n = batch.n_episodes
     if n < 2 * FEWEST:
         raise LogError(f"a log of {n} episodes cannot be split: each part needs {FEWEST} of them")
-    taken = min(max(round(share * n), FEWEST), n - FEWEST)
-    training = np.zeros(n, dtype=bool)
-    training[rng.permutation(n)[:taken]] = True
+    training = random_part(n, min(max(round(share * n), FEWEST), n - FEWEST), rng)
     return take_episodes(batch, training), take_episodes(batch, ~training)

@@ -11,6 +11,7 @@ import numpy as np
 
 from surefoot.core import Batch, Counts, count
 from surefoot.improvement import improve
+from surefoot.ope.episodes import random_part, take_rows
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
 from surefoot.simulate import first_key
@@ -80,8 +81,7 @@ def halves(problem: Problem, seed: int, split: int) -> tuple[Problem, Problem, s
     number = int(unit.max()) + 1
     if number < 2:
         return None
-    first = np.zeros(number, dtype=bool)
-    first[rng.permutation(number)[: number // 2]] = True
+    first = random_part(number, number // 2, rng)
     return _part(problem, first[unit]), _part(problem, ~first[unit]), kind
 
 
@@ -99,16 +99,7 @@ def _part(problem: Problem, keep: np.ndarray) -> Problem:
     """The problem that these rows pose, with the same baseline, start and ranges."""
     log = problem.log
     assert log is not None
-    names = ("state", "action", "reward", "next_state", "ends", "truncated", "row")
-    at = np.flatnonzero(keep)
-    broken = (np.diff(at) != 1) | (
-        np.diff(log.episode[at]) != 0
-    )  # where a block is missing, an episode is cut
-    part = replace(
-        log,
-        **{name: getattr(log, name)[at] for name in names},
-        episode=np.append(0, np.cumsum(broken)),
-    )
+    part = take_rows(log, keep)  # where a block is missing, an episode is cut
     counts = count(
         part.state, part.action, part.reward, part.next_state, log.n_states, log.n_actions
     )

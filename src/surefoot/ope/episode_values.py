@@ -1,0 +1,243 @@
+"""One value an episode, i.i.d., whose mean is the gain of a policy or its value; how low they can be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from surefoot.core import Batch, Model
+from surefoot.errors import NotAvailableError, ParameterError, ProblemError
+from surefoot.ope.bounds import check_delta
+from surefoot.ope.caps import APPROXIMATE, CAPPED, FLOORED
+from surefoot.ope.episodes import last_rows, times
+from surefoot.ope.estimates import episode_returns, notes_on
+from surefoot.ope.models import doubly_robust_values
+from surefoot.ope.weights import Overlap, checked_policy, weigh_checked
+from surefoot.parameters import check_name
+from surefoot.problems.given import checked_gamma, found_ranges
+from surefoot.problems.ranges import ReturnRange
+
+ESTIMATORS = ("pdis", "is", "dr")
+GAIN, VALUE, LOSS = "V^pi - V^pi_b", "V^pi", "V^pi_b - V^pi"
+# episodes, by their weights, below which scatter says nothing: most values then rest on weights
+# near 0
+FEWEST_EFFECTIVE = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standard:
+    """How something is to be shown: with which failure probability, from which values, by which
+    bound.
+
+    estimator       "pdis", "is"; "dr" (values without a floor: for "student-t" and "bca" only)
+    bound           "betting", "maurer-pontil", "hoeffding" (finite-sample), "student-t", "bca"
+                    (approximate)
+    reward_range    (low, high) of all possible rewards, you vouch for it; else observed, and said
+                    so. Finite-sample bounds need it
+    return_range    the same of the discounted return of a whole episode, from its start to where it
+                    ends or is cut
+    seen            (lowest, highest) reward of other rows of the same world, such as those the
+                    policy was made from: an observed range contains them
+    horizon         no episode has more steps than this (a time limit you vouch for): narrows the
+                    ranges that rewards imply
+    fewest_effective    episodes, counted by their weights, below which the approximate bounds say
+                        nothing; 0 as in the literature
+    """
+
+    delta: float = 0.05
+    estimator: str = "pdis"
+    bound: str = "betting"
+    reward_range: tuple[float, float] | None = None
+    return_range: tuple[float, float] | None = None
+    horizon: int | None = None
+    fewest_effective: float = FEWEST_EFFECTIVE
+    seen: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        check_name("estimator", self.estimator, ESTIMATORS)
+        check_name("bound", self.bound, FLOORED + APPROXIMATE)
+        if self.estimator == "dr" and self.floored:
+            raise ParameterError(
+                f'doubly robust values have no floor, which the bound "{self.bound}" needs: take'
+                ' "student-t" or "bca", or "pdis" values'
+            )
+        if isinstance(self.fewest_effective, bool) or not 0 <= self.fewest_effective < math.inf:
+            raise ParameterError(
+                f"fewest_effective must be a number of episodes >= 0, got {self.fewest_effective!r}"
+            )
+        h = self.horizon
+        if h is not None and (isinstance(h, bool) or h != int(h) or h < 1):
+            raise ParameterError(f"horizon must be a whole number of steps >= 1, got {h!r}")
+
+    @property
+    def floored(self) -> bool:
+        """Whether the bound is finite-sample, and needs to know how low values can be."""
+        return self.bound in FLOORED
+
+    @property
+    def capped(self) -> bool:
+        """Whether the bound cuts values at a cap, which other episodes must choose."""
+        return self.bound in CAPPED
+
+    def having_seen(self, reward: np.ndarray) -> Standard:
+        """The standard whose observed range also contains these rewards."""
+        return replace(self, seen=self.observed(reward))
+
+    def observed(self, reward: np.ndarray) -> tuple[float, float]:
+        """(lowest, highest) of these rewards and of those seen elsewhere."""
+        low, high = float(reward.min()), float(reward.max())
+        return (
+            (low, high) if self.seen is None else (min(low, self.seen[0]), max(high, self.seen[1]))
+        )
+
+    def mirrored(self) -> Standard:
+        """The standard for a log with every reward negated."""
+        ranges = self.reward_range, self.return_range, self.seen
+        rewards, returns, seen = (None if x is None else (-x[1], -x[0]) for x in ranges)
+        return replace(self, reward_range=rewards, return_range=returns, seen=seen)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class EpisodeValues:
+    """One value an episode, i.i.d. with the quantity as their mean; none can lie below `lo` (-inf:
+    no floor is known).
+
+    `declared` says whether that floor rests on declared ranges; effective_size, largest_weight and
+    overlap are those of pi.
+    """
+
+    x: np.ndarray
+    lo: float
+    declared: bool
+    effective_size: float
+    largest_weight: float
+    overlap: Overlap
+    n_cut: int
+    notes: tuple[str, ...] = field(default=())
+
+
+def episode_values(
+    batch: Batch,
+    pi: Any,
+    pi_b: Any,
+    gamma: float,
+    standard: Standard,
+    *,
+    model: Model | None = None,
+    quantity: str = GAIN,
+) -> EpisodeValues:
+    """X_pi - X_b of every episode, X_b = G being the return that was logged; for the quantity V^pi,
+    X_pi alone.
+
+    Weights have mean 1, so a constant taken from what they multiply changes no mean; it is taken
+    where a floor is needed:
+    "is":    (rho - 1) (G - lo) >= -(hi - lo), since rho >= 0 and lo <= G <= hi.
+    "pdis":  sum_{t < H} gamma^t (rho_t - 1) (r_t - m) >= -(hi - m sum_{t < H} gamma^t), m =
+             min(r_min, 0), H the horizon or inf; an episode that has stopped goes on with r = 0 and
+             its last weight (else its length, which pi changes, would shift the mean).
+    "dr":    X_pi and X_b both doubly robust: without a floor.
+    G is added for V^pi alone, and hi to the floor: what is left, rho (G - lo) + lo, is at least lo.
+    Where there is a floor, huge weights are clipped: that lowers values only.
+    """
+    gamma = checked_gamma(gamma)
+    check_name("quantity", quantity, (GAIN, VALUE))
+    pi, pi_b = checked_policy("pi", pi, batch), checked_policy("pi_b", pi_b, batch)
+    weights, cover = weigh_checked(batch, pi, pi_b)
+    m, lo, hi, declared, clip = 0.0, -math.inf, 0.0, True, standard.floored
+    if standard.estimator == "dr":
+        if model is None:
+            raise ParameterError(
+                "doubly robust values need model=, fitted on other episodes (`fitted_model`)"
+            )
+        x = doubly_robust_values(batch, pi, weights, model, gamma)
+        if quantity == GAIN:
+            x = x - doubly_robust_values(batch, pi_b, weights.equal(), model, gamma)
+    else:
+        g = episode_returns(batch, gamma)
+        if standard.floored:
+            m, lo, hi, declared = _floor(batch, g, gamma, standard)
+        if standard.estimator == "is":
+            x = (weights.episode_weights(clip=clip) - 1) * (g - m)
+        else:
+            excess = weights.discounted(gamma, clip=clip) - weights.equal().discounted(gamma)
+            x = np.bincount(batch.episode, weights=excess * (batch.reward - m))
+            if m:  # after the last step: r = 0 and the last weight
+                left = _discounts(gamma, times(batch)[last_rows(batch)] + 1, standard.horizon)
+                x -= m * (weights.episode_weights(clip=clip) - 1) * left
+        if quantity == VALUE:
+            x, lo = x + g, lo + hi
+    return EpisodeValues(
+        x=x,
+        lo=lo,
+        declared=declared,
+        effective_size=weights.effective_size,
+        largest_weight=weights.largest,
+        overlap=cover,
+        n_cut=int(batch.cuts.sum()),
+        notes=notes_on(batch, weights, cover),
+    )
+
+
+def _floor(
+    batch: Batch, g: np.ndarray, gamma: float, standard: Standard
+) -> tuple[float, float, float, bool]:
+    """(what is taken from returns or rewards, the floor of the differences, hi, whether the
+    ranges behind it are declared).
+    """
+    rewards, returns = _ranges(batch, gamma, standard)
+    rounding = 1e-9 * (abs(returns.lo) + abs(returns.hi))
+    wrong = np.flatnonzero((g < returns.lo - rounding) | (g > returns.hi + rounding))
+    if len(wrong):
+        raise ProblemError(
+            f"return_range ({returns.lo:g}, {returns.hi:g}) does not hold: episode {wrong[0]} has"
+            f" the return {g[wrong[0]]:g} ({len(wrong)} such episodes)"
+        )
+    if standard.estimator == "is":
+        return returns.lo, -returns.width, returns.hi, returns.declared
+    m = min(rewards[0], 0.0)
+    if m < 0 and gamma == 1 and standard.horizon is None:
+        raise NotAvailableError(
+            "with gamma = 1 and rewards below 0 (whether a policy is worse is tested with all"
+            ' rewards negated) per-decision values have no floor: give a horizon, or estimator="is"'
+        )
+    least = m * _discounts(gamma, 0, standard.horizon) if m else 0.0
+    declared = returns.declared and standard.reward_range is not None
+    return m, float(least - returns.hi), returns.hi, declared
+
+
+def _ranges(
+    batch: Batch, gamma: float, standard: Standard
+) -> tuple[tuple[float, float], ReturnRange]:
+    """(reward range, return range), declared or observed; a horizon limits returns to so many
+    rewards.
+    """
+    horizon, longest = standard.horizon, int(times(batch).max()) + 1
+    if horizon is not None and longest > horizon:
+        raise ProblemError(
+            f"horizon {horizon} does not hold: the log has an episode of {longest} steps"
+        )
+    rewards, returns, _ = found_ranges(
+        standard.observed(batch.reward),
+        gamma if horizon is None else 0.0,
+        None,
+        standard.reward_range,
+        standard.return_range,
+        has_terminal=True,
+    )
+    if horizon is not None and standard.return_range is None:
+        steps = float(_discounts(gamma, 0, horizon))
+        returns = replace(
+            returns, lo=min(rewards[0], steps * rewards[0]), hi=max(rewards[1], steps * rewards[1])
+        )
+    return rewards, returns
+
+
+def _discounts(gamma: float, first: Any, horizon: int | None) -> Any:
+    """gamma^first + ... + gamma^(horizon - 1), without end if there is no horizon."""
+    if gamma == 1:
+        return math.inf if horizon is None else horizon - first
+    return (gamma**first - (0.0 if horizon is None else gamma**horizon)) / (1 - gamma)
