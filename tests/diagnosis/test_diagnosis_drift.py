@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from support.faulty_logs import Log, chain, decisions, season
-from surefoot.diagnosis import Finding, check_log, g_tests, tables
-from surefoot.diagnosis.gtest import Tables
-from surefoot.diagnosis.mantel import by_context, mantel
-from surefoot.diagnosis.seasons import waves
+from surefoot.diagnosis import Finding, check_log
+from surefoot.diagnosis.drift import waves
+from surefoot.diagnosis.independence import tables
 from surefoot.logs import read_log
 
 
@@ -97,50 +96,14 @@ def test_weekends_are_found() -> None:
     assert "days of the week" in found.sentence
 
 
-def test_mantel_has_the_moments_of_all_permutations_within_strata() -> None:
-    rng = np.random.default_rng(8)
-    stratum, context, y = (
-        np.repeat([0, 1, 2], [7, 2, 30]),
-        rng.integers(0, 4, 39),
-        rng.integers(0, 5, 39),
-    )
-    f = rng.normal(size=(4, 2))
-    drawn = []
-    for _ in range(4_000):
-        mixed_up = np.concatenate([rng.permutation(y[stratum == s]) for s in range(3)])
-        found = mantel(
-            Tables(stratum, context, mixed_up, np.ones(39)), mixed_up.astype(float), f, 3
-        )
-        drawn.append(found.t)
-    t = np.array(drawn)
-    assert np.abs(t.mean(axis=0) / np.sqrt(np.diag(found.variance) / 4_000)).max() < 4
-    assert np.cov(t.T) == pytest.approx(found.variance, rel=0.1, abs=0.05 * found.variance.max())
-
-
 def test_waves_that_match_are_named_and_keep_their_level() -> None:
     rng = np.random.default_rng(9)
     stratum, segment = rng.integers(0, 100, 2_000), np.arange(2_000) * 96 // 2_000
     wrong = 0
     for _ in range(200):
         table = tables(stratum, segment, (rng.random(2_000) < 0.2).astype(int))
-        wrong += waves(table, table.outcome.astype(float), 100).p_value < 0.05
+        wrong += waves("rewards", table, table.outcome.astype(float), 100).p_value < 0.05
     assert wrong <= 20
     table = tables(stratum, segment, (rng.random(2_000) < 0.2 + 0.2 * season(2_000, 7)).astype(int))
-    assert waves(table, table.outcome.astype(float), 100).worst == 7
-
-
-def test_a_single_success_in_a_rare_context_proves_nothing() -> None:
-    context, outcome = np.zeros(2_000, dtype=int), np.zeros(2_000, dtype=int)
-    context[:20], outcome[:1], outcome[100:104] = np.arange(1, 21), 1, 1
-    table = tables(np.zeros(2_000, dtype=int), context, outcome)
-    assert by_context(table, table.outcome.astype(float), 1)[0] > 0.01
-
-
-def test_an_effect_common_to_many_small_strata_is_seen_by_mantel_where_tables_are_too_small() -> (
-    None
-):
-    rng = np.random.default_rng(10)
-    stratum, context = np.repeat(np.arange(300), 6), rng.integers(0, 2, 1_800)
-    table = tables(stratum, context, (rng.random(1_800) < 0.4 + 0.2 * context).astype(int))
-    assert by_context(table, table.outcome.astype(float), 300)[0] < 1e-6
-    assert g_tests(table, 300).p_together == 1
+    found = waves("rewards", table, table.outcome.astype(float), 100)
+    assert found.source == "rewards rise and fall 7 times over the log"

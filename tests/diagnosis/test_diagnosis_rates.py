@@ -31,7 +31,7 @@ def alarms(logs: list[dict[str, np.ndarray]]) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [2_000, 10_000])
-def test_false_alarms_on_markov_logs_are_at_most_five_percent_for_memory_and_not_clearly_more_for_drift(
+def test_false_alarms_are_at_most_five_percent_for_memory_and_not_clearly_more_for_drift(
     steps: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     river = WetChicken()

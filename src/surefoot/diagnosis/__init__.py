@@ -1,25 +1,16 @@
-"""Diagnosis: what a log can and cannot teach, before anything is learned from it."""
+"""Diagnosis: what a log can and cannot teach, before anything is learned from it.
+
+check_log      the list of questions; `vetoes` those that make a promise untrue
+coverage       what the counts say
+memory, drift, copies, time_order   one question each: is it Markov, does it change, is every
+               episode there once, do the rows follow each other
+walk           one walk over the rows collects what these need
+independence   the statistical tests
+finding        an answer
+"""
 
 from surefoot.diagnosis.check_log import check_log, vetoes
-from surefoot.diagnosis.combined import Verdict
 from surefoot.diagnosis.copies import Copies, copies
-from surefoot.diagnosis.finding import KEYS, LEVEL, NOTE, OK, WARNING, Finding
-from surefoot.diagnosis.gtest import Tables, Tests, g_tests, tables
+from surefoot.diagnosis.finding import KEYS, NOTE, OK, WARNING, Finding
 
-__all__ = [
-    "KEYS",
-    "LEVEL",
-    "NOTE",
-    "OK",
-    "WARNING",
-    "Copies",
-    "Finding",
-    "Tables",
-    "Tests",
-    "Verdict",
-    "check_log",
-    "copies",
-    "g_tests",
-    "tables",
-    "vetoes",
-]
+__all__ = ["KEYS", "NOTE", "OK", "WARNING", "Copies", "Finding", "check_log", "copies", "vetoes"]

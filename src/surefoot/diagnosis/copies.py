@@ -1,6 +1,4 @@
-"""Copies: episodes, or stretches of rows, that repeat others exactly and more often than chance
-lets them.
-"""
+"""Copies: episodes or stretches of rows that repeat others exactly, more often than by chance."""
 
 from __future__ import annotations
 
@@ -9,14 +7,29 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from surefoot.diagnosis.contents import ODD, Contents, contents, joined, mixed
-from surefoot.diagnosis.walk import MOST_ROWS
+from surefoot.core import Batch
+from surefoot.diagnosis.finding import COPIES, OK, WARNING, Finding
 from surefoot.errors import NotAvailableError
 from surefoot.logs import Log
+from surefoot.text import plural
 
+MOST_ROWS = 2_000_000  # rows looked at for copies and memory; drift looks at all
 BY_CHANCE = 1e-4  # copies are no coincidence where one is less likely than this
+# A model of the log judges episodes of which it expects fewer than RARE, and it counts MISFIT times
+# the chances it gives them, since it may be wrong about an episode.
 RARE, MISFIT = 1e-2, 10.0
 WINDOW = 32  # rows in a row that are the same as others before them
+ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
+
+
+@dataclass(frozen=True, repr=False)
+class Contents:
+    """Of every row: `row` a hash of (s, a, r, s'), its state and action, its episode 0, 1, ..."""
+
+    row: np.ndarray
+    state: np.ndarray
+    action: np.ndarray
+    episode: np.ndarray
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +51,36 @@ class Copies:
     p_value: float
 
 
+def copied(found: Copies) -> Finding:
+    """Is every episode there once?"""
+    episodes = len(found.is_copy)
+    n_copies, rows = int(found.is_copy.sum()), int(found.repeated.sum())
+    equal = episodes - int(found.group.max(initial=-1)) - 1
+    numbers = {
+        "episodes": episodes,
+        "equal_to_others": equal,
+        "copies": n_copies,
+        "repeated_rows": rows,
+        "p_value": found.p_value,
+    }
+    if found.p_value >= BY_CHANCE:
+        by_chance = f"{plural(equal, 'episode')} of {episodes:,} repeat others, as by chance"
+        words = by_chance if equal else "no episode repeats another"
+        return Finding("copies", OK, words, numbers, COPIES)
+    words = (
+        f"{n_copies:,} of {plural(episodes, 'episode')} are copies of others: the same states,"
+        " actions and rewards to the last step"
+        if n_copies
+        else f"{rows:,} of {len(found.repeated):,} rows repeat earlier rows in the same order, to"
+        " the last reward"
+    )
+    p = f"p = {found.p_value:.1g}" if found.p_value > 1e-12 else "p < 1e-12"
+    sentence = (
+        f"{words} (by chance {p}). Copies make every result look surer than it is: leave them out"
+    )
+    return Finding("copies", WARNING, sentence, numbers, COPIES, vetoes=True)
+
+
 def copies(log: Log) -> Copies:
     """The copies in a log (in its first 2,000,000 rows), episodes in the order of `Log.blocks`."""
     if log.reading is None or log.starts is None:
@@ -53,19 +96,55 @@ def copies(log: Log) -> Copies:
     return copies_in(tuple(parts))
 
 
+def contents(block: Batch) -> Contents:
+    """The contents of a block of whole episodes; different rows share a hash with chance 2^-64.
+
+    Rewards are rounded to five digits: another system may have written a copy with fewer digits
+    than the original has.
+    """
+    r = block.reward
+    size = np.where(r == 0, 1.0, 10.0 ** np.floor(np.log10(np.where(r == 0, 1.0, np.abs(r)))))
+    reward = np.round(r / size, 4) * size + 0.0  # -0.0 becomes 0.0
+    found = np.zeros(len(block), dtype=np.uint64)
+    for x in (block.state, block.action, block.next_state):
+        found = _mixed(found + x.astype(np.uint64) + ODD)
+    found = _mixed(found + reward.view(np.uint64) + ODD)
+    return Contents(found, block.state, block.action, block.episode)
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    """Numbers whose bits all depend on all bits of x: SplitMix64 (Steele, Lea and Flood 2014)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
 def copies_in(parts: tuple[Contents, ...]) -> Copies:
     """The copies in blocks of rows.
 
     Four signs, each sharp where others are blunt. Episodes: (1) all contents are there a multiple
-    of g times; (2) some number of times is far more common than chance lets it be, whatever the law
-    of episodes; (3) more unlikely episodes repeat others than a model of the log lets them. Rows:
-    (4) more stretches of 32 rows do. With (1), one in g of equal episodes is none; else the first.
+    of g times; (2) some number of times is far more common than any law of episodes allows; (3)
+    more unlikely episodes repeat others than a model of the log expects. Rows: (4) more stretches
+    of 32 rows do. With (1), one in g of equal episodes is an original; else the first one is.
     """
-    rows = joined(parts)
+    before = np.cumsum([0, *(int(part.episode[-1]) + 1 for part in parts)])
+    rows = Contents(
+        np.concatenate([x.row for x in parts]),
+        np.concatenate([x.state for x in parts]),
+        np.concatenate([x.action for x in parts]),
+        np.concatenate([x.episode + n for x, n in zip(parts, before[:-1], strict=True)]),
+    )
     first = np.flatnonzero(np.append(True, np.diff(rows.episode) != 0))
+    length = np.diff(np.append(first, len(rows.row)))
+    within = (np.arange(len(rows.row)) - np.repeat(first, length)).astype(np.uint64)
+    content = np.add.reduceat(_mixed(rows.row ^ _mixed(within + ODD)), first)  # of each episode
+    _, group, times = np.unique(content, return_inverse=True, return_counts=True)
+    order = np.argsort(group, kind="stable")
+    nth = np.empty(len(group), dtype=np.int64)  # how many of its group came before an episode
+    nth[order] = np.arange(len(group)) - np.repeat(np.cumsum(times) - times, times)
     chance = _log_chances(rows, first)
-    group, nth, times = _groups(_episode_numbers(rows, first))
     fold = int(np.gcd.reduce(times))
+    # A Poisson number > 0 is a multiple of g with a chance below 1 / g + 0.04, whatever its rate.
     by_fold = (1 / fold + 0.05) ** len(times) if fold > 1 else 1.0
     others = min(_by_number_of_times(times), _by_model(group, np.add.reduceat(chance, first)))
     stretch, by_stretch = _stretches(rows, chance)
@@ -77,59 +156,38 @@ def copies_in(parts: tuple[Contents, ...]) -> Copies:
 
 
 def _log_chances(rows: Contents, first: np.ndarray) -> np.ndarray:
-    """ln of the chance of every row, estimated from the log: p(r, s' | s, a) pi(a | s, what was
-    done before), and that of the start.
+    """ln of the chance of every row, estimated from the log, and that of the start.
 
-    What was done before is the previous pair: people who take turns repeat themselves without
+    p(r, s' | s, a) pi(a | s, the previous pair): people who take turns repeat themselves without
     copying.
     """
-    pair = _codes(rows.state, rows.action)
+
+    def codes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """0, 1, ... for each combination of two numbers >= 0."""
+        return np.unique(x * (int(y.max(initial=0)) + 1) + y, return_inverse=True)[1]
+
+    def times(x: np.ndarray) -> np.ndarray:
+        """How often each entry's value is there."""
+        _, place, k = np.unique(x, return_inverse=True, return_counts=True)
+        return np.asarray(k[place])
+
+    pair = codes(rows.state, rows.action)
     before = np.append(0, pair[:-1] + 1)
     before[first] = 0
-    there = _codes(before, rows.state)
-    found: np.ndarray = np.log(
-        _times(rows.row) / _times(pair) * _times(_codes(there, rows.action)) / _times(there)
-    )
-    found[first] += np.log(_times(rows.state[first]) / len(first))
+    there = codes(before, rows.state)
+    done = codes(there, rows.action)
+    found: np.ndarray = np.log(times(rows.row) / times(pair) * times(done) / times(there))
+    found[first] += np.log(times(rows.state[first]) / len(first))
     return found
 
 
-def _codes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """0, 1, ... for each combination of two numbers >= 0."""
-    return np.unique(x * (int(y.max(initial=0)) + 1) + y, return_inverse=True)[1].reshape(-1)
-
-
-def _times(x: np.ndarray) -> np.ndarray:
-    """How often each entry's value is there."""
-    _, place, k = np.unique(x, return_inverse=True, return_counts=True)
-    return np.asarray(k[place.reshape(-1)])
-
-
-def _episode_numbers(rows: Contents, first: np.ndarray) -> np.ndarray:
-    """One number for the content of each episode."""
-    length = np.diff(np.append(first, len(rows.row)))
-    within = (np.arange(len(rows.row)) - np.repeat(first, length)).astype(np.uint64)
-    return np.add.reduceat(mixed(rows.row ^ mixed(within + ODD)), first)
-
-
-def _groups(number: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(the group of each, how many of its group came before it, the size of each group)."""
-    _, group, times = np.unique(number, return_inverse=True, return_counts=True)
-    group = group.reshape(-1)
-    order = np.argsort(group, kind="stable")
-    nth = np.empty(len(group), dtype=np.int64)
-    nth[order] = np.arange(len(group)) - np.repeat(np.cumsum(times) - times, times)
-    return group, nth, times
-
-
 def _by_number_of_times(times: np.ndarray) -> float:
-    """The p-value of f_k, the number of contents that are there k times, whatever the law of
-    episodes.
+    """The p-value of f_k, the number of contents that are there k times, under any law of episodes.
 
-    Contents come as Poisson variables with rates of any law, so that k! E f_k are the moments of a
-    measure, and (E f_k)^2 <= (k + 1) / k E f_{k-1} E f_{k+1}. Broken (a) where f_k is large and
-    both neighbours are small: given their sum f_k is binomial, with a share of at most c / (2 + c),
-    c^2 = (k + 1) / k; (b) where f_{k+1} is smaller than f_k and f_{k-1} let it be.
+    Contents come as Poisson variables whose rates have any law. So k! E f_k are the moments of a
+    measure, and by Cauchy-Schwarz (E f_k)^2 <= (k + 1) / k E f_{k-1} E f_{k+1}. Broken (a) where
+    f_k is large and both neighbours are small: given their sum f_k is binomial, with a share of at
+    most c / (2 + c), c^2 = (k + 1) / k; (b) where f_{k+1} is smaller than f_k and f_{k-1} allow.
     """
     f = np.bincount(times, minlength=3)
     if len(f) > 10_000:
@@ -148,12 +206,10 @@ def _by_number_of_times(times: np.ndarray) -> float:
 
 
 def _by_model(group: np.ndarray, log_chance: np.ndarray) -> float:
-    """The p-value of the number of episodes that repeat one before, among contents so unlikely that
-    none should be there twice.
+    """The p-value of the number of repeated episodes, among contents too unlikely to repeat.
 
-    The model may be wrong about an episode, by its length for instance (a time limit is not
-    Markov): contents count only where the log should hold RARE of them, and their chances count
-    MISFIT times.
+    The model may be wrong about an episode, about its length for instance (a time limit is not
+    Markov): see RARE and MISFIT.
     """
     _, first, times = np.unique(group, return_index=True, return_counts=True)
     n, chance = len(group), np.exp(log_chance[first])
@@ -163,17 +219,15 @@ def _by_model(group: np.ndarray, log_chance: np.ndarray) -> float:
 
 
 def _stretches(rows: Contents, chance: np.ndarray) -> tuple[np.ndarray, float]:
-    """(the rows in stretches that were there before, the p-value of how often such a stretch
-    begins).
-    """
+    """(rows in stretches that were there before, p-value of how often such a stretch begins)."""
     n = len(rows.row) - WINDOW + 1
     if n < 2:
         return np.zeros(len(rows.row), dtype=bool), 1.0
     number, width = rows.row, 1
     while width < WINDOW:
-        number, width = mixed(number[:-width] + number[width:] * ODD), 2 * width
+        number, width = _mixed(number[:-width] + number[width:] * ODD), 2 * width
     _, first, place = np.unique(number, return_index=True, return_inverse=True)
-    again = first[place.reshape(-1)] < np.arange(n)
+    again = first[place] < np.arange(n)
     total = np.append(0.0, np.cumsum(chance))
     expected = float((np.exp(total[first + WINDOW] - total[first]) * (n - 1 - first)).sum())
     begins = int((again & ~np.append(False, again[:-1])).sum())
@@ -184,8 +238,10 @@ def _stretches(rows: Contents, chance: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _more_than(seen: int, expected: float) -> float:
-    """Chernoff's bound on P(at least so many), of events whose conditional probabilities sum to
-    `expected`.
+    """Chernoff's bound exp(k - m - k ln(k / m)) on P(at least k = `seen` events).
+
+    m = `expected` is the sum of the conditional probabilities of the events, which may depend on
+    each other (Freedman, Ann. Probab. 3, 1975).
     """
     if seen <= expected or seen == 0:
         return 1.0

@@ -1,18 +1,16 @@
-"""Does the log drift? Whether the world, given state and action, or the baseline, given the
-state, changes in the course of time.
-"""
+"""Does the log drift? Whether the world, given (s, a), or the baseline changes in time."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from surefoot.core.labels import as_text
-from surefoot.diagnosis.combined import Evidence, Verdict, verdict
-from surefoot.diagnosis.gtest import Tables, tables
-from surefoot.diagnosis.mantel import by_context
-from surefoot.diagnosis.seasons import Waves, waves
+from surefoot.diagnosis.finding import DRIFT, POLICY_DRIFT, Finding, concluded, tested
+from surefoot.diagnosis.independence import Evidence, Tables, by_context, mantel, verdict
 from surefoot.diagnosis.time_order import SEGMENTS
-from surefoot.diagnosis.walk import ACTION, NEXT, REWARD, TIME, Tested, Walk
+from surefoot.diagnosis.walk import ACTION, NEXT, REWARD, TIME, Walk
 from surefoot.logs import Log
 
 PARTS = {
@@ -21,71 +19,91 @@ PARTS = {
     8: "the eighths of the log",
 }
 MOST_ACTIONS = 8  # the most frequent actions are followed through time, each by itself
+WAVES = 24  # at most so many times up and down over the log
 
 
-def drift(log: Log, tested: Tested, seen: Walk) -> Verdict:
+def drift(log: Log, seen: Walk) -> Finding:
     """Do successors or rewards, given (s, a), change in time?
 
-    Tables: between halves, quarters and eighths of the rows in order of time; between days of the
-    week and so on where times are dates. Over all pairs together: a trend, or 1 to 24 waves over
-    the log (see `waves`).
+    G-tests between halves, quarters and eighths of the rows in order of time, and between days of
+    the week and so on where times are dates. Over all pairs together: a trend, or 1 to 24 waves
+    over the log (see `waves`).
     """
     found: dict[str, Tables] = {}
+    evidence = []
+    pairs, n_pairs = seen.pairs, len(seen.pairs.code)
     for what in (NEXT, REWARD):
-        found |= {
-            f"{what}s differ between {name}": table for name, table in _in_parts(seen, what).items()
-        }
-    successors, rewards = seen.tables[NEXT, TIME], seen.tables[REWARD, TIME]
-    y = tested.successor.standard(tested.pairs[successors.stratum], successors.outcome)
-    evidence = [
-        _evidence("the next states", waves(successors, y, len(tested.pairs))),
-        _evidence("the rewards", waves(rewards, rewards.outcome.astype(float), len(tested.pairs))),
-    ]
-    for name in seen.calendar:
-        table = seen.tables[REWARD, name]
-        told = by_context(table, table.outcome.astype(float), len(tested.pairs))
-        evidence.append(Evidence(f"the mean rewards differ between {name}", *told))
-    return verdict(log, tested.state, found, evidence)
+        found |= _in_parts(seen, what, f"{what}s")
+        table = seen.tables[what, TIME]
+        evidence.append(waves(f"{what}s", table, pairs.scores(what, table), n_pairs))
+    for name in seen.clock.calendar:
+        table, words = seen.tables[REWARD, name], f"the mean rewards differ between {name}"
+        evidence.append(by_context(words, table, pairs.scores(REWARD, table), n_pairs))
+    result = verdict(log, pairs.state, found, evidence)
+    order = seen.clock.words
+    how = f"({tested(result)}, {order})"
+    return concluded(
+        "drift",
+        DRIFT,
+        result,
+        {"order": order},
+        untested="too few visits of any pair to compare parts of the log",
+        fine=f"no sign that the world changed or has seasons {how}",
+        wrong=f"the world changed: given state and action, {result.source} {how}",
+        advice="Learn from the part that is like tomorrow, or put what changed into the state",
+        steps=log.accounting.used,
+    )
 
 
-def policy_drift(log: Log, seen: Walk) -> Verdict:
-    """Do the actions taken in a state change in time? The same tests, with each of the most
-    frequent actions by itself.
-    """
-    found = {
-        f"the actions differ between {name}": table
-        for name, table in _in_parts(seen, ACTION).items()
-    }
+def policy_drift(log: Log, seen: Walk) -> Finding:
+    """Do the actions in a state change in time? The same tests, each frequent action by itself."""
     table, taken = seen.tables[ACTION, TIME], log.n_sa.sum(axis=0)
     some = [int(a) for a in np.argsort(-taken, kind="stable")[:MOST_ACTIONS] if taken[a]]
     evidence = []
     for a in some[1:] if len(some) == 2 else some:
         words = f"the shares of action {as_text(log.actions[a])[:60]!r}"
-        evidence.append(
-            _evidence(words, waves(table, (table.outcome == a).astype(float), log.n_states))
-        )
-    return verdict(log, np.arange(log.n_states), found, evidence)
+        evidence.append(waves(words, table, (table.outcome == a).astype(float), log.n_states))
+    found = _in_parts(seen, ACTION, "the actions")
+    result = verdict(log, np.arange(log.n_states), found, evidence)
+    order = seen.clock.words
+    how = f"(p = {result.p_value:.2g}, {order})"
+    return concluded(
+        "policy drift",
+        POLICY_DRIFT,
+        result,
+        {"order": order},
+        untested="too few visits of any state to compare the actions of parts of the log",
+        fine=f"no sign that the baseline changed {how}",
+        wrong=f"the baseline changed: {result.source} {how}",
+        advice=(
+            "An estimated baseline is a mixture of several, and what changed with it is taken for"
+            " its effect: learn from a part in which it stayed the same"
+        ),
+    )
 
 
-def _in_parts(seen: Walk, what: str) -> dict[str, Tables]:
+def _in_parts(seen: Walk, what: str, words: str) -> dict[str, Tables]:
     """The tables of an outcome by part of the log and by the calendar."""
     table = seen.tables[what, TIME]
-    parts = {
-        words: tables(table.stratum, table.context * k // SEGMENTS, table.outcome, table.k)
-        for k, words in PARTS.items()
-    }
-    return parts | {name: seen.tables[what, name] for name in seen.calendar}
+    found = {
+        name: replace(table, context=table.context * k // SEGMENTS) for k, name in PARTS.items()
+    } | {name: seen.tables[what, name] for name in seen.clock.calendar}
+    return {f"{words} differ between {name}": x for name, x in found.items()}
 
 
-def _evidence(what: str, found: Waves) -> Evidence:
-    how = (
-        "show a trend over the log"
-        if found.worst == 0
-        else f"rise and fall {found.worst} times over the log"
-    )
-    return Evidence(
-        f"{what} {'rise and fall once over the log' if found.worst == 1 else how}",
-        found.p_value,
-        found.share,
-        found.rows,
-    )
+def waves(what: str, given: Tables, y: np.ndarray, n_strata: int) -> Evidence:
+    """Do scores rise and fall with time? Mantel's test of a trend and of 1, ..., 24 waves.
+
+    Contexts are segments, at t in (0, 1) of the log: cos(pi t) is a trend, sin and cos(2 pi j t)
+    together are j waves. The smallest p-value is multiplied by their number (Bonferroni).
+    """
+    t = (np.arange(SEGMENTS) + 0.5) / SEGMENTS
+    both = [g(2 * np.pi * j * t) for j in range(1, WAVES + 1) for g in (np.sin, np.cos)]
+    found = mantel(given, y, np.stack([np.cos(np.pi * t), *both], axis=1), n_strata)
+    parts = [slice(0, 1), *(slice(2 * j - 1, 2 * j + 1) for j in range(1, WAVES + 1))]
+    results = [found.tested(part) for part in parts]
+    worst = int(np.argmin([p for p, _ in results]))  # 0 is a trend
+    p, explained = results[worst]
+    rises = f"rise and fall {'once' if worst == 1 else f'{worst} times'} over the log"
+    how = rises if worst else "show a trend over the log"
+    return Evidence(f"{what} {how}", min(1.0, p * len(parts)), explained, found.rows)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from surefoot.core.labels import as_text
+from surefoot.diagnosis.independence import Verdict
 from surefoot.errors import SurefootError
-from surefoot.text import some
+from surefoot.text import plural, some
 
 OK, NOTE, WARNING = "ok", "note", "warning"
-# of every test: a log in which nothing is wrong gets a warning from it with at most this
-# probability
-LEVEL = 0.05
-STRICT = (
-    0.005  # of every test that vetoes; three tests together: nominally 1.5 % of logs without fault
-)
+LEVEL = 0.05  # of every test: the probability of a warning about a log without fault
+STRICT = 0.005  # of every test that vetoes; three together: nominally 1.5 % of logs without fault
 DOUBTFUL = 1e-3  # a baseline less likely than this to have made the log did not make it
+MUCH = 0.1  # a test of a smaller share of the steps than this says so
+SLIGHT = 0.001  # a context that explains less than this share of the uncertainty hardly matters
 DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS = KEYS = (
     "drift", "policy-drift", "markov", "baseline", "copies", "contradictions"
 )  # fmt: skip
@@ -25,8 +24,7 @@ DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS = KEYS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """`level` is "ok", "note" (to be known) or "warning" (may make a policy learned from this log
-    wrong).
+    """`level` is "ok", "note" (good to know) or "warning" (may make a learned policy wrong).
 
     `key` names a kind of finding that can make a promise untrue; `vetoes` says that this one does,
     beyond the doubt that a warning allows: a log without fault is vetoed in at most about 3 % of
@@ -49,6 +47,54 @@ class Finding:
             )
 
 
-def named(states: list[Any], most: int = 3) -> str:
+def concluded(
+    name: str,
+    key: str,
+    verdict: Verdict,
+    numbers: Mapping[str, object],
+    *,
+    untested: str,
+    fine: str,
+    wrong: str,
+    advice: str,
+    steps: int = 0,
+) -> Finding:
+    """The finding of a test: `untested`, `fine`, or `wrong` with the worst states and `advice`.
+
+    A test that is fine but looked at a small share of `steps` says so.
+    """
+    numbers = {
+        "p_value": verdict.p_value,
+        "level": LEVEL,
+        "test": verdict.source,
+        "explained": verdict.explained,
+        "pairs": verdict.pairs,
+        "rows": verdict.rows,
+        "worst": [[as_text(label), p] for label, p in verdict.worst],
+    } | dict(numbers)
+    if not verdict.rows:
+        return Finding(name, NOTE, untested, numbers, key)
+    if verdict.p_value >= LEVEL:
+        if verdict.rows >= MUCH * steps:
+            return Finding(name, OK, fine, numbers, key)
+        sentence = (
+            f"{fine}: only {verdict.rows / steps:.1%} of the steps could be tested, the others are"
+            " of pairs visited too rarely"
+        )
+        return Finding(name, NOTE, sentence, numbers, key)
+    out = [label for label, p in verdict.worst if p < LEVEL]
+    sentence = f"{wrong}{f'; worst in {named(out)}' if out else ''}. {advice}"
+    matters = verdict.explained >= SLIGHT
+    vetoes = matters and verdict.p_value < STRICT
+    return Finding(name, WARNING if matters else NOTE, sentence, numbers, key, vetoes)
+
+
+def tested(verdict: Verdict) -> str:
+    """What a test looked at, in words."""
+    pairs = f"{plural(verdict.pairs, 'pair')} with enough visits and " if verdict.pairs else ""
+    return f"p = {verdict.p_value:.2g}, {pairs}{verdict.rows:,} steps tested"
+
+
+def named(states: Sequence[object], most: int = 3) -> str:
     """Some labels in words: 'a', 'b', 'c' and 4 more."""
     return some([repr(as_text(label)[:60]) for label in states], most)

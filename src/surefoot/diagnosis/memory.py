@@ -1,5 +1,4 @@
-"""Is the log Markov? Whether what came before still predicts the successor or the reward, given
-state and action.
+"""Is the log Markov? Whether the past still predicts successor or reward, given state and action.
 
 Level 5 %. Measured on Wet Chicken, false alarms of (memory, drift, policy drift) on 200 logs each:
 (1.5 %, 3.5 %, 2.5 %) with 2,000 steps, (1.5 %, 5.5 %, 4 %) with 10,000. Power of the test for
@@ -10,20 +9,21 @@ second half: 100 %. `tests/diagnosis/test_diagnosis_rates.py` measures all this 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from surefoot.diagnosis.alike import GROUPS
-from surefoot.diagnosis.combined import Evidence, Verdict, verdict
-from surefoot.diagnosis.gtest import Tables, tables
-from surefoot.diagnosis.mantel import by_context
-from surefoot.diagnosis.walk import LEVEL_BEFORE, NEXT, PAIR, REWARD, SECOND, Tested, Walk
+from surefoot.diagnosis.copies import MOST_ROWS
+from surefoot.diagnosis.finding import MARKOV, OK, Finding, concluded, tested
+from surefoot.diagnosis.independence import GROUPS, Evidence, Tables, by_context, verdict
+from surefoot.diagnosis.walk import LEVEL_BEFORE, NEXT, PAIR, REWARD, SECOND, Walk
 from surefoot.logs import Log
 
 
-def memory(log: Log, tested: Tested, seen: Walk) -> Verdict:
+def memory(log: Log, seen: Walk) -> Finding:
     """Does the past still predict the successor or the reward, given (s, a)?
 
-    Tables in seven contexts, since the finest is the sharpest but needs most data: the previous
+    G-tests in seven contexts, since the finest is the sharpest but needs most data: the previous
     pair, state, action and reward, and the pair, state and action two steps back. And over all
     states together: do mean rewards (or successors, in the order of their labels) differ between
     these contexts? Do they resemble those of the step before, of 8 or 64 steps around, of the same
@@ -31,43 +31,50 @@ def memory(log: Log, tested: Tested, seen: Walk) -> Verdict:
     """
     found: dict[str, Tables] = {}
     evidence = []
+    pairs = seen.pairs
     for what in (NEXT, REWARD):
         for back in (PAIR, SECOND, LEVEL_BEFORE):
             table = seen.tables[what, back]
-            y = (
-                tested.successor.standard(tested.pairs[table.stratum], table.outcome)
-                if what == NEXT
-                else table.outcome.astype(float)
-            )
+            y = pairs.scores(what, table)
             for name, context in _contexts(back, table.context, log.n_actions).items():
-                found[f"{what} depends on {name}"] = tables(
-                    table.stratum, context, table.outcome, table.k
-                )
-                told = Tables(table.stratum, context, table.outcome, table.k)
-                evidence.append(
-                    Evidence(
-                        f"{what} on average depends on {name}",
-                        *by_context(told, y, len(tested.pairs)),
-                    )
-                )
-        for group, x in zip(GROUPS, seen.alike[what], strict=True):
+                given = replace(table, context=context)
+                found[f"{what} depends on {name}"] = given
+                words = f"{what} on average depends on {name}"
+                evidence.append(by_context(words, given, y, len(pairs.code)))
+        for group in GROUPS:
+            x = seen.alike[what, group]
             words = f"{what}s {group} resemble each other (correlation {x.correlation:.2g})"
-            evidence.append(
-                Evidence(
-                    words,
-                    x.p_value,
-                    x.explained,
-                    int(min(x.rows, seen.rows_after)),
-                    "of the spread of their means",
-                )
-            )
-    return verdict(log, tested.state, found, evidence)
+            rows, of = int(min(x.rows, seen.rows_after)), "of the spread of their means"
+            evidence.append(Evidence(words, x.p_value, x.explained, rows, of))
+    result = verdict(log, pairs.state, found, evidence)
+    looked_at = seen.rows_after
+    where = f" (the first {looked_at:,} rows)" if looked_at < log.accounting.used else ""
+    how = tested(result) + where
+    conclusion = concluded(
+        "Markov",
+        MARKOV,
+        result,
+        {"rows_looked_at": looked_at, "most_rows": MOST_ROWS},
+        untested=f"too few visits of any pair to tell whether the log is Markov{where}",
+        fine=f"no sign that the past matters once state and action are known ({how})",
+        wrong=(
+            f"not Markov: given state and action, {result.source}, which explains"
+            f" {result.explained:.1%} {result.of} ({how})"
+        ),
+        advice=(
+            "Something that matters is missing from the state; values and guarantees assume that"
+            " nothing is: add it to the state"
+        ),
+        steps=looked_at,
+    )
+    if log.n_episodes == log.accounting.used:
+        sentence = "every episode is one step long: there is no past that could matter"
+        return replace(conclusion, level=OK, sentence=sentence)
+    return conclusion
 
 
 def _contexts(back: str, before: np.ndarray, n_actions: int) -> dict[str, np.ndarray]:
-    """A pair as codes from 1 on (0: the episode had not started) in three grains; the level of
-    the previous reward as it is.
-    """
+    """A pair, coded from 1 on (0: none yet), as pair, state and action; a level as it is."""
     if back == LEVEL_BEFORE:
         return {"the previous reward": before}
     none = before == 0

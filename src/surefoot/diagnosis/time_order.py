@@ -1,5 +1,5 @@
-"""Clock: which rows of a log are early and which late, and on which day of the week, in what
-month, at what hour they were made.
+"""The order of rows: which are early and which late, whether steps take equal time, and whether
+each row leads to the next.
 """
 
 from __future__ import annotations
@@ -9,21 +9,25 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from surefoot.diagnosis.times import time_sql
+from surefoot.diagnosis.finding import CONTRADICTIONS, NOTE, OK, WARNING, Finding
 from surefoot.logs import Log
+from surefoot.logs.accounting import REASONS
 from surefoot.logs.database import Database
-from surefoot.logs.query import Reading
+from surefoot.logs.query import WHOLE, Reading
+from surefoot.text import plural
 
 SEGMENTS = 96  # the rows in order of time, cut into so many parts of equal size
 MOST_STAMPS = 20_000_000  # rows up to which their times are held in memory
 DAY = 86_400.0
 BY_TIME, BY_FILE = "in order of their times", "in the order of the file"
+ROUNDING = 1e-6  # time gaps that differ by less than this share are equal
+MANY = 0.01  # share of unequal gaps that is a warning
+CONTRADICTORY = ("backwards", "after-end", "contradiction")  # reasons to leave out rows
 
 
 @dataclass(frozen=True, repr=False)
 class Clock:
-    """The time of every row, as one of 96 segments of the log; rows are numbered as `Log.blocks`
-    numbers them.
+    """The time of every row, as one of 96 segments of the log, numbered as in `Log.blocks`.
 
     words      the order that was used
     segment    of every row; None: the rows lie in order
@@ -51,24 +55,19 @@ def clock(log: Log) -> Clock:
     that do not start or end alike in most episodes, as a count of steps does); else that of the
     file as it came.
     """
-    reading, workspace = log.stored, log.workspace
+    reading, workspace, rows = log.stored, log.workspace, log.accounting.rows
     assert workspace is not None  # what is stored lies there
-    lying = Clock(BY_FILE, log.accounting.rows)
+    if rows > MOST_STAMPS:
+        return Clock(BY_FILE, rows)
     with Database(workspace, 1, log.memory_limit) as database:
-        if (
-            reading.has_time
-            and log.accounting.rows <= MOST_STAMPS
-            and (log.n_episodes == 1 or _comparable(database, reading))
-        ):
-            stamps = _column(database, reading, time_sql(reading))
+        if reading.has_time and (log.n_episodes == 1 or _comparable(database, reading)):
+            stamps = _column(database, reading, _time_sql(reading))
             calendar = _calendar(stamps) if reading.dated else {}
             return Clock(BY_TIME, len(stamps), _segments(stamps), calendar)
-        if (
-            "source_row" in reading.store.types and log.accounting.rows <= MOST_STAMPS
-        ):  # they were sorted
+        if "source_row" in reading.store.types:  # they were sorted
             places = _column(database, reading, "row_number() over (order by file, row)")
-            return replace(lying, segment=_segments(places))
-    return lying
+            return Clock(BY_FILE, rows, _segments(places))
+    return Clock(BY_FILE, rows)
 
 
 def _comparable(database: Database, reading: Reading) -> bool:
@@ -98,21 +97,117 @@ def _column(database: Database, reading: Reading, sql: str) -> np.ndarray:
 
 
 def _segments(stamps: np.ndarray) -> np.ndarray:
-    """Equal numbers of rows in each, but what has the same stamp stays together."""
+    """Equal numbers of rows in each, but rows with the same stamp stay together."""
     cuts = np.sort(stamps)[np.arange(1, SEGMENTS) * len(stamps) // SEGMENTS]
     return np.searchsorted(cuts, stamps, side="right").astype(np.uint8)
 
 
 def _calendar(stamps: np.ndarray) -> dict[str, np.ndarray]:
-    """What may come back, in a log that is long enough for it to come back twice."""
+    """What may recur, in a log that is long enough for it to recur twice."""
     span = float(np.ptp(stamps))
     found: dict[str, np.ndarray] = {}
     if span >= 2 * DAY and (stamps % DAY != stamps[0] % DAY).any():
-        found["hours of the day"] = (stamps // 3600 % 24).astype(np.uint8)
+        found["hours of the day"] = stamps // 3600 % 24
     if span >= 14 * DAY:
-        found["days of the week"] = (stamps // DAY % 7).astype(np.uint8)
+        found["days of the week"] = stamps // DAY % 7
     if span >= 730 * DAY:
-        found["months"] = (
-            stamps.astype("datetime64[s]").astype("datetime64[M]").astype(np.int64) % 12
-        ).astype(np.uint8)
-    return found
+        months = stamps.astype("datetime64[s]").astype("datetime64[M]")
+        found["months"] = months.astype(np.int64) % 12
+    return {name: x.astype(np.uint8) for name, x in found.items()}
+
+
+def contradictions(log: Log, inside: tuple[str, ...]) -> Finding:
+    """Does every row lead to the next? `inside` are the contradictions of rows that are used."""
+    left_out = {
+        reason: log.accounting.left_out_as(reason)
+        for reason in CONTRADICTORY
+        if log.accounting.left_out_as(reason)
+    }
+    numbers = {"left_out": left_out, "inside": list(inside)}
+    if not left_out and not inside:
+        return Finding("contradictions", OK, "no row contradicts the next", numbers, CONTRADICTIONS)
+    words = [*(f"{n:,} {REASONS[reason]} (left out)" for reason, n in left_out.items()), *inside]
+    sentence = (
+        f"rows contradict each other: {'; '.join(words)}. Check the episode ids and the order of"
+        " the rows"
+    )
+    return Finding("contradictions", WARNING, sentence, numbers, CONTRADICTIONS, vetoes=True)
+
+
+def gaps(log: Log) -> Finding:
+    """Is the time from one row of an episode to the next constant? A discount counts steps."""
+    reading, workspace = log.reading, log.workspace
+    if reading is None or workspace is None or not reading.has_time:
+        return Finding("time", OK, "no time column: steps count as equally long", {"steps": 0})
+    with Database(workspace, log.threads, log.memory_limit) as database:
+        view = f"create temp view gaps as select * from ({_gaps_sql(reading)}) where same"
+        database.run("looking at times", view)
+        n, low, high, largest = database.rows(
+            "looking at times", "select count(*), min(gap), max(gap), max(abs(t)) from gaps"
+        )[0]
+        if not n:
+            words = "no episode has two steps: there are no time gaps"
+            return Finding("time", OK, words, {"steps": 0})
+        largest = 0.0 if _exact(reading) else float(largest)
+        common, unequal = high, 0
+        if high - low > _slack(float(high), largest):
+            common, unequal = _unequal(database, largest)
+    unit = " s" if reading.dated else ""
+    numbers = {
+        "gaps": int(n),
+        "shortest": float(low),
+        "longest": float(high),
+        "most_common": float(common),
+        "unequal": int(unequal),
+    }
+    if high - low <= _slack(float(high), largest):
+        return Finding("time", OK, f"all {n:,} time gaps are {high:g}{unit} long", numbers)
+    sentence = (
+        f"{unequal:,} of {plural(n, 'time gap')} ({unequal / n:.1%}) differ from the most common"
+        f" one, {common:g}{unit} (they go from {low:g}{unit} to {high:g}{unit}): gamma discounts by"
+        " step, not by time, and longer gaps are other transitions"
+    )
+    return Finding("time", WARNING if unequal > MANY * n else NOTE, sentence, numbers)
+
+
+def _unequal(database: Database, largest: float) -> tuple[float, int]:
+    """(the most common gap, how many differ from it)."""
+    most = "select gap::float as g, count(*) as k from gaps group by g order by k desc, g limit 1"
+    common = float(database.rows("looking at times", most)[0][0])
+    apart = f"abs(gap - {common!r}::double) > {_slack(common, largest)!r}::double"
+    found = database.rows("looking at times", f"select count(*) from gaps where {apart}")
+    return common, int(found[0][0])
+
+
+def _gaps_sql(reading: Reading) -> str:
+    """Each row's time, its gap to the row before, and whether that row is of the same episode."""
+    time, scale = _number_sql(reading)
+    return (
+        f"select {_time_sql(reading)} as t, ({time} - lag({time}) over ())::double / {scale} as"
+        " gap, e is not distinct from lag(e) over () and row_number() over () > 1 as same from"
+        f" {reading.steps()}"
+    )
+
+
+def _time_sql(reading: Reading) -> str:
+    """The time of a step as a number, in seconds where it is a date."""
+    time, scale = _number_sql(reading)
+    return f"({time})::double / {scale}"
+
+
+def _number_sql(reading: Reading) -> tuple[str, str]:
+    """(the time as a number with exact differences where that is possible, how many make one)."""
+    if reading.dated:
+        moment = "t::timestamp" if reading.wall_clock or reading.time_kind == "DATE" else "t"
+        return f"epoch_us({moment})::hugeint", "1e6"
+    return "t::hugeint" if _exact(reading) else "t::double", "1e0"
+
+
+def _exact(reading: Reading) -> bool:
+    """Whether differences of times are exact."""
+    return reading.dated or reading.time_type == "bigint" or reading.time_kind in WHOLE
+
+
+def _slack(gap: float, largest: float) -> float:
+    """Differences of gaps that are rounding, of the gap itself and of inexact times."""
+    return ROUNDING * abs(gap) + 8 * float(np.finfo(float).eps) * largest

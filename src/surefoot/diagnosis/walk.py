@@ -1,31 +1,23 @@
-"""One walk over the rows of a log, block by block: what followed what, and when; what resembles
-what; which returns stand alone.
-"""
+"""One walk over the rows of a log, block by block, collects what the questions need."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
 from surefoot.core import Batch
-from surefoot.diagnosis.alike import Alike, alike
-from surefoot.diagnosis.contents import Contents, contents
-from surefoot.diagnosis.gtest import Tables, tables
+from surefoot.diagnosis.copies import MOST_ROWS, Contents, contents
+from surefoot.diagnosis.independence import Alike, Tables, alike, tables
 from surefoot.diagnosis.time_order import Clock, clock
 from surefoot.errors import NotAvailableError
 from surefoot.logs import Log
 from surefoot.problems import monte_carlo
 
-# visits of a pair below which it is not looked at; a table of its own needs 20, sums over pairs do
-# not
+# Pairs with fewer visits are not tested. A table of its own needs 20, sums over pairs do not.
 ENOUGH = 5
-MOST_PAIRS = (
-    20_000  # the most visited pairs are tested: enough to find what is wrong, and little to hold
-)
-MOST_ROWS = 2_000_000  # rows looked at for memory and copies; drift looks at all
+MOST_PAIRS = 20_000  # the most visited pairs are tested: enough to find faults, little to hold
 BLOCK = 1_000_000
 NEXT, REWARD, ACTION = "the next state", "the reward", "the action"
 PAIR, SECOND, LEVEL_BEFORE, TIME = "previous pair", "pair two steps back", "previous reward", "time"
@@ -33,9 +25,7 @@ PAIR, SECOND, LEVEL_BEFORE, TIME = "previous pair", "pair two steps back", "prev
 
 @dataclass(frozen=True, repr=False)
 class Scores:
-    """Mean and standard deviation of an outcome in every pair [S * A]; a deviation within
-    rounding is 0.
-    """
+    """Mean and standard deviation of an outcome in every pair [S * A]; 0 if within rounding."""
 
     mean: np.ndarray
     deviation: np.ndarray
@@ -43,46 +33,38 @@ class Scores:
     def standard(self, pair: np.ndarray, x: np.ndarray) -> np.ndarray:
         """x in standard deviations from the mean of its pair; 0 where it does not vary."""
         deviation = self.deviation[pair]
-        return np.where(
-            deviation > 0, (x - self.mean[pair]) / np.where(deviation > 0, deviation, 1.0), 0.0
-        )
+        varies = deviation > 0
+        return np.where(varies, (x - self.mean[pair]) / np.where(varies, deviation, 1.0), 0.0)
 
     def levels(self, pair: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """x as levels 0..3, cut at the mean of its pair and one standard deviation around it; 0
-        where it does not vary.
-        """
+        """x as levels 0..3, cut at mean - deviation, mean, mean + deviation of its pair."""
         from_mean, deviation = x - self.mean[pair], self.deviation[pair]
-        above = (
-            (from_mean > -deviation).astype(np.int64) + (from_mean > 0) + (from_mean > deviation)
-        )
+        above = sum((from_mean > cut).astype(np.int64) for cut in (-deviation, 0.0, deviation))
         return np.where(deviation > 0, above, 0)
 
 
 @dataclass(frozen=True, repr=False)
-class Tested:
-    """The pairs with enough visits to be looked at, by code s * A + a, and the law of rewards
-    and successors (by their code).
+class Pairs:
+    """The pairs with enough visits to be tested, and the laws of rewards and successors (by code).
+
+    code    s * A + a of each tested pair; `state` its s
+    place   of every pair among those tested [S * A], -1 for others
     """
 
-    pairs: np.ndarray
+    code: np.ndarray
+    state: np.ndarray
+    place: np.ndarray
     reward: Scores
     successor: Scores
-    n_actions: int
 
-    @cached_property
-    def place(self) -> np.ndarray:
-        """The number of each pair among those tested, -1 for others."""
-        found = np.full(len(self.reward.mean), -1, dtype=np.int64)
-        found[self.pairs] = np.arange(len(self.pairs))
-        return found
-
-    @property
-    def state(self) -> np.ndarray:
-        """The state of each."""
-        return np.asarray(self.pairs // self.n_actions)
+    def scores(self, what: str, table: Tables) -> np.ndarray:
+        """The outcomes of a table as numbers: successors standardised, levels of rewards as is."""
+        if what == NEXT:
+            return self.successor.standard(self.code[table.stratum], table.outcome)
+        return table.outcome.astype(float)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Walk:
     """What was seen on a walk.
 
@@ -90,34 +72,30 @@ class Walk:
                 previous pair and the one before it (s * A + a + 1; 0 before the start), the level
                 of the previous reward (1, ..., 4; 0 at a start), the segment of the log (TIME), and
                 what the calendar of the clock has
-    alike       by outcome, for each of GROUPS
+    alike       by (outcome, one of GROUPS)
     thinned     [S, A], the returns kept after thinning (of the first visits in each episode where
-                gamma = 1); None: not counted
+                gamma = 1); 0 where they were not counted
+    rows_after  how many rows were looked at together with what came before them
     """
 
+    pairs: Pairs
+    clock: Clock
     tables: Mapping[tuple[str, str], Tables]
-    alike: Mapping[str, tuple[Alike, ...]]
+    alike: Mapping[tuple[str, str], Alike]
     contents: tuple[Contents, ...]
-    thinned: np.ndarray | None
+    thinned: np.ndarray
     rows_after: int
-    contradictions: tuple[str, ...] = ()
-    order: str = ""
-    calendar: tuple[str, ...] = field(default=())
+    contradictions: tuple[str, ...]
 
 
-def tested_pairs(log: Log) -> Tested:
+def tested_pairs(log: Log) -> Pairs:
     """The most visited pairs of a log that have enough visits."""
-    n = log.n_sa.reshape(-1)
-    order = np.argsort(-n, kind="stable")[:MOST_PAIRS]
-    pairs = np.sort(order[n[order] >= ENOUGH])
-    reward, successor = _scores(log)
-    return Tested(pairs, reward, successor, log.n_actions)
-
-
-def _scores(log: Log) -> tuple[Scores, Scores]:
-    """Of rewards and successors."""
-    counts = log.counts
-    size = log.n_states * log.n_actions
+    visits = log.n_sa.reshape(-1)
+    order = np.argsort(-visits, kind="stable")[:MOST_PAIRS]
+    code = np.sort(order[visits[order] >= ENOUGH])
+    size, counts = len(visits), log.counts
+    place = np.full(size, -1, dtype=np.int64)
+    place[code] = np.arange(len(code))
     if counts.is_sparse:
         pair = np.repeat(np.arange(size), np.diff(counts.n_sas.indptr))
         n, r, to = counts.n_sas.data, counts.r_sas.data, counts.n_sas.indices
@@ -125,21 +103,20 @@ def _scores(log: Log) -> tuple[Scores, Scores]:
         n_sas, r_sas = counts.n_sas.reshape(size, -1), counts.r_sas.reshape(size, -1)
         pair, to = np.nonzero(n_sas)
         n, r = n_sas[pair, to], r_sas[pair, to]
-    rest = np.asarray(counts.r_rest).reshape(-1)
-    return _moments(pair, n, r / n, rest, size), _moments(
-        pair, n, to.astype(float), np.zeros(size), size
-    )
+    total = np.maximum(np.bincount(pair, n, size), 1.0)
+
+    def scores(x: np.ndarray, rest: np.ndarray | float) -> Scores:
+        mean = np.bincount(pair, n * x, size) / total
+        between = np.bincount(pair, n * (x - mean[pair]) ** 2, size)
+        deviation = np.sqrt((between + rest) / total)
+        varies = deviation > 1e-9 * np.abs(x).max(initial=0.0)
+        return Scores(mean, np.where(varies, deviation, 0.0))
+
+    reward = scores(r / n, np.asarray(counts.r_rest).reshape(-1))
+    return Pairs(code, code // log.n_actions, place, reward, scores(to.astype(float), 0.0))
 
 
-def _moments(pair: np.ndarray, n: np.ndarray, x: np.ndarray, rest: np.ndarray, size: int) -> Scores:
-    total = np.maximum(np.bincount(pair, weights=n, minlength=size), 1.0)
-    mean = np.bincount(pair, weights=n * x, minlength=size) / total
-    between = np.bincount(pair, weights=n * (x - mean[pair]) ** 2, minlength=size)
-    deviation = np.sqrt((between + rest) / total)
-    return Scores(mean, np.where(deviation > 1e-9 * np.abs(x).max(initial=0.0), deviation, 0.0))
-
-
-def walk(log: Log, tested: Tested, gamma: float | None = None) -> Walk:
+def walk(log: Log, gamma: float | None = None) -> Walk:
     """Walk over the log once; returns are thinned where gamma is given."""
     if log.reading is None or log.starts is None:
         raise NotAvailableError(
@@ -147,23 +124,24 @@ def walk(log: Log, tested: Tested, gamma: float | None = None) -> Walk:
             " looked at"
         )
     found: Walk | None = None
-    before, time = 0, clock(log)
+    rows, pairs, time = 0, tested_pairs(log), clock(log)
     for block in log.blocks(BLOCK):
-        part = _walk_block(block, tested, gamma, time, before < MOST_ROWS)
+        part = _walk_block(block, pairs, gamma, time, look_back=rows < MOST_ROWS)
         found = part if found is None else _joined(found, part)
-        before += len(block)
+        rows += len(block)
     if found is None:
         raise NotAvailableError("no row of the log has a successor")
     return found
 
 
 def _walk_block(
-    block: Batch, tested: Tested, gamma: float | None, time: Clock, look_back: bool
+    block: Batch, pairs: Pairs, gamma: float | None, time: Clock, *, look_back: bool
 ) -> Walk:
     pair = block.state * block.n_actions + block.action
-    stratum = tested.place[pair]
-    use = np.flatnonzero(stratum >= 0)
-    level = tested.reward.levels(pair, block.reward)
+    stratum = pairs.place[pair]
+    tested = stratum >= 0
+    use = np.flatnonzero(tested)
+    level = pairs.reward.levels(pair, block.reward)
     when = {TIME: time.segments(block.row)} | {
         name: x[block.row].astype(np.int64) for name, x in time.calendar.items()
     }
@@ -173,33 +151,31 @@ def _walk_block(
         for what, x in ((NEXT, block.next_state), (REWARD, level))
         for name, context in (past | when).items()
     }
-    found |= {
-        (ACTION, name): tables(block.state, context, block.action) for name, context in when.items()
-    }
-    scored = {
-        NEXT: tested.successor.standard(pair, block.next_state),
-        REWARD: tested.reward.standard(pair, block.reward),
-    }
-    resembling = (
-        {what: alike(z, stratum >= 0, block.episode) for what, z in scored.items()}
+    for name, context in when.items():
+        found[ACTION, name] = tables(block.state, context, block.action)
+    outcomes = (
+        (NEXT, pairs.successor, block.next_state),
+        (REWARD, pairs.reward, block.reward),
+    )
+    resembling = {
+        (what, group): x
+        for what, scores, outcome in outcomes
         if look_back
-        else {}
-    )
-    thinned = (
-        None
-        if gamma is None
-        else monte_carlo(block, gamma, visits="thinned" if gamma < 1 else "first").n
-    )
+        for group, x in alike(scores.standard(pair, outcome), tested, block.episode).items()
+    }
+    thinned = np.zeros(())
+    if gamma is not None:
+        thinned = monte_carlo(block, gamma, visits="thinned" if gamma < 1 else "first").n
     wrong = block.contradictions()
     return Walk(
-        found,
-        resembling,
-        (contents(block),) if look_back else (),
-        thinned,
-        len(block) if look_back else 0,
-        () if wrong is None else (wrong,),
-        time.words,
-        tuple(time.calendar),
+        pairs=pairs,
+        clock=time,
+        tables=found,
+        alike=resembling,
+        contents=(contents(block),) if look_back else (),
+        thinned=thinned,
+        rows_after=len(block) if look_back else 0,
+        contradictions=() if wrong is None else (wrong,),
     )
 
 
@@ -209,28 +185,21 @@ def _past(block: Batch, pair: np.ndarray, level: np.ndarray) -> dict[str, np.nda
     second = first | np.append(True, first[:-1])
     one = np.append(0, pair[:-1] + 1)
     return {
-        PAIR: np.where(first, 0, one), SECOND: np.where(second, 0, np.append(0, one[:-1])),
+        PAIR: np.where(first, 0, one),
+        SECOND: np.where(second, 0, np.append(0, one[:-1])),
         LEVEL_BEFORE: np.where(first, 0, np.append(0, level[:-1] + 1)),
-    }  # fmt: skip
+    }
 
 
 def _joined(x: Walk, y: Walk) -> Walk:
-    both = {
-        key: x.tables[key] + y.tables[key] if key in y.tables else table
-        for key, table in x.tables.items()
-    }
-    resembling = {
-        what: tuple(map(Alike.__add__, found, y.alike[what])) if y.alike else found
-        for what, found in x.alike.items()
-    }
-    thinned = None if x.thinned is None or y.thinned is None else x.thinned + y.thinned
+    """What was seen on both; a later block may have no look back."""
     return Walk(
-        both,
-        resembling,
-        x.contents + y.contents,
-        thinned,
-        x.rows_after + y.rows_after,
-        x.contradictions + y.contradictions,
-        x.order,
-        x.calendar,
+        pairs=x.pairs,
+        clock=x.clock,
+        tables={key: a + y.tables[key] if key in y.tables else a for key, a in x.tables.items()},
+        alike={key: a + y.alike[key] if key in y.alike else a for key, a in x.alike.items()},
+        contents=x.contents + y.contents,
+        thinned=x.thinned + y.thinned,
+        rows_after=x.rows_after + y.rows_after,
+        contradictions=x.contradictions + y.contradictions,
     )

@@ -1,4 +1,4 @@
-"""The G-test on many tables at once."""
+"""Tests of independence: the G-test on many tables at once, Mantel's test, resemblance of steps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from surefoot.diagnosis import g_tests, tables
-from surefoot.diagnosis.gtest import MEAN
+from surefoot.diagnosis.independence import (
+    GROUPS,
+    MEAN,
+    Alike,
+    Tables,
+    alike,
+    by_context,
+    g_tests,
+    mantel,
+    tables,
+)
 
 
 def of_matrix(*matrices: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -125,3 +134,92 @@ def test_codes_too_large_for_one_number_are_counted_all_the_same() -> None:
     assert (small.k == large.k).all()
     assert (small.context * 2**40 == large.context).all()
     assert small.k.sum() == 500
+
+
+def test_mantel_has_the_moments_of_all_permutations_within_strata() -> None:
+    rng = np.random.default_rng(8)
+    stratum, context, y = (
+        np.repeat([0, 1, 2], [7, 2, 30]),
+        rng.integers(0, 4, 39),
+        rng.integers(0, 5, 39),
+    )
+    f = rng.normal(size=(4, 2))
+    drawn = []
+    for _ in range(4_000):
+        mixed_up = np.concatenate([rng.permutation(y[stratum == s]) for s in range(3)])
+        found = mantel(
+            Tables(stratum, context, mixed_up, np.ones(39)), mixed_up.astype(float), f, 3
+        )
+        drawn.append(found.t)
+    t = np.array(drawn)
+    assert np.abs(t.mean(axis=0) / np.sqrt(np.diag(found.variance) / 4_000)).max() < 4
+    assert np.cov(t.T) == pytest.approx(found.variance, rel=0.1, abs=0.05 * found.variance.max())
+
+
+def test_a_single_success_in_a_rare_context_proves_nothing() -> None:
+    context, outcome = np.zeros(2_000, dtype=int), np.zeros(2_000, dtype=int)
+    context[:20], outcome[:1], outcome[100:104] = np.arange(1, 21), 1, 1
+    table = tables(np.zeros(2_000, dtype=int), context, outcome)
+    assert by_context("", table, table.outcome.astype(float), 1).p_value > 0.01
+
+
+def test_an_effect_common_to_many_small_strata_is_seen_by_mantel_where_tables_are_too_small() -> (
+    None
+):
+    rng = np.random.default_rng(10)
+    stratum, context = np.repeat(np.arange(300), 6), rng.integers(0, 2, 1_800)
+    table = tables(stratum, context, (rng.random(1_800) < 0.4 + 0.2 * context).astype(int))
+    assert by_context("", table, table.outcome.astype(float), 300).p_value < 1e-6
+    assert g_tests(table, 300).p_together == 1
+
+
+def by_hand(z: np.ndarray, use: np.ndarray, group: np.ndarray) -> Alike:
+    """The definition in plain Python."""
+    product = variance = couples = rows = 0.0
+    for g in np.unique(group):
+        inside = np.flatnonzero((group == g) & use)
+        rows += len(inside) if len(inside) > 1 else 0
+        for i, t in enumerate(inside):
+            before = sum(z[u] for u in inside[:i])
+            product += z[t] * before
+            variance += before**2 * (z[t] ** 2 + 2) / 3
+            couples += i
+    return Alike(product, variance, couples, rows)
+
+
+def test_what_is_alike_is_what_its_definition_says() -> None:
+    rng = np.random.default_rng(6)
+    episode = np.repeat([0, 1, 2], [150, 1, 40])
+    use, z = rng.random(191) < 0.8, rng.normal(size=191)
+    within = np.concatenate([np.arange(k) for k in (150, 1, 40)])
+    found = alike(z, use, episode)
+    assert tuple(found) == GROUPS
+    for name, group in (
+        ("of 8 steps in a row", within // 8),
+        ("of 64 steps in a row", within // 64),
+        ("of an episode", 0 * within),
+    ):
+        expected = by_hand(z, use, episode * 1000 + group)
+        for part in ("product", "variance", "couples", "rows"):
+            assert getattr(found[name], part) == pytest.approx(getattr(expected, part)), (
+                name,
+                part,
+            )
+    steps = [t for t in range(1, 191) if episode[t] == episode[t - 1] and use[t] and use[t - 1]]
+    assert found["of neighbouring steps"].product == pytest.approx(
+        sum(z[t] * z[t - 1] for t in steps)
+    )
+
+
+def test_rare_large_rewards_that_end_an_episode_are_no_resemblance() -> None:
+    # Every step fails with a small probability, which ends the episode: all but the last rewards of
+    # an episode lie below the mean.
+    alarms = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        length = rng.geometric(0.02, 60)
+        z = np.concatenate([np.append(np.zeros(k - 1), 1.0) for k in length])
+        z = (z - z.mean()) / z.std()
+        found = alike(z, np.ones(len(z), dtype=bool), np.repeat(np.arange(60), length))
+        alarms += min(x.p_value for x in found.values()) < 0.01
+    assert alarms <= 1

@@ -1,10 +1,8 @@
-"""What the counts alone say of a log: its size, how the baseline is covered, rare pairs, dead
-ends, states with one action.
+"""What the counts alone say of a log: size, how well the baseline is covered, rare pairs, dead
+ends, states with one action, independent returns, and whether a given baseline made the log.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -20,19 +18,19 @@ from surefoot.diagnosis.finding import (
     named,
 )
 from surefoot.logs import Baseline, Log, disagreement
+from surefoot.problems.montecarlo import separation
 from surefoot.text import plural
 
 FEW = (1, 3, 10)  # the baseline's mass is given on pairs seen fewer times
-REACHED = (3, 10, 30, 100)  # the pairs are counted that were seen as often
-# a share of the baseline's mass on rarely seen pairs, or of the rows in states without alternative,
-# worth a note
+REACHED = (3, 10, 30, 100)  # pairs seen at least so often are counted
+# A larger share of the baseline's mass on rarely seen pairs, or of the rows in states without
+# alternative, is worth a note.
 THIN = 0.1
 
 
 def size(log: Log) -> Finding:
     """Rows, episodes, states, actions, triples."""
     cells = log.counts.n_sas
-    triples = int(cells.nnz if log.counts.is_sparse else np.count_nonzero(cells))
     numbers = {
         "rows": log.accounting.rows,
         "used": log.accounting.used,
@@ -42,7 +40,7 @@ def size(log: Log) -> Finding:
         "states": log.n_states,
         "actions": log.n_actions,
         "pairs": int((log.n_sa > 0).sum()),
-        "triples": triples,
+        "triples": int(cells.nnz if log.counts.is_sparse else np.count_nonzero(cells)),
         "rewards": list(log.rewards),
     }
     episodes = (
@@ -59,8 +57,9 @@ def size(log: Log) -> Finding:
 
 
 def coverage(log: Log, baseline: Baseline) -> Finding:
-    """The mass of pi_b on pairs with n < 1, 3, 10, over the states as they were visited: sum_s
-    n(s)/n sum_a pi_b(a|s) [n(s, a) < k].
+    """The baseline's mass on pairs seen fewer than 1, 3, 10 times.
+
+    sum_s n(s)/n sum_a pi_b(a|s) [n(s, a) < k].
     """
     n_sa = log.n_sa
     visits = n_sa.sum(axis=1, keepdims=True)
@@ -76,18 +75,17 @@ def coverage(log: Log, baseline: Baseline) -> Finding:
         else ""
     )
     level = WARNING if mass[1] > THIN else NOTE if mass[10] > THIN else OK
-    sentence = f"of its mass the baseline puts {shares}{how}"
     numbers = {
         "mass_below": {str(k): x for k, x in mass.items()},
         "estimated": baseline.estimated,
         "smoothing": baseline.smoothing,
     }
-    return Finding("coverage", level, sentence, numbers)
+    return Finding("coverage", level, f"of its mass the baseline puts {shares}{how}", numbers)
 
 
 def rare(log: Log) -> Finding:
-    """How many pairs reach N = 3, 10, 30, 100, and what share of the rows lies in pairs seen
-    once or twice.
+    """How many pairs reach 3, 10, 30, 100 visits, and the share of rows in pairs seen once or
+    twice.
     """
     n = log.n_sa[log.n_sa > 0]
     reached = {k: int((n >= k).sum()) for k in REACHED}
@@ -109,28 +107,23 @@ def rare(log: Log) -> Finding:
 def dead_ends(log: Log) -> Finding:
     """States that were entered, are not terminal, and in which nobody ever acted."""
     cells = log.counts.n_sas
-    arrivals = np.asarray(
-        cells.sum(axis=0) if log.counts.is_sparse else cells.sum(axis=(0, 1))
-    ).reshape(-1)
+    total = cells.sum(axis=0) if log.counts.is_sparse else cells.sum(axis=(0, 1))
+    arrivals = np.asarray(total).reshape(-1)
     dead = np.flatnonzero((log.n_sa.sum(axis=1) == 0) & (arrivals > 0) & ~log.terminal)
     dead = dead[np.argsort(-arrivals[dead], kind="stable")]
-    labels, steps = [log.states[s] for s in dead], int(arrivals[dead].sum())
+    steps = int(arrivals[dead].sum())
     numbers = {
         "states": len(dead),
         "steps": steps,
         "worst": [[as_text(log.states[s]), int(arrivals[s])] for s in dead[:5]],
     }
     if not len(dead):
-        return Finding(
-            "dead ends",
-            OK,
-            "in every state that was entered somebody acted, or the episode ended",
-            numbers,
-        )
+        words = "in every state that was entered somebody acted, or the episode ended"
+        return Finding("dead ends", OK, words, numbers)
     sentence = (
         f"{plural(len(dead), 'state')} entered ({plural(steps, 'step')}) but never acted in:"
-        f" {named(labels)}; a policy learns nothing there. If episodes end there, flag the steps as"
-        " terminal or name the states with --terminal-states"
+        f" {named([log.states[s] for s in dead])}; a policy learns nothing there. If episodes end"
+        " there, flag the steps as terminal or name the states with --terminal-states"
     )
     return Finding("dead ends", WARNING, sentence, numbers)
 
@@ -138,30 +131,23 @@ def dead_ends(log: Log) -> Finding:
 def alternatives(log: Log) -> Finding:
     """States in which the log shows one action only."""
     tried = (log.n_sa > 0).sum(axis=1)
-    visited, single = tried > 0, tried == 1
-    share = float(log.n_sa[single].sum() / log.n_sa.sum())
-    numbers = {
-        "states": int(visited.sum()),
-        "one_action": int(single.sum()),
-        "share_of_steps": share,
-    }
-    if single.sum() == visited.sum():
-        return Finding(
-            "alternatives",
-            WARNING,
-            "nothing to learn from: the log never tried an alternative",
-            numbers,
-        )
+    single, visited = int((tried == 1).sum()), int((tried > 0).sum())
+    share = float(log.n_sa[tried == 1].sum() / log.n_sa.sum())
+    numbers = {"states": visited, "one_action": single, "share_of_steps": share}
+    if single == visited:
+        words = "nothing to learn from: the log never tried an alternative"
+        return Finding("alternatives", WARNING, words, numbers)
     sentence = (
-        f"{int(single.sum()):,} of {plural(int(visited.sum()), 'visited state')} show one action"
-        f" only ({share:.1%} of the steps)"
+        f"{single:,} of {plural(visited, 'visited state')} show one action only ({share:.1%} of the"
+        " steps)"
     )
     return Finding("alternatives", NOTE if share > THIN else OK, sentence, numbers)
 
 
-def independent(log: Log, thinned: np.ndarray, gamma: float, apart: int | None) -> Finding:
+def independent(log: Log, thinned: np.ndarray, gamma: float) -> Finding:
     """How many returns are left when those of a pair that overlap are dropped."""
     kept, seen = int(thinned.sum()), int(log.n_sa.sum())
+    apart = separation(gamma) if gamma < 1 else None
     reached = {k: int((thinned >= k).sum()) for k in REACHED}
     how = (
         "the first visits of each pair in an episode"
@@ -173,43 +159,29 @@ def independent(log: Log, thinned: np.ndarray, gamma: float, apart: int | None) 
         f"{kept:,} returns are nearly independent at gamma = {gamma:g} ({how}; {kept / seen:.1%} of"
         f" the steps): {parts}"
     )
-    numbers: dict[str, Any] = {
+    numbers = {
         "independent": kept,
         "steps": seen,
         "gamma": gamma,
         "separation": apart,
+        "reached": {str(k): x for k, x in reached.items()},
     }
-    numbers["reached"] = {str(k): x for k, x in reached.items()}
     return Finding("independent returns", NOTE if kept < seen / 2 else OK, sentence, numbers)
 
 
 def agreement(log: Log, baseline: Baseline) -> Finding:
-    """Whether a given baseline can have made the log."""
+    """Can a given baseline have made the log?"""
     found = disagreement(log, baseline)
     worst = [[as_text(s), p, k] for s, _, p, k in found.worst()]
     numbers = {"impossible": found.impossible, "p_value": found.p_value, "worst": worst}
     if not found.impossible and found.p_value >= LEVEL:
-        return Finding(
-            "baseline",
-            OK,
-            f"the actions of the log agree with the baseline (p = {found.p_value:.2g})",
-            numbers,
-            BASELINE,
-        )
-    impossible = (
-        f"{plural(found.impossible, 'step')} took an action of probability 0, "
-        if found.impossible
-        else ""
-    )
+        words = f"the actions of the log agree with the baseline (p = {found.p_value:.2g})"
+        return Finding("baseline", OK, words, numbers, BASELINE)
+    steps = plural(found.impossible, "step")
+    impossible = f"{steps} took an action of probability 0, " if found.impossible else ""
     sentence = (
         f"the baseline did not make this log: {impossible}p = {found.p_value:.2g}; worst in"
         f" {named([x[0] for x in worst])}. Give the policy that did"
     )
-    return Finding(
-        "baseline",
-        WARNING,
-        sentence,
-        numbers,
-        BASELINE,
-        bool(found.impossible) or found.p_value < DOUBTFUL,
-    )
+    vetoes = bool(found.impossible) or found.p_value < DOUBTFUL
+    return Finding("baseline", WARNING, sentence, numbers, BASELINE, vetoes)

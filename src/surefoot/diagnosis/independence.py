@@ -1,0 +1,399 @@
+"""Tests of independence: G-test, Mantel's test, resemblance of steps; several as one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+
+import numpy as np
+from scipy import sparse, stats
+from scipy.special import xlogy
+
+from surefoot.logs import Log
+
+SMALLEST = 5.0  # every expected count is at least this: rarer contexts and outcomes are pooled
+# An upper bound on the mean of G / degrees where expected counts are 5 (exact for 2 x 2 tables):
+# sums over many strata are divided by it.
+MEAN = 1.008
+MOST_CONTEXTS = 50  # Mantel's test distinguishes the most frequent contexts and pools the others
+SINGULAR = 1e-6  # directions with a smaller share of the scatter than this are left out
+GROUPS = ("of neighbouring steps", "of 8 steps in a row", "of 64 steps in a row", "of an episode")
+LENGTHS = (8, 64)
+NAMED = 5  # worst states to name
+FEWEST = 20  # a test on fewer rows than this counts as no test
+
+
+@dataclass(frozen=True, repr=False)
+class Tables:
+    """k rows with this context and outcome in this stratum: whole numbers >= 0, entry by entry."""
+
+    stratum: np.ndarray
+    context: np.ndarray
+    outcome: np.ndarray
+    k: np.ndarray
+
+    def __add__(self, other: Tables) -> Tables:
+        """The rows of both."""
+        names = ("stratum", "context", "outcome", "k")
+        return tables(*(np.append(getattr(self, x), getattr(other, x)) for x in names))
+
+
+def tables(
+    stratum: np.ndarray, context: np.ndarray, outcome: np.ndarray, k: np.ndarray | None = None
+) -> Tables:
+    """Rows counted into tables: each combination once, in order."""
+    tall, wider, wide = (int(x.max(initial=0)) + 1 for x in (stratum, context, outcome))
+    if tall * wider * wide >= 2**62:  # too many combinations for one number: use shorter codes
+        (contexts, c), (outcomes, o) = (
+            np.unique(x, return_inverse=True) for x in (context, outcome)
+        )
+        short = tables(stratum, c, o, k)
+        return Tables(short.stratum, contexts[short.context], outcomes[short.outcome], short.k)
+    key = (stratum * wider + context) * wide + outcome
+    if k is None:
+        key, total = np.unique(key, return_counts=True)
+    else:
+        key, place = np.unique(key, return_inverse=True)
+        total = np.bincount(place, k, len(key))
+    return Tables(key // wide // wider, key // wide % wider, key % wide, total.astype(float))
+
+
+@dataclass(frozen=True, repr=False)
+class GTests:
+    """One G-test a stratum.
+
+    g         the statistic, with Williams' correction
+    degrees   of freedom; 0: not enough data
+    n         rows
+    entropy   of the n outcomes together, in the units of G / 2 (nats): what a perfect prediction
+              would explain
+    """
+
+    g: np.ndarray
+    degrees: np.ndarray
+    n: np.ndarray
+    entropy: np.ndarray
+
+    def by(self, group: np.ndarray, n_groups: int) -> GTests:
+        """One test a group of strata: G and degrees of freedom add up."""
+        parts = (self.g, self.degrees, self.n, self.entropy)
+        return GTests(*(np.bincount(group, x, n_groups) for x in parts))
+
+    @property
+    def p_values(self) -> np.ndarray:
+        """P(chi-square >= G) of each; 1 where nothing could be tested."""
+        some = self.degrees > 0
+        return np.where(some, stats.chi2.sf(self.g, np.where(some, self.degrees, 1)), 1.0)
+
+    @property
+    def p_together(self) -> float:
+        """P(chi-square >= the sum of all G / MEAN): many small deviations."""
+        degrees = self.degrees.sum()
+        return float(stats.chi2.sf(self.g.sum() / MEAN, degrees)) if degrees else 1.0
+
+    @property
+    def p_worst(self) -> float:
+        """The smallest p-value times the number of tests (Bonferroni): one large deviation."""
+        n_tests = int((self.degrees > 0).sum())
+        return min(1.0, n_tests * float(self.p_values.min())) if n_tests else 1.0
+
+    @property
+    def explained(self) -> float:
+        """The share of the entropy of the outcomes that contexts explain beyond chance.
+
+        (G - degrees) / (2 entropy), since G has the mean `degrees` under independence.
+        """
+        entropy = self.entropy.sum()
+        return max(0.0, float((self.g - self.degrees).sum() / (2 * entropy))) if entropy else 0.0
+
+
+def g_tests(given: Tables, n_strata: int, smallest: float = SMALLEST) -> GTests:
+    """G = 2 sum_ij k_ij ln(k_ij N / (R_i C_j)) of every stratum, with (r - 1)(c - 1) degrees.
+
+    R_i and C_j are the sums of row i and column j. G is divided by Williams' factor (Biometrika 63,
+    1976), 1 + (N sum_i 1/R_i - 1)(N sum_j 1/C_j - 1) / (6 N degrees). The chi-square distribution
+    needs expected counts R_i C_j / N that are not small. So rare contexts are pooled until each has
+    R_i >= sqrt(smallest N), then rare outcomes until each has C_j >= smallest N / min R. Pooling
+    looks at the margins alone, so the test stays valid.
+    """
+    n = np.bincount(given.stratum, given.k, n_strata)
+    context, fewest = _pooled(given.stratum, given.context, given.k, np.sqrt(smallest * n))
+    least = smallest * n / np.maximum(fewest, 1.0)
+    outcome, _ = _pooled(given.stratum, given.outcome, given.k, least)
+    table = tables(given.stratum, context, outcome, given.k)
+
+    def margin(category: np.ndarray) -> list[np.ndarray]:
+        """(sum of R ln R, number of categories, sum of 1 / R) of every stratum."""
+        where, total, _ = _totals(table.stratum, category, table.k)
+        parts = (xlogy(total, total), np.ones_like(total), 1 / total)
+        return [np.bincount(where, x, n_strata) for x in parts]
+
+    cells = np.bincount(table.stratum, xlogy(table.k, table.k), n_strata)
+    (rows, r, per_row), (columns, c, per_column) = margin(table.context), margin(table.outcome)
+    degrees = np.maximum(r - 1, 0) * np.maximum(c - 1, 0)
+    g = np.maximum(2 * (cells - rows - columns + xlogy(n, n)), 0.0)
+    spread = (n * per_row - 1) * (n * per_column - 1)
+    williams = 1 + spread / np.where(degrees > 0, 6 * n * degrees, 1.0)
+    entropy = np.where(degrees > 0, xlogy(n, n) - columns, 0.0)
+    return GTests(np.where(degrees > 0, g / williams, 0.0), degrees, n, entropy)
+
+
+def _pooled(
+    stratum: np.ndarray, category: np.ndarray, k: np.ndarray, least: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(categories as 0, 1, ... from the most frequent on, rows of the rarest in each stratum).
+
+    Categories with fewer than `least` [strata] rows become one; where even together they have too
+    few, they join the rarest of the others.
+    """
+    where, total, place = _totals(stratum, category, k)
+    order = np.lexsort((-total, where))
+    first = np.append(True, where[order][1:] != where[order][:-1])[: len(order)]
+    begin = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - begin
+    enough = total >= least[where]
+    kept = np.bincount(where, enough, len(least))
+    rest = np.bincount(where, np.where(enough, 0.0, total), len(least))
+    last = np.maximum(kept - 1 + ((rest > 0) & (rest >= least)), 0).astype(np.int64)
+    code = np.minimum(rank, last[where])
+    inside, together, _ = _totals(where, code, total)
+    fewest = np.full(len(least), np.inf)
+    np.minimum.at(fewest, inside, together)
+    return code[place], fewest
+
+
+def _totals(
+    stratum: np.ndarray, category: np.ndarray, k: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(stratum, rows) of each combination with a category, and the place of every entry in it."""
+    width = int(category.max(initial=0)) + 1
+    key, place = np.unique(stratum * width + category, return_inverse=True)
+    return key // width, np.bincount(place, k, len(key)), place
+
+
+@dataclass(frozen=True, repr=False)
+class Mantel:
+    """T [m], its variance [m, m] under independence, the rows that took part, their scatter."""
+
+    t: np.ndarray
+    variance: np.ndarray
+    rows: int
+    scatter: float
+
+    def tested(self, at: slice = slice(None)) -> tuple[float, float]:
+        """(p-value, explained share of the variance): T' V^-1 T against chi-square."""
+        value, vector = np.linalg.eigh(self.variance[at, at])
+        some = (value > SINGULAR * self.scatter) & (self.scatter > 0)
+        degrees = int(some.sum())
+        if not degrees:
+            return 1.0, 0.0
+        chi = float(((vector[:, some].T @ self.t[at]) ** 2 / value[some]).sum())
+        return float(stats.chi2.sf(chi, degrees)), max(chi - degrees, 0.0) / self.rows
+
+
+def mantel(given: Tables, y: np.ndarray, f: np.ndarray, n_strata: int) -> Mantel:
+    """T = sum over strata of sum_i (y_i - mean y)(f_i - mean f).
+
+    y is the score of each entry's outcome, f [contexts, m] are functions of the context. If context
+    and outcome are independent within strata, T has mean 0 and variance sum over strata of
+    S_yy S_ff / (n - 1), exactly, however small the strata (Mantel, JASA 58, 1963; with several
+    functions: Landis, Heyman and Koch, Int. Statist. Rev. 46, 1978).
+    """
+    n, from_mean, scatter = _centred(given, y, n_strata)
+    scatter = np.where((n > 1) & (scatter > 1e-12 * n), scatter, 0.0)
+    weight = scatter / np.maximum(n - 1, 1)
+    counts = sparse.csr_array((given.k, (given.stratum, given.context)), shape=(n_strata, len(f)))
+    deviation = given.k * from_mean * (scatter > 0)[given.stratum]
+    sums = counts @ f
+    within = f.T @ ((weight @ counts)[:, None] * f)
+    variance = within - sums.T @ ((weight / np.maximum(n, 1))[:, None] * sums)
+    t = np.bincount(given.context, deviation, len(f)) @ f
+    return Mantel(t, variance, int(n[scatter > 0].sum()), float(scatter.sum()))
+
+
+def _centred(
+    given: Tables, y: np.ndarray, n_strata: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """n of every stratum, y less its mean there [entries], and the sum of its squares."""
+    n, total = (np.bincount(given.stratum, x, n_strata) for x in (given.k, given.k * y))
+    from_mean = y - (total / np.maximum(n, 1))[given.stratum]
+    return n, from_mean, np.bincount(given.stratum, given.k * from_mean**2, n_strata)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One test over all states: what it found, its p-value, which share it explains, of what."""
+
+    source: str
+    p_value: float
+    explained: float
+    rows: int
+    of: str = "of the uncertainty left"
+
+
+def by_context(source: str, given: Tables, y: np.ndarray, n_strata: int) -> Evidence:
+    """Whether mean scores differ between contexts: Mantel's test with an indicator for each.
+
+    A context gets its own indicator if 5 of the scores that matter are expected in it. There are
+    (sum z^2)^2 / sum z^4 of them (Kish's effective sample size with weights z^2), where z is a
+    score in standard deviations of its stratum: as many as successes where successes are rare.
+    """
+    n, from_mean, scatter = _centred(given, y, n_strata)
+    variance = (scatter / np.maximum(n, 1))[given.stratum]
+    z2 = np.where(variance > 1e-12, from_mean**2 / np.maximum(variance, 1e-12), 0.0)
+    mattering = float((given.k @ z2) ** 2 / max(given.k @ z2**2, 1e-300))
+    known, context = np.unique(given.context, return_inverse=True)
+    k = np.bincount(context, given.k, len(known))
+    place = np.empty(len(known), dtype=np.int64)
+    place[np.argsort(-k, kind="stable")] = np.arange(len(known))
+    enough = int((k * mattering >= SMALLEST * k.sum()).sum()) if mattering else 0
+    width = min(enough + 1, len(known), MOST_CONTEXTS)
+    if width < 2:
+        return Evidence(source, 1.0, 0.0, 0)
+    pooled = replace(given, context=np.minimum(place, width - 1)[context])
+    found = mantel(pooled, y, np.eye(width)[:, :-1], n_strata)
+    return Evidence(source, *found.tested(), found.rows)
+
+
+@dataclass(frozen=True)
+class Alike:
+    """How much the steps of a group resemble each other, as sums over groups.
+
+    z is an outcome given (s, a), in standard deviations from the mean of its pair.
+
+    product     sum_t z_t x_t, where x_t is the sum of z over the steps of the group before t
+    variance    sum_t x_t^2 (z_t^2 + 2) / 3
+    couples     the number of products of two steps
+    rows        in groups of two or more
+    """
+
+    product: float = 0.0
+    variance: float = 0.0
+    couples: float = 0.0
+    rows: float = 0.0
+
+    def __add__(self, other: Alike) -> Alike:
+        return Alike(*(x + y for x, y in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def p_value(self) -> float:
+        """One-sided, of `product` against a normal distribution with this variance.
+
+        In a Markov log the z_t are martingale differences with conditional variance 1, so those of
+        the product, z_t x_t, have conditional variance x_t^2. A third of the sum of their squares
+        plus two thirds of the sum of these variances makes the tail of the product no heavier than
+        a Gaussian one, however skewed z is and however few groups there are (Delyon, Electron. J.
+        Probab. 14, 2009, Theorem 4).
+        """
+        if not self.variance > 0:
+            return 1.0
+        return float(stats.norm.sf(self.product / np.sqrt(self.variance)))
+
+    @property
+    def correlation(self) -> float:
+        """Of two steps of a group."""
+        return self.product / self.couples if self.couples else 0.0
+
+    @property
+    def explained(self) -> float:
+        """The share of the variance of a group's mean that its steps have in common."""
+        extra = max(self.correlation, 0.0) * 2 * self.couples / max(self.rows, 1.0)
+        return extra / (1 + extra)
+
+
+def alike(z: np.ndarray, use: np.ndarray, episode: np.ndarray) -> dict[str, Alike]:
+    """One for each of GROUPS, of rows in order; rows outside `use` take no part.
+
+    z has mean 0 and variance 1 in every pair. Since it adds up to 0 in a pair, two of its rows have
+    a mean product below 0: small pairs make the tests cautious.
+    """
+    new = np.append(True, np.diff(episode) != 0)
+    within = np.arange(len(z)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+    longest = int(within.max(initial=0)) + 1
+    cuts = ((LENGTHS[0], longest > 1), (LENGTHS[1], longest > LENGTHS[0]), (longest, longest > 1))
+    at = np.flatnonzero((episode[1:] == episode[:-1]) & use[1:] & use[:-1])
+    x, y = z[at], z[at + 1]
+    variance = float((x**2 * (y**2 + 2)).sum() / 3)
+    neighbours = Alike(float((x * y).sum()), variance, len(at), 2 * len(at))
+    groups = [
+        _grouped(z[use], np.cumsum(within % length == 0)[use]) if there else Alike()
+        for length, there in cuts
+    ]
+    return dict(zip(GROUPS, (neighbours, *groups), strict=True))
+
+
+def _grouped(z: np.ndarray, group: np.ndarray) -> Alike:
+    if not len(z):
+        return Alike()
+    first = np.flatnonzero(np.append(True, np.diff(group) != 0))
+    size = np.diff(np.append(first, len(z)))
+    before = np.append(0.0, np.cumsum(z)[:-1])
+    before -= np.repeat(before[first], size)
+    return Alike(
+        float((z * before).sum()),
+        float((before**2 * (z**2 + 2)).sum() / 3),
+        float((size * (size - 1) / 2).sum()),
+        float(size[size > 1].sum()),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Several tests of one question as one p-value (Bonferroni), and the states that deviate most.
+
+    source      the test with the smallest p-value, in words
+    explained   the share that the context explains in that test, and `of` what it is a share
+    worst       (state, p-value of the state corrected for the number of states and tests)
+    pairs, rows that could be tested; rows = 0: not enough data for any test
+    """
+
+    p_value: float
+    source: str
+    explained: float
+    of: str
+    worst: tuple[tuple[object, float], ...]
+    pairs: int
+    rows: int
+
+
+def verdict(
+    log: Log, state: np.ndarray, found: Mapping[str, Tables], evidence: Sequence[Evidence]
+) -> Verdict:
+    """G-tests of the tables get half of the level, the other evidence gets the other half.
+
+    The strata of the tables belong to `state` [strata]. A table has two p-values: all states
+    together, and the worst state. Each p-value is multiplied by the number of those in its half.
+    """
+    by_stratum = {name: g_tests(table, len(state)) for name, table in found.items()}
+    by_state = {name: test.by(state, log.n_states) for name, test in by_stratum.items()}
+    times = 4 * len(found)
+    tests = [
+        *(
+            Evidence(name, times * min(test.p_together, test.p_worst), test.explained, 0)
+            for name, test in by_state.items()
+        ),
+        *(replace(x, p_value=x.p_value * len(evidence) * 2) for x in evidence),
+    ]
+    best = min(tests, key=lambda x: x.p_value)
+    usable = np.any([test.degrees > 0 for test in by_stratum.values()], axis=0)
+    in_tables = int(next(iter(by_stratum.values())).n[usable].sum())
+    rows = max([in_tables, *(x.rows for x in evidence if x.rows >= FEWEST)])
+    p = np.min(
+        [
+            np.minimum(1.0, test.p_values * max(1, int((test.degrees > 0).sum())) * times)
+            for test in by_state.values()
+        ],
+        axis=0,
+    )
+    tested = np.any([test.degrees > 0 for test in by_state.values()], axis=0)
+    worst = [int(s) for s in np.argsort(p, kind="stable") if tested[s]][:NAMED]
+    return Verdict(
+        p_value=min(1.0, best.p_value) if rows else 1.0,
+        source=best.source,
+        explained=best.explained,
+        of=best.of,
+        worst=tuple((log.states[s], float(p[s])) for s in worst),
+        pairs=int(usable.sum()),
+        rows=rows,
+    )
