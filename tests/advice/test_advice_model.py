@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import surefoot
 from support import logfiles
@@ -332,7 +333,7 @@ def test_undiscounted_episodes_that_end_have_values_and_endless_ones_are_refused
 def test_undiscounted_large_problems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain, "DENSE_STATES", 0)
     with pytest.raises(surefoot.NotAvailableError, match="use gamma < 1"):
-        chain.solve(np.zeros((2, 2)), np.ones(2), 1.0)
+        _ = chain.Chain(sparse.csr_array((2, 2)), np.ones(2), 1.0, np.array([1.0, 0.0])).v
 
 
 def test_the_scatter_of_its_own_frequencies_is_part_of_an_estimated_baseline() -> None:

@@ -12,8 +12,8 @@ from scipy import sparse
 
 import surefoot
 from support import worlds
-from surefoot.core.model import ChosenRows
-from surefoot.planning import iterate
+from surefoot.core import DenseModel, SparseModel
+from surefoot.planning import Greedy, ModelEstimate, iterate, policy_iteration, visits
 
 
 def naive_value(world: worlds.World, pi: np.ndarray) -> np.ndarray:
@@ -115,6 +115,70 @@ def test_a_sparse_policy_value_is_within_its_tolerance(
     assert np.allclose(best.q, surefoot.optimal(dense).q, atol=1e-8)
 
 
+def chain(n_states: int, gamma: float, size: float = 1.0) -> tuple[surefoot.Model, np.ndarray]:
+    """A sparse model in which one step leads to a neighbour, and a policy."""
+    rng = np.random.default_rng(3)
+    rows = np.arange(2 * n_states)
+    to = (rows // 2 + np.where(rows % 2, 1, -1)) % n_states
+    matrix = sparse.csr_array((np.ones(2 * n_states), (rows, to)), shape=(2 * n_states, n_states))
+    r = size * rng.random((n_states, 2))
+    return surefoot.known_model(matrix, r, gamma), rng.dirichlet(np.ones(2), n_states)
+
+
+@pytest.mark.parametrize("gamma", [0.9, 0.999, 0.99999])
+def test_a_sparse_value_reaches_its_tolerance_or_is_refused(gamma: float) -> None:
+    model, pi = chain(300, gamma)
+    p = np.zeros((300, 2, 300))
+    p[np.arange(300), 0, np.arange(300) - 1] = p[np.arange(300), 1, (np.arange(300) + 1) % 300] = 1
+    exact = surefoot.evaluate(surefoot.known_model(p, model.r[0], gamma), pi)
+    with pytest.raises(surefoot.NotAvailableError, match="tolerance=None"):
+        surefoot.evaluate(model, pi, tolerance=1e-18)
+    nearest = surefoot.evaluate(model, pi, tolerance=None)
+    assert np.abs(nearest - exact).max() <= 1e-14 / (1 - gamma) ** 2
+
+
+def test_a_plan_whose_values_rounding_keeps_from_their_accuracy_is_not_called_converged() -> None:
+    model, pi = chain(300, 0.999)
+    estimate = ModelEstimate(model, 1e-9)
+    trust = Greedy(np.ones((1, 300, 2), dtype=bool), 1e-9)
+    good = policy_iteration(estimate, trust, pi[None], accuracy=1e-9)
+    assert good.status.ok
+    assert good.notes == ()
+    short = policy_iteration(estimate, trust, pi[None], accuracy=1e-18)
+    assert not short.status.ok
+    assert "not to 1e-18" in short.notes[0]
+    assert np.allclose(short.q, good.q, atol=1e-8)
+
+
+def test_large_values_do_not_keep_a_sparse_optimum_from_converging() -> None:
+    for gamma in (0.9, 0.999, 0.99999):
+        assert surefoot.optimal(chain(300, gamma, size=1e9)[0]).status.ok
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.3])
+def test_visits_are_what_stepping_through_the_chain_adds_up_to(prior: float) -> None:
+    rng = np.random.default_rng(0)
+    n = np.where(rng.random((7, 3, 7)) < 0.5, rng.integers(1, 9, (7, 3, 7)), 0).astype(float)
+    weight = 1.0 / (n.sum(axis=-1) + 7 * prior + 1e-9)
+    weight[2] = 0.0  # an end
+    r, gamma = rng.random((7, 3)), 0.9
+    pi, start = rng.dirichlet(np.ones(3), 7), rng.dirichlet(np.ones(7))
+    step = np.einsum("sa,sa,sat->ts", pi, weight, n + prior)
+    expected, term = np.zeros(7), start
+    for _ in range(2000):
+        expected, term = expected + term, gamma * step @ term
+    dense = DenseModel(n, weight, r, gamma, prior)
+    rows = sparse.csr_array(n.reshape(21, 7))
+    large = SparseModel(rows, weight[None], r[None], gamma, prior)
+    for model in (dense, large):
+        found = visits(model, pi, start)
+        assert found.shape == (7,)
+        assert np.allclose(found, expected, rtol=1e-12)
+        assert found @ (pi * r).sum(axis=1) == pytest.approx(
+            float(surefoot.evaluate_at_start(model, pi, start))
+        )
+
+
 def test_what_cannot_be_evaluated_is_refused_in_words() -> None:
     loop = np.ones((1, 2, 1))
     with pytest.raises(surefoot.NotAvailableError, match="gamma"):
@@ -169,17 +233,3 @@ def test_problems_leave_the_loop_one_by_one_and_come_back_in_order() -> None:
     assert status.steps.tolist() == [3, 1, 7, 2, 2, 10]
     assert status.converged.tolist() == [True] * 5 + [False]
     assert "NOT CONVERGED: 1 of 6" in repr(status)
-
-
-def test_rows_kept_from_one_choice_to_the_next_give_the_products_of_the_present_one() -> None:
-    rng = np.random.default_rng(0)
-    matrix = sparse.random_array((400, 100), density=0.05, rng=rng, format="csr")
-    kept, x = ChosenRows(matrix), rng.random(100)
-    chosen = 4 * np.arange(100)
-    for change in (0, 0, 1, 5, 9, 40, 100, 3):  # few rows are patched, many taken out anew
-        at = rng.choice(100, size=change, replace=False)
-        chosen = chosen.copy()
-        chosen[at] = 4 * at + rng.integers(0, 4, size=change)
-        product = kept.product(chosen)
-        assert np.array_equal(product(x), matrix[chosen] @ x)
-        assert np.array_equal(product(2 * x), matrix[chosen] @ (2 * x))

@@ -86,7 +86,6 @@ class DUIPI:
             problem.start_policy,
             problem.tolerance,
             problem.ties == "lowest-index",
-            problem.evaluation_tolerance,
         )
         nothing = xp.zeros_like(pi)
         standing = xp.zeros_like(pi[:, 0, 0])
@@ -213,7 +212,6 @@ class _Iteration:
     start: Array  # the rows that equal values go back to
     tolerance: float
     lowest_index: bool
-    accuracy: float
 
     def advance(self, state: tuple[Array, ...], step: int) -> tuple[tuple[Array, ...], Array]:
         pi, q, u, standing = state
@@ -274,9 +272,9 @@ class _Iteration:
         """q and u of a policy that no longer changes: two linear systems."""
         xp = namespace(pi)
         mean = self.model.take(self.place)
-        v = evaluate(mean, pi, tolerance=self.accuracy)
+        v = evaluate(mean, pi, tolerance=None)
         squares = mean.squared(self.moments.of_u(v, xp.zeros_like(v)), mean.r == mean.r)
-        w = evaluate(squares, pi**2, tolerance=self.accuracy**2)  # variances: squared units
+        w = evaluate(squares, pi**2, tolerance=None)
         return self.moments.of_q(v), self.moments.of_u(v, xp.reshape(w, v.shape))
 
     def take(self, index: Array) -> _Iteration:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from surefoot.algorithms.algorithm import PENALISES
 from surefoot.core import Model, Solution, Support
 from surefoot.parameters import check_choice, check_number
-from surefoot.planning import Trust, evaluate, policy_iteration
+from surefoot.planning import Trust, evaluate, policy_iteration, values_within
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows.arrays import Array, namespace
 from surefoot.trust import unrestricted
@@ -85,15 +85,15 @@ class _CentredEstimate:
         """
         return True
 
-    def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> Array:
+    def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> tuple[Array, float]:
         """Two linear systems: q, then u with the variance of its targets."""
         xp = namespace(pi)
-        v = evaluate(self.mean, pi, tolerance=accuracy)
+        v, error = values_within(self.mean, pi, None, accuracy)
         q = self.mean.backup(v)
         squares = self.mean.squared(xp.where(self.pinned, self.widest, self.local(v)), ~self.pinned)
-        w = evaluate(squares, pi**2, tolerance=accuracy**2)  # variances: squared units
+        w = evaluate(squares, pi**2, tolerance=None)
         u = squares.backup(w)
-        return q - self.xi * xp.sqrt(xp.where(u > 0, u, 0.0))
+        return q - self.xi * xp.sqrt(xp.where(u > 0, u, 0.0)), error
 
     def local(self, v: Array) -> Array:
         """Var_P(R + gamma v') / m, in values centred on the middle of the range, so that nothing

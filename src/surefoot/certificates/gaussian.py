@@ -26,13 +26,10 @@ from surefoot.certificates.certificate import (
     range_sentences,
 )
 from surefoot.parameters import check_choice
-from surefoot.planning import evaluate
+from surefoot.planning import evaluate, visits
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
 from surefoot.trust.starts import start_variance
-
-# states up to which visits are solved for: step by step they take 28 / (1 - gamma) products
-DIRECT = 1000
 
 
 @dataclass(frozen=True)
@@ -112,12 +109,12 @@ def _start_variance(method: Any, problem: Problem, h: np.ndarray) -> float:
     return start_variance(problem, h) if method.where == START else 0.0
 
 
-def _missing(problem: Problem, visits: np.ndarray) -> float:
+def _missing(problem: Problem, spent: np.ndarray) -> float:
     """What pairs seen once or never, which have no variance, may be wrong by: the return range
     for each discounted visit.
     """
     few = (to_numpy(problem.n_sa) <= 1) & ~problem.terminal[:, None]
-    return problem.return_range.width * float(visits[few].sum())
+    return problem.return_range.width * float(spent[few].sum())
 
 
 @dataclass(frozen=True)
@@ -154,12 +151,10 @@ class DUIPIBound:
             local = _local(problem, rows, v)
             shape = problem.model.r.shape
             squares = problem.model.squared(local.reshape(shape), problem.n_sa.reshape(shape) > 1)
-            w = to_numpy(
-                evaluate(squares, policy**2, tolerance=1e-12 * problem.return_range.width**2)
-            ).reshape(-1)
+            w = to_numpy(evaluate(squares, policy**2, tolerance=None)).reshape(-1)
             value.append(v)
             deviation.append(float(start @ np.sqrt(np.maximum(w, 0.0))))
-            missing += _missing(problem, _visits(problem, rows, policy, start))
+            missing += _missing(problem, _visits(problem, policy))
         gain = float(start @ (value[0] - value[1])) - missing
         sigma = sum(deviation) + math.sqrt(_start_variance(self, problem, value[0] - value[1]))
         z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf
@@ -231,11 +226,11 @@ class DeltaMethodBound:
         )
         for sign, policy in ((1.0, pi), (-1.0, pi_b)):
             v = _values(problem, policy)
-            visits = _visits(problem, rows, policy, start)
-            h, visited = h + sign * v, visited + sign * visits
-            gain += sign * float(start @ v) - _missing(problem, visits)
+            spent = _visits(problem, policy)
+            h, visited = h + sign * v, visited + sign * spent
+            gain += sign * float(start @ v) - _missing(problem, spent)
             target += (
-                sign * visits.reshape(-1)[rows.pair] * (rows.reward + problem.gamma * v[rows.state])
+                sign * spent.reshape(-1)[rows.pair] * (rows.reward + problem.gamma * v[rows.state])
             )
         variance = rows.variance(target, shape[0] * shape[1]) + visited.reshape(
             -1
@@ -266,25 +261,8 @@ class DeltaMethodBound:
         )
 
 
-def _visits(problem: Problem, rows: _Rows, pi: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """d(s, a) = sum_t gamma^t P(S_t = s, A_t = a) in the model, [S, A]: d = start + gamma P' d,
-    solved, or by steps for many states.
-    """
-    share = (pi * np.where(problem.terminal[:, None], 0.0, 1.0)).reshape(-1)
-    weights = share[rows.pair] * rows.p
-    shape = (problem.n_states, problem.n_states)
-    chain = sparse.csr_array((weights, (rows.state, rows.pair // problem.n_actions)), shape=shape)
-    if problem.n_states <= DIRECT:
-        solved: np.ndarray = (
-            np.linalg.solve(np.eye(problem.n_states) - problem.gamma * chain.toarray(), start)[
-                :, None
-            ]
-            * pi
-        )
-        return solved
-    d, term = start.copy(), start.copy()
-    while term.sum() > 1e-12:
-        term = problem.gamma * (chain @ term)
-        d += term
+def _visits(problem: Problem, pi: np.ndarray) -> np.ndarray:
+    """d(s, a) = sum_t gamma^t P(S_t = s, A_t = a) in the model, [S, A]."""
+    d = to_numpy(visits(problem.model, pi, problem.start)).reshape(-1)
     found: np.ndarray = d[:, None] * pi
     return found

@@ -5,7 +5,6 @@ large problem).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -125,37 +124,6 @@ class DenseModel(Model):
         return self.weight[..., None] * (self.transitions + self.prior)
 
 
-class ChosenRows:
-    """Products with one row of a matrix for each state; taking rows out is slow, and the next
-    policy differs in few of them.
-
-    Rows are kept from one choice to the next; those that differ are taken out by themselves, all of
-    them once too many do.
-    """
-
-    FEW = 0.1  # share of rows
-
-    def __init__(self, matrix: Any) -> None:
-        self._matrix = matrix
-        self._kept: tuple[np.ndarray, Any] | None = None
-
-    def product(self, chosen: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """x -> matrix[chosen] @ x, for chosen [S], a row number for each state."""
-        if self._kept is None or np.count_nonzero(self._kept[0] != chosen) > self.FEW * len(chosen):
-            self._kept = chosen, self._matrix[chosen]
-        before, rows = self._kept
-        others = np.flatnonzero(before != chosen)
-        patch = self._matrix[chosen[others]]
-
-        def multiply(x: np.ndarray) -> np.ndarray:
-            y: np.ndarray = rows @ x
-            if len(others):
-                y[others] = patch @ x
-            return y
-
-        return multiply
-
-
 @dataclass(frozen=True, repr=False)
 class SparseModel(Model):
     """transitions CSR [S * A, S], pair (s, a) in row s * A + a; weight and r [1, S, A] (one
@@ -176,11 +144,6 @@ class SparseModel(Model):
     @cached_property
     def _discounted(self) -> Array:
         return self.gamma * self.weight
-
-    @cached_property
-    def chosen_rows(self) -> ChosenRows:
-        """The rows of policies with one action a state."""
-        return ChosenRows(self.transitions)
 
     def _counted(self, v: Array) -> Array:
         total = (self.transitions @ v[0]).reshape(self.r.shape)

@@ -168,6 +168,6 @@ def doubly_robust_values(
 
 def action_values(model: Model, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(v [S], q [S, A]) of pi in the model, with v = sum_a pi q to rounding."""
-    v = evaluate(model, pi)
+    v = evaluate(model, pi, tolerance=None)
     q = model.backup(v[None] if isinstance(model, SparseModel) else v).reshape(pi.shape)
     return (pi * q).sum(axis=1), q

@@ -1,6 +1,6 @@
 """Planning: evaluation of policies, and the only fixed-point loop of the library."""
 
-from surefoot.planning.evaluation import evaluate, evaluate_at_start
+from surefoot.planning.evaluation import evaluate, evaluate_at_start, values_within, visits
 from surefoot.planning.loop import Body, iterate
 from surefoot.planning.plan import (
     MAX_STEPS,
@@ -28,4 +28,6 @@ __all__ = [
     "optimal",
     "policy_iteration",
     "value_iteration",
+    "values_within",
+    "visits",
 ]

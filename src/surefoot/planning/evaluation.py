@@ -1,10 +1,12 @@
-"""Evaluating a policy in a model: exactly by a linear solve (dense), or to a stated tolerance
-(sparse).
+"""The one linear system of the library: values v = r_pi + gamma P_pi v of a policy in a model, and
+its discounted visits d = start + gamma P_pi' d.
+
+Dense models are solved directly, sparse ones by sweeps until the residual proves the accuracy.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from scipy import sparse
@@ -14,47 +16,36 @@ from surefoot.errors import NotAvailableError, ProblemError
 from surefoot.rows.arrays import Array, namespace, row_dot
 
 SWEEPS = 12  # sweeps tried before asking whether the chain mixes too slowly for them
+SLOW = 0.75  # a sweep that leaves more than this share of the residual is slow
 # steps no proper episode takes: at gamma = 1 such a value comes from a singular system, not from
 # rewards
 ENDLESS = 1e10
-SLOW = 0.75  # a sweep that leaves more than this share of the residual is slow
+Product = Callable[[np.ndarray], np.ndarray]  # x -> P x
 
 
-def evaluate(model: Model, pi: Array, *, v: Array | None = None, tolerance: float = 1e-10) -> Array:
+def evaluate(
+    model: Model, pi: Array, *, v: Array | None = None, tolerance: float | None = 1e-10
+) -> Array:
     """v = r_pi + gamma P_pi v, [..., S].
 
     Dense models are solved directly (exact to rounding). Sparse ones are iterated from `v` until
-    the residual proves that no entry is further than `tolerance` from the solution; gamma = 1 is
-    refused there, since nothing would be proved.
+    the residual proves that no entry is further than `tolerance` from the solution (None: as near
+    as rounding allows). A tolerance that rounding does not allow is refused, and so is gamma = 1,
+    where nothing would be proved.
     """
-    if tuple(pi.shape[-2:]) != (model.n_states, model.n_actions):
-        raise ProblemError(
-            f"pi must be [..., {model.n_states}, {model.n_actions}] as the model, got"
-            f" {tuple(pi.shape)}"
+    found, error = values_within(model, pi, v, tolerance)
+    if tolerance is not None and not error <= tolerance:
+        raise NotAvailableError(
+            f"values of up to {float(np.abs(found).max()):.3g} at gamma = {model.gamma:g} are known"
+            f" to {error:.2g} at best, not to {tolerance:.2g}: ask for a larger tolerance, or for"
+            " tolerance=None (as near as rounding allows)"
         )
-    if isinstance(model, SparseModel):
-        found = _evaluate_sparse(model, pi.reshape(model.r.shape), v, tolerance)
-        return found.reshape(pi.shape[:-1])
-    if not isinstance(model, DenseModel):
-        raise ProblemError(f"expected a DenseModel or a SparseModel, got {type(model).__name__}")
-    xp = namespace(pi)
-    r_pi = row_dot(pi, model.r)
-    endless = (
-        "the policy never ends in this model and gamma = 1, so its value is not defined: use gamma"
-        " < 1, or terminal states that every policy reaches"
-    )
-    try:
-        found = xp.linalg.solve(model.policy_system(pi), r_pi[..., None])[..., 0]
-    except (np.linalg.LinAlgError, RuntimeError) as error:
-        raise NotAvailableError(endless) from error
-    if model.gamma == 1 and not bool(
-        xp.all(xp.abs(found) <= ENDLESS * (1.0 + xp.max(xp.abs(model.r))))
-    ):
-        raise NotAvailableError(endless)
     return found
 
 
-def evaluate_at_start(model: Model, pi: Array, start: Array, *, tolerance: float = 1e-10) -> Array:
+def evaluate_at_start(
+    model: Model, pi: Array, start: Array, *, tolerance: float | None = 1e-10
+) -> Array:
     """rho = sum_s start(s) v(s): the value of a policy where episodes start, [...]; start [...,
     S] is a distribution.
     """
@@ -62,118 +53,203 @@ def evaluate_at_start(model: Model, pi: Array, start: Array, *, tolerance: float
     return namespace(v).sum(v * start, axis=-1)
 
 
-def _evaluate_sparse(
-    model: SparseModel, pi: np.ndarray, v: Array | None, tolerance: float
-) -> np.ndarray:
-    """Sweeps v <- r_pi + gamma P_pi v with the common part of the residual taken out; BiCGSTAB
-    where they mix slowly.
+def values_within(
+    model: Model, pi: Array, v: Array | None, tolerance: float | None
+) -> tuple[Array, float]:
+    """(v, a bound on its error): as `evaluate`, but for the caller to judge whether the tolerance
+    was reached.
     """
-    gamma = model.gamma
-    if gamma >= 1:
-        raise NotAvailableError(
-            "a sparse model is evaluated for gamma < 1 only: at gamma = 1 no residual bounds the"
-            " error"
+    model = _checked(model, pi)
+    if isinstance(model, DenseModel):
+        return _solve_dense(model, model.policy_system(pi), row_dot(pi, model.r)), 0.0
+    product, r_pi = _policy_product(model, pi.reshape(model.r.shape))
+    level = np.full(model.n_states, r_pi.mean() / (1 - model.gamma))
+    x = level if v is None else np.array(v[0])
+    found, error = _solve_by_sweeps(product, r_pi, model.gamma, x, tolerance, _largest)
+    return found.reshape(pi.shape[:-1]), error
+
+
+def visits(model: Model, pi: Array, start: Array) -> Array:
+    """d = start + gamma P_pi' d, [..., S]: how often each state is visited, discounted by gamma a
+    step; to rounding.
+    """
+    model = _checked(model, pi)
+    if isinstance(model, DenseModel):
+        xp = namespace(pi)
+        return _solve_dense(model, xp.matrix_transpose(model.policy_system(pi)), start)
+    matrix, prior = _policy_matrix(model, pi.reshape(model.r.shape))
+    turned = matrix.T.tocsr()
+
+    def product(x: np.ndarray) -> np.ndarray:
+        y: np.ndarray = turned @ x
+        return y if prior is None else y + prior @ x
+
+    b = np.asarray(start, dtype=float).reshape(-1)
+    found, _ = _solve_by_sweeps(product, b, model.gamma, b.copy(), None, _sum)
+    return found.reshape(pi.shape[:-1])
+
+
+def _checked(model: Model, pi: Array) -> DenseModel | SparseModel:
+    if tuple(pi.shape[-2:]) != (model.n_states, model.n_actions):
+        raise ProblemError(
+            f"pi must be [..., {model.n_states}, {model.n_actions}] as the model, got"
+            f" {tuple(pi.shape)}"
         )
-    step, r_pi = policy_operator(model, pi)
-    enough = tolerance * (1 - gamma)
-    constant = 1 - gamma * step(
-        np.ones(model.n_states)
-    )  # (I - gamma P) 1: what a constant added to v does to the residual
+    if not isinstance(model, DenseModel | SparseModel):
+        raise ProblemError(f"expected a DenseModel or a SparseModel, got {type(model).__name__}")
+    if model.gamma >= 1 and isinstance(model, SparseModel):
+        raise NotAvailableError(
+            "a sparse model is evaluated for gamma < 1 only, for at gamma = 1 no residual bounds"
+            " the error: use gamma < 1"
+        )
+    return model
+
+
+def _solve_dense(model: Model, system: Array, b: Array) -> Array:
+    """system x = b, [..., S]."""
+    xp = namespace(system)
+    endless = (
+        "the policy never ends in this model and gamma = 1, so its value is not defined: use gamma"
+        " < 1, or terminal states that every policy reaches"
+    )
+    try:
+        found = xp.linalg.solve(system, b[..., None])[..., 0]
+    except (np.linalg.LinAlgError, RuntimeError) as error:
+        raise NotAvailableError(endless) from error
+    if model.gamma == 1 and not bool(xp.all(xp.abs(found) <= ENDLESS * (1.0 + xp.max(xp.abs(b))))):
+        raise NotAvailableError(endless)
+    return found
+
+
+def _solve_by_sweeps(
+    product: Product,
+    b: np.ndarray,
+    gamma: float,
+    x: np.ndarray,
+    tolerance: float | None,
+    size: Callable[[np.ndarray], float],
+) -> tuple[np.ndarray, float]:
+    """(x, error): x = b + gamma P x by sweeps from x, and by BiCGSTAB where they converge slowly.
+
+    `size` is a norm that P does not enlarge: the largest entry for values, the sum for visits. So a
+    sweep leaves at most gamma of the residual, and |x - solution| <= error = |residual| / (1 -
+    gamma). It ends at the tolerance, or where rounding stops all progress.
+    """
+    enough = 0.0 if tolerance is None else tolerance * (1 - gamma)
+    # (I - gamma P) 1: what a constant added to x does to the residual
+    constant = 1 - gamma * product(np.ones(len(x)))
     norm = row_dot(constant, constant)  # not `@`: threads of a BLAS cost more than they save here
-    v = np.full(model.n_states, r_pi.mean() / (1 - gamma)) if v is None else np.array(v[0])
-    residual = _residual(step, r_pi, gamma, v)
-    size = mark = _size(residual)
+    residual = _residual(product, b, gamma, x)
+    left = mark = size(residual)
     sweeps = 0
-    while size > enough and size > 4e-16 * _size(v):
-        v += residual
-        residual = _residual(step, r_pi, gamma, v)
-        size = _size(residual)
-        # Most of what is left is a constant, which is known to solve away.
+    while left > enough:
+        x += residual
+        residual = _residual(product, b, gamma, x)
+        left = size(residual)
+        # Most of what is left of values is a constant, which is known to solve away.
         shift = row_dot(residual, constant) / norm
         shifted = residual - shift * constant
-        shifted_size = _size(shifted)
-        if shifted_size < size:
-            v += shift
-            residual, size = shifted, shifted_size
+        if (shifted_left := size(shifted)) < left:
+            x += shift
+            residual, left = shifted, shifted_left
         sweeps += 1
         if sweeps % SWEEPS == 0:
-            if size > SLOW**SWEEPS * mark and size > enough:
-                v, residual = _krylov(step, r_pi, v, residual, gamma, 0.5 * enough)
-                size = _size(residual)
-            mark = size
-    return v[None]
+            if left > SLOW**SWEEPS * mark and left > enough:
+                x, residual = _krylov(product, b, x, residual, gamma, 0.5 * enough, size)
+                left = size(residual)
+            if left >= mark:  # all that is left is rounding
+                break
+            mark = left
+    return x, left / (1 - gamma)
 
 
-def _residual(step: Any, r_pi: np.ndarray, gamma: float, v: np.ndarray) -> np.ndarray:
-    """r_pi + gamma P_pi v - v, in place: passes over [S] cost as much as the product."""
-    y: np.ndarray = step(v)
+def _residual(product: Product, b: np.ndarray, gamma: float, x: np.ndarray) -> np.ndarray:
+    """b + gamma P x - x, in place: passes over [S] cost as much as the product."""
+    y = product(x)
     y *= gamma
-    y += r_pi
-    y -= v
+    y += b
+    y -= x
     return y
 
 
-def _size(x: np.ndarray) -> float:
+def _largest(x: np.ndarray) -> float:
     """max |x|."""
     return float(max(x.max(), -x.min()))
 
 
+def _sum(x: np.ndarray) -> float:
+    """sum |x|."""
+    return float(np.abs(x).sum())
+
+
 def _krylov(
-    step: Any, r_pi: np.ndarray, v: np.ndarray, residual: np.ndarray, gamma: float, enough: float
+    product: Product,
+    b: np.ndarray,
+    x: np.ndarray,
+    residual: np.ndarray,
+    gamma: float,
+    enough: float,
+    size: Callable[[np.ndarray], float],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(v, residual) after a correction by BiCGSTAB; unchanged if that broke down, for the sweeps
+    """(x, residual) after a correction by BiCGSTAB; unchanged if that broke down, for the sweeps
     converge in any case.
     """
     # not at the top: it would double the time of `import surefoot`
-    from scipy.sparse.linalg import (
-        LinearOperator,
-        bicgstab,
-    )
+    from scipy.sparse.linalg import LinearOperator, bicgstab
 
     n = len(residual)
-    operator = LinearOperator((n, n), matvec=lambda x: x - gamma * step(x), dtype=float)
-    x, _ = bicgstab(operator, residual, rtol=1e-3, atol=enough, maxiter=200)
-    better = _residual(step, r_pi, gamma, v + x)
-    return (v + x, better) if _size(better) < _size(residual) else (v, residual)
+    operator = LinearOperator((n, n), matvec=lambda y: y - gamma * product(y), dtype=float)
+    step, _ = bicgstab(operator, residual, rtol=1e-3, atol=enough, maxiter=200)
+    better = _residual(product, b, gamma, x + step)
+    return (x + step, better) if size(better) < size(residual) else (x, residual)
 
 
-def policy_operator(model: SparseModel, pi: np.ndarray) -> tuple[Any, np.ndarray]:
-    """(x -> P_pi x, r_pi), from the rows of the pairs that pi uses; rows of one state are
-    joined, not summed (CSR allows duplicates).
-    """
+def _policy_product(model: SparseModel, pi: np.ndarray) -> tuple[Product, np.ndarray]:
+    """(x -> P_pi x, r_pi), by the cheapest of three ways."""
     n_states, n_actions = model.n_states, model.n_actions
-    used = np.flatnonzero(pi.reshape(-1) != 0)
-    share = pi.reshape(-1)[used] * model.weight.reshape(-1)[used]
-    prior = (
-        model.prior * np.bincount(used // n_actions, share, minlength=n_states)
-        if model.prior
-        else None
-    )
-    transitions = model.transitions
-    if len(used) > 0.5 * n_states * n_actions:
+    used = np.flatnonzero(pi)
+    if len(used) > 0.5 * n_states * n_actions:  # most pairs are used: no rows are taken out
         by_state = (pi * model.weight)[0]
+        prior = model.prior * by_state.sum(axis=1) if model.prior else None
 
         def full(x: np.ndarray) -> np.ndarray:
-            y: np.ndarray = np.einsum(
-                "sa,sa->s", by_state, (transitions @ x).reshape(by_state.shape)
-            )
+            q = (model.transitions @ x).reshape(by_state.shape)
+            y: np.ndarray = np.einsum("sa,sa->s", by_state, q)
             return y if prior is None else y + prior * x.sum()
 
         return full, row_dot(pi, model.r)[0]
-    if len(used) == n_states and np.array_equal(used // n_actions, np.arange(n_states)):
-        product = model.chosen_rows.product(used)
+    first = np.arange(n_states) * n_actions
+    if len(used) == n_states and bool(((used >= first) & (used < first + n_actions)).all()):
+        chosen = pi.reshape(-1)[used]
+        share, rows = chosen * model.weight.reshape(-1)[used], model.transitions[used]
+        one_prior = model.prior * share
 
-        def single(x: np.ndarray) -> np.ndarray:  # one action a state
-            y = product(x)
+        def one_action(x: np.ndarray) -> np.ndarray:
+            y: np.ndarray = rows @ x
             y *= share
-            return y if prior is None else y + prior * x.sum()
+            return y if not model.prior else y + one_prior * x.sum()
 
-        return single, pi.reshape(-1)[used] * model.r.reshape(-1)[used]
-    rows = transitions[used]
-    data = rows.data * np.repeat(share, np.diff(rows.indptr))
-    start = rows.indptr[np.searchsorted(used, np.arange(n_states + 1) * n_actions)]
-    matrix = sparse.csr_array((data, rows.indices, start), shape=(n_states, n_states))
+        return one_action, chosen * model.r.reshape(-1)[used]
+    matrix, prior = _policy_matrix(model, pi)
     r_pi = row_dot(pi, model.r)[0]
     if prior is None:
         return matrix.__matmul__, r_pi
     return (lambda x: matrix @ x + prior * x.sum()), r_pi
+
+
+def _policy_matrix(
+    model: SparseModel, pi: np.ndarray
+) -> tuple[sparse.csr_array, np.ndarray | None]:
+    """(M, c) with P_pi = M + c 1', from the rows of the pairs that pi uses; rows of one state are
+    joined, not summed (CSR allows duplicates). c is None without a prior.
+    """
+    n_states, n_actions = model.n_states, model.n_actions
+    used = np.flatnonzero(pi)
+    share = pi.reshape(-1)[used] * model.weight.reshape(-1)[used]
+    rows = model.transitions[used]
+    data = rows.data * np.repeat(share, np.diff(rows.indptr))
+    start = rows.indptr[np.searchsorted(used, np.arange(n_states + 1) * n_actions)]
+    matrix = sparse.csr_array((data, rows.indices, start), shape=(n_states, n_states))
+    if not model.prior:
+        return matrix, None
+    return matrix, model.prior * np.bincount(used // n_actions, share, minlength=n_states)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from surefoot.core import DenseModel, Model, Solution, SparseModel, Status
-from surefoot.planning.evaluation import evaluate
+from surefoot.planning.evaluation import values_within
 from surefoot.planning.loop import iterate
 from surefoot.rows import free_rows
 from surefoot.rows.arrays import Array, namespace, row_dot
@@ -51,9 +51,9 @@ class Estimate(Protocol):
     def exact(self) -> bool:
         """Whether `evaluate` is exact whatever accuracy is asked for."""
 
-    def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> Array:
-        """q of policy pi [B, S, A]; iterative methods start from v [B, S] and may stop at
-        `accuracy`.
+    def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> tuple[Array, float]:
+        """q of policy pi [B, S, A] and a bound on the error of its values; iterative methods start
+        from v [B, S] and may stop at `accuracy`.
         """
 
     def take(self, index: Array) -> Any:
@@ -75,7 +75,7 @@ class ModelEstimate:
         """Dense models are solved directly."""
         return isinstance(self.model, DenseModel)
 
-    def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> Array:
+    def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> tuple[Array, float]:
         """Exact for a dense model; to `accuracy` for a sparse one (infinite: a constant v will
         do to begin with).
         """
@@ -85,8 +85,9 @@ class ModelEstimate:
             q = xp.astype(self.model.weight > 0, pi.dtype)
             q *= self.model.gamma * level
             q += self.model.r
-            return q
-        return self.model.backup(evaluate(self.model, pi, v=v, tolerance=accuracy))
+            return q, math.inf
+        v, error = values_within(self.model, pi, v, accuracy)
+        return self.model.backup(v), error
 
     def take(self, index: Array) -> ModelEstimate:
         """The same for these problems of the batch."""
@@ -96,7 +97,7 @@ class ModelEstimate:
 @dataclass(frozen=True)
 class _PolicyIteration:
     """evaluate, improve, until no row gains: state (pi, q, the value of pi at q, the largest
-    gain).
+    gain, the error of the values).
     """
 
     estimate: Estimate
@@ -105,7 +106,7 @@ class _PolicyIteration:
     damped: bool  # whether late moves shrink
 
     def advance(self, state: tuple[Array, ...], step: int) -> tuple[tuple[Array, ...], Array]:
-        pi, q, v, gain = state
+        pi, q, v, gain, error = state
         xp = namespace(pi)
         accuracy = self.final
         if self.trust.maximises and not self.estimate.exact:
@@ -113,7 +114,7 @@ class _PolicyIteration:
             # is in sight.
             last = float(xp.max(gain)) if step > 1 else math.inf
             accuracy = self.final if last <= IN_SIGHT * self.final else LOOSE * last
-        q = self.estimate.evaluate(pi, v if step > 1 else None, accuracy)
+        q, reached = self.estimate.evaluate(pi, v if step > 1 else None, accuracy)
         new = self.trust.step(q, pi)
         v = row_dot(new, q)
         # Absolute: a first step that must leave unseen actions can lose value, and is not the end.
@@ -121,7 +122,7 @@ class _PolicyIteration:
         done = (gain <= self.estimate.tolerance) & (accuracy <= self.final)
         if self.damped and step > FREE_STEPS:
             new = xp.where(done[:, None, None], new, pi + (new - pi) / (step - FREE_STEPS))
-        return (new, q, v, gain), done
+        return (new, q, v, gain, xp.zeros_like(error) + reached), done
 
     def take(self, index: Array) -> _PolicyIteration:
         return replace(self, estimate=self.estimate.take(index), trust=self.trust.take(index))
@@ -140,15 +141,23 @@ def policy_iteration(
 
     `damped`: for values that are not those of an MDP (a penalty that depends on the policy),
     policies may cycle; after some free steps the moves shrink as 1, 1/2, 1/3, ... (a mixture of
-    rows within a trust is within it too).
+    rows within a trust is within it too). Values that rounding keeps from their `accuracy` do not
+    count as converged.
     """
     xp = namespace(pi)
     body = _PolicyIteration(estimate, trust, accuracy, damped)
     nothing = xp.zeros_like(pi[..., 0])
-    (pi, q, _, _), status = iterate(
-        body, (pi, xp.zeros_like(pi), nothing, nothing[:, 0]), max_steps
+    (pi, q, _, _, error), status = iterate(
+        body, (pi, xp.zeros_like(pi), nothing, nothing[:, 0], nothing[:, 0]), max_steps
     )
-    return Solution(pi, q, status)
+    off = status.converged & ~(error <= accuracy)
+    if not bool(xp.any(off)):
+        return Solution(pi, q, status)
+    note = (
+        f"values are known to {float(xp.max(error[off])):.2g} only, not to {accuracy:.2g}: rounding"
+        " allows no more at this gamma"
+    )
+    return Solution(pi, q, Status(status.converged & ~off, status.steps), notes=(note,))
 
 
 class Backup(Protocol):
@@ -233,11 +242,9 @@ def optimal(
     n_states, n_actions = shape[-2:]
     spread = float(xp.max(model.r)) - float(xp.min(model.r))
     horizon = 1.0 / (1.0 - model.gamma) if model.gamma < 1 else float(n_states)
-    tie = (
-        1e-12 * max(spread * horizon, float(xp.max(xp.abs(model.r))))
-        if tolerance is None
-        else tolerance
-    )
+    largest = float(xp.max(xp.abs(model.r)))
+    tie = 1e-12 * max(spread * horizon, largest) if tolerance is None else tolerance
+    accuracy = max(tie, 1e-15 * largest * horizon**2)  # rounding allows a sparse model no more
     if isinstance(model, DenseModel):
         flat = (
             xp.reshape(x, (-1, *x.shape[len(shape) - 2 :]))
@@ -250,10 +257,11 @@ def optimal(
     rows = xp.astype(may_rise, xp.float64)
     uniform = rows / xp.sum(rows, axis=-1)[..., None]
     estimate = ModelEstimate(model, tie)
-    found = policy_iteration(estimate, Greedy(may_rise, tie), uniform, accuracy=tie)
+    found = policy_iteration(estimate, Greedy(may_rise, tie), uniform, accuracy=accuracy)
     if single or isinstance(model, SparseModel):
         shape = (n_states, n_actions)
     status = Status(
         *(xp.reshape(x, shape[:-2]) for x in (found.status.converged, found.status.steps))
     )
-    return Solution(xp.reshape(found.pi, shape), xp.reshape(found.q, shape), status, "optimal")
+    pi, q = (xp.reshape(x, shape) for x in (found.pi, found.q))
+    return Solution(pi, q, status, "optimal", found.notes)

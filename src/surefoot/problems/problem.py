@@ -140,10 +140,13 @@ class Problem:
         """How far values from an iterative (sparse) evaluation may be from exact.
 
         Small enough that ties decided by it cost at most 5e-10 of the return range in value: (2 +
-        2) / 4 / (1 - gamma) of this.
+        2) / 4 / (1 - gamma) of this. The last term is what rounding leaves: a residual of 1e-15
+        v_max proves no more.
         """
+        rounding = max(1e-13, 1e-15 / (1 - self.gamma)) if self.gamma < 1 else 1e-13
         return (
-            1.25e-10 * (1 - self.gamma) * self.return_range.width + 1e-13 * self.return_range.v_max
+            1.25e-10 * (1 - self.gamma) * self.return_range.width
+            + rounding * self.return_range.v_max
         )
 
     @cached_property

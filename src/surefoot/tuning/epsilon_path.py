@@ -43,7 +43,7 @@ def row_paths(problem: Problem, name: str = SOFT, delta: float = 1.0) -> dict[in
     algorithm = _soft(problem, name, delta, 1.0)
     (block,) = problem.blocks
     trust = algorithm.trust(block)
-    v = to_numpy(evaluate(block.model, block.pi_b))
+    v = to_numpy(evaluate(block.model, block.pi_b, tolerance=None))
     q = to_numpy(block.model.backup(v))[0]
     b, up, down = (
         np.broadcast_to(to_numpy(x), q[None].shape)[0] for x in (trust.b, trust.up, trust.down)
@@ -61,12 +61,12 @@ def epsilon_path(
     """The whole algorithm at each epsilon, by policy iteration on this log."""
     visits = to_numpy(problem.n_sa).sum(axis=1)
     pi_b = to_numpy(problem.pi_b)
-    rho_b = float(evaluate_at_start(problem.model, problem.pi_b, problem.start))
+    rho_b = float(evaluate_at_start(problem.model, problem.pi_b, problem.start, tolerance=None))
     found = []
     for epsilon in epsilons:
         pi = to_numpy(improve(problem, _soft(problem, name, delta, epsilon)).pi)
         moved = 0.5 * np.abs(pi - pi_b).sum(axis=1)
-        value = float(evaluate_at_start(problem.model, pi, problem.start))
+        value = float(evaluate_at_start(problem.model, pi, problem.start, tolerance=None))
         changed = int(((moved > 1e-9) & (visits > 0)).sum())
         found.append(
             PathPoint(
