@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -42,38 +43,32 @@ def improved(out: str | Path | None = None) -> tuple[dict[str, Any], dict[str, P
     return summary, write_advice(folder, advice, summary, elsewhere=elsewhere)
 
 
-def run(out: str | Path | None = None) -> None:
-    """Do it, and say what was found."""
-    summary, files = improved(out)
+def lines(summary: dict[str, Any], files: dict[str, Path]) -> Iterator[str]:
+    """What was found, for people."""
+    yield "A boat paddles towards a waterfall. The closer it gets, the more it earns; if it falls,"
+    yield "it starts again. This is the log of its controller, a rule of thumb that sometimes tries"
+    yield "something else. By hand: surefoot improve LOG --gamma 0.95 --baseline RULE --out DIR\n"
+    yield text(summary)
+    yield f"files     {', '.join(str(path) for path in files.values())}\n"
+    yield from _changes(files["changes.csv"])
     truth = summary["truth"]
-    print(
-        "A boat paddles towards a waterfall: the closer, the more it pays; who falls starts again."
-        " This is the log of its controller,"
-    )
-    print(
-        "a rule of thumb that tries something else now and then. By hand: surefoot improve LOG"
-        " --gamma 0.95 --baseline RULE --out DIR\n"
-    )
-    print(text(summary))
-    print(f"files     {', '.join(str(path) for path in files.values())}\n")
-    _print_changes(files["changes.csv"])
-    print(
+    yield (
         f"\ntruth     rule of thumb {truth['baseline']:.2f}, policy.csv {truth['policy']:.2f}, best"
         f" possible {truth['best']:.2f}"
     )
-    print("          (in the real river, which only a demonstration knows)")
+    yield "          (in the real river, which only a demonstration knows)"
 
 
-def _print_changes(path: Path) -> None:
-    """The first rows of changes.csv, as they are."""
+def _changes(path: Path) -> Iterator[str]:
+    """The first rows of changes.csv."""
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    print(f"The {min(5, len(rows))} largest of {len(rows)} changes:")
+    yield f"The {min(5, len(rows))} largest of {len(rows)} changes:"
     for row in rows[:5]:
         more, less = (
             f"{row[name]!r} (seen {row[name + '_count']} times)" for name in ("more_of", "less_of")
         )
-        print(
+        yield (
             f"  {row['state']:8}  {float(row['mass_moved']):4.0%} of decisions, most to {more},"
             f" from {less}"
         )
@@ -137,7 +132,3 @@ def _csv(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     writer.writerow(header)
     writer.writerows(rows)
     return made.getvalue()
-
-
-if __name__ == "__main__":
-    run()

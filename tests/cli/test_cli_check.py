@@ -99,10 +99,6 @@ def test_wrong_input_exits_with_two_and_leaves_stdout_empty(
     assert "rror" in shown.err
 
 
-def test_help_has_an_example() -> None:
-    assert "Example: surefoot check" in CliRunner().invoke(app, ["check", "--help"]).output
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

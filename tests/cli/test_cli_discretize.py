@@ -142,9 +142,3 @@ def test_wrong_input_exits_with_two_and_writes_nothing(
     assert (stop.value.code, shown.out) == (2, "")
     assert "error" in shown.err
     assert os.listdir(tmp_path) == ["log.csv"]
-
-
-def test_help_has_an_example() -> None:
-    assert "surefoot discretize log.csv" in " ".join(
-        CliRunner().invoke(app, ["discretize", "--help"]).output.split()
-    )

@@ -81,11 +81,6 @@ def test_every_command_on_a_log_prints_its_warnings(tmp_path: Path, run: Run) ->
     )
 
 
-def test_the_help_says_that_the_reward_of_a_cut_row_is_lost(run: Run) -> None:
-    _, text, _ = run("improve", "--help")
-    assert "its reward is lost" in " ".join(text.replace("│", " ").split())
-
-
 LABELS = ("01", "1", "1e3", "-0", "+1")
 
 

@@ -167,13 +167,6 @@ def test_an_interrupted_run_says_how_to_resume(study: Path, tmp_path: Path) -> N
     assert "run the same command to resume" in errors
 
 
-@pytest.mark.parametrize("command", ["run", "reproduce"])
-def test_every_command_has_help_with_an_example(command: str) -> None:
-    shown = CliRunner().invoke(app, [command, "--help"])
-    assert shown.exit_code == 0
-    assert "Example" in shown.output
-
-
 def test_a_target_that_does_not_exist_is_named_with_those_that_do(tmp_path: Path) -> None:
     done = call("reproduce", "figure-9", "--out", tmp_path)
     assert done.returncode == 2

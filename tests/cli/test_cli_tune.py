@@ -54,12 +54,6 @@ def test_a_setting_is_chosen_and_the_line_it_prints_runs(tmp_path: Path, run: An
     assert code == 0
 
 
-def test_its_help_has_an_example(run: Any) -> None:
-    code, text, _ = run("tune", "--help")
-    assert code == 0
-    assert "Example: surefoot tune" in " ".join(text.split()).replace("`", "")
-
-
 def test_no_change_is_an_answer_with_exit_code_3(tmp_path: Path, run: Any) -> None:
     given = (
         logfiles.idle_log(tmp_path),

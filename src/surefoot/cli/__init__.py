@@ -1,9 +1,8 @@
-"""The command line: each command parses, calls one function of the library, prints, and ends with
-an exit code.
+"""The command line: each command parses, calls the library, prints, and ends with an exit code.
 
 0 done, 2 wrong input, 3 the data do not support an improvement, 4 a policy fails its safety test;
-129, 130, 143 ended by SIGHUP, Ctrl-C or SIGTERM, 141 nobody reads the output; 1 is a crash. None
-but 0, 3 and 4 is a verdict.
+129, 130, 143 ended by SIGHUP, Ctrl-C or SIGTERM, 141 nobody reads the output; 1 is a crash. Only 0,
+3 and 4 are verdicts.
 """
 
 from __future__ import annotations
@@ -11,13 +10,19 @@ from __future__ import annotations
 import io
 import sys
 from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
-from surefoot.cli import check, improve, policies, studies, tune
-from surefoot.cli import discretize_command as discretize
-from surefoot.cli import safety_test as safety
+import surefoot
+from surefoot.cli.check import check
+from surefoot.cli.discretize_command import discretize
+from surefoot.cli.improve import compare, improve
 from surefoot.cli.log_options import as_options
+from surefoot.cli.options import Commands, add
+from surefoot.cli.policies import apply, demo, evaluate, list_all
+from surefoot.cli.safety_test import safety_test
+from surefoot.cli.studies import reproduce, run
 from surefoot.cli.terminal import (
     CRASH,
     DONE,
@@ -29,23 +34,64 @@ from surefoot.cli.terminal import (
     print_json_error,
     silence_stdout,
 )
+from surefoot.cli.tune import tune
 from surefoot.errors import SurefootError
 
+RULE, WITH_A_LOG, FOR_RESEARCH = "--gamma 0.95 --baseline rule.csv", "With a log", "For research"
+NEW = "--policy improved/policy.csv --reward-range 0,1"
+# in the order a person meets them, each with an example
+COMMANDS = (
+    (WITH_A_LOG, "demo", demo, "--out demo"),
+    (WITH_A_LOG, "check", check, "log.csv --baseline rule.csv"),
+    (WITH_A_LOG, "improve", improve, f"log.csv {RULE} --out improved"),
+    (WITH_A_LOG, "compare", compare, f"log.csv {RULE}"),
+    (WITH_A_LOG, "tune", tune, f"log.csv {RULE} --out tuning.csv"),
+    (WITH_A_LOG, "evaluate", evaluate, f"new.csv {RULE} --policy improved/policy.csv"),
+    (WITH_A_LOG, "safety-test", safety_test, f"new.csv {RULE} {NEW}"),
+    (WITH_A_LOG, "apply", apply, "improved/policy.csv --state ward-3 --sample --seed 7"),
+    (
+        WITH_A_LOG,
+        "discretize",
+        discretize,
+        "measurements.csv --features age,pulse --states 200 --out log.csv",
+    ),
+    (FOR_RESEARCH, "run", run, "my-study.toml --out results/my-study --workers 2"),
+    (FOR_RESEARCH, "reproduce", reproduce, "wet-chicken --trials 1000 --out results"),
+    (FOR_RESEARCH, "list", list_all, "--json"),
+)
 app = typer.Typer(
     name="surefoot",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="Improve a decision policy from its own log, and do not make it worse.",
+    epilog="Start with surefoot demo. surefoot COMMAND --help has the options and an example.",
 )
-studies.add_to(app)
-check.add_to(app)
-discretize.add_to(app)
-improve.add_to(app)
-policies.add_to(app)
-safety.add_to(app)
-tune.add_to(app)
+for panel, name, command, example in COMMANDS:
+    add(app, panel, name, command, example)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"surefoot {surefoot.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _surefoot(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            metavar="",
+            help="Show the version and exit.",
+            callback=_print_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """Improve a decision policy from its own log, and do not make it worse."""
 
 
 @dataclass(frozen=True)

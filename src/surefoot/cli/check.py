@@ -1,15 +1,16 @@
-"""surefoot check: what a log can and cannot teach, from the command line."""
+"""surefoot check: what a log can and cannot teach."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.markup import escape
+from rich.text import Text
 
-from surefoot.cli.log_options import ReadOptions, progress, read, reads_a_log
-from surefoot.cli.terminal import console, print_json
+from surefoot.cli.log_options import ReadOptions, progress, read
+from surefoot.cli.options import BASELINE, PROBLEM, AsJson, Source, option
+from surefoot.cli.terminal import show
 from surefoot.text import plural
 
 if TYPE_CHECKING:
@@ -19,33 +20,27 @@ if TYPE_CHECKING:
 COLOURS = {"ok": "green", "note": "yellow", "warning": "bold red"}
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "check", epilog="Example: `surefoot check log.csv --gamma 0.95 --baseline rule.csv`"
-    )(check)
-
-
-@reads_a_log
 def check(
-    log: Annotated[
-        str, typer.Argument(help="The log: a CSV or Parquet file, a folder or a pattern.")
-    ],
-    gamma: Annotated[float, typer.Option(help="Discount factor: how far returns reach.")] = 0.95,
+    log: Source,
+    gamma: Annotated[
+        float, option(PROBLEM, "NUMBER", "The discount factor: how far ahead returns look.")
+    ] = 0.95,
     baseline: Annotated[
         Path | None,
-        typer.Option(help="The policy that made the log: a file with state, action, probability."),
+        option(
+            BASELINE, "FILE", "The policy that made the log: columns state, action, probability."
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: AsJson = False,
     *,
     options: ReadOptions,
 ) -> None:
     """Check a log before learning from it.
 
-    Size, coverage, rare pairs, dead ends, independent returns, time gaps; whether it is Markov,
-    whether world and baseline stay the same, whether episodes are copies or rows contradict each
-    other. Every finding is ok, a note or a warning. The exit code is 0 for every log that can be
-    read.
+    It looks at size, coverage, rare pairs, dead ends, independent returns and time gaps. It tests
+    whether the log is Markov, whether world and baseline stay the same, whether episodes are
+    copies, and whether rows contradict each other. Every finding is ok, a note or a warning. The
+    exit code is 0 for every log that can be read.
     """
     from surefoot.diagnosis import check_log
     from surefoot.logs import read_baseline
@@ -56,52 +51,42 @@ def check(
             None if baseline is None else read_baseline(baseline, found, unknown_states="ignore")
         )
         findings = check_log(found, gamma=gamma, baseline=given)
-    if as_json:
-        print_json("check", _for_machines(log, found, findings))
-    else:
-        _print(found, findings)
-
-
-def _for_machines(name: str, log: Log, findings: tuple[Finding, ...]) -> dict[str, Any]:
-    account = log.accounting
-    return {
-        "log": name,
-        "columns": log.columns,
+    account = found.accounting
+    document = {
+        "log": log,
+        "columns": found.columns,
         "rows": {"read": account.rows, "used": account.used, "left_out": dict(account.left_out)},
         "warnings": sum(finding.level == "warning" for finding in findings),
         "vetoes": [finding.key for finding in findings if finding.vetoes],
-        "findings": [
-            {
-                "name": x.name,
-                "level": x.level,
-                "sentence": x.sentence,
-                "numbers": dict(x.numbers),
-                "key": x.key,
-                "vetoes": x.vetoes,
-            }
-            for x in findings
-        ],
+        "findings": [_document(finding) for finding in findings],
+    }
+    show("check", document, lambda: _lines(found, findings), as_json)
+
+
+def _document(x: Finding) -> dict[str, object]:
+    return {
+        "name": x.name,
+        "level": x.level,
+        "sentence": x.sentence,
+        "numbers": dict(x.numbers),
+        "key": x.key,
+        "vetoes": x.vetoes,
     }
 
 
-def _print(log: Log, findings: tuple[Finding, ...]) -> None:
+def _lines(log: Log, findings: tuple[Finding, ...]) -> Iterator[str | Text]:
     """Row accounting, then one finding a line."""
-    console.print(escape(str(log.accounting)), highlight=False, soft_wrap=True)
-    console.print(escape(log.columns), highlight=False, soft_wrap=True, style="dim")
-    for finding in findings:
-        level = f"[{COLOURS[finding.level]}]{finding.level:>7}[/]"
-        console.print(
-            f"{level}  [bold]{escape(finding.name)}:[/] {escape(finding.sentence)}",
-            highlight=False,
-            soft_wrap=True,
-        )
-    counted = sum(finding.level == "warning" for finding in findings)
-    last = plural(counted, "warning") if counted else "no warnings"
-    console.print(f"{plural(len(findings), 'finding')}, {last}", highlight=False)
-    keys = [finding.key for finding in findings if finding.vetoes]
+    yield str(log.accounting)
+    yield Text(log.columns, style="dim")
+    for x in findings:
+        level = (f"{x.level:>7}", COLOURS[x.level])
+        yield Text.assemble(level, "  ", (f"{x.name}:", "bold"), f" {x.sentence}")
+    warnings = sum(x.level == "warning" for x in findings)
+    last = plural(warnings, "warning") if warnings else "no warnings"
+    yield f"{plural(len(findings), 'finding')}, {last}"
+    keys = ",".join(x.key for x in findings if x.vetoes)
     if keys:
-        words = (
+        yield (
             "improve supports no policy learned from this log, unless told to with --despite"
-            f" {','.join(keys)}"
+            f" {keys}"
         )
-        console.print(words, highlight=False, soft_wrap=True)

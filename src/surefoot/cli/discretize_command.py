@@ -1,83 +1,80 @@
-"""surefoot discretize: a state column for a log with continuous features, from the command line."""
+"""surefoot discretize: a state column for a log with continuous features."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.markup import escape
-
-from surefoot.cli.terminal import console, print_json
+from surefoot.cli.log_options import listed
+from surefoot.cli.options import COLUMNS, METHOD, OUTPUT, AsJson, Source, option
+from surefoot.cli.terminal import show
 from surefoot.errors import ParameterError
 
 if TYPE_CHECKING:
     from surefoot.encoding import Discretized
 
+Features = Annotated[
+    str, option(METHOD, "NAME,...", "Columns of numbers that make the state, such as age,pulse.")
+]
+States = Annotated[int, option(METHOD, "NUMBER", "The largest number of states.")]
+Method = Annotated[
+    str, option(METHOD, "NAME", "quantile: bins of every feature; kmeans: needs scikit-learn.")
+]
+Edges = Annotated[
+    list[str] | None,
+    option(
+        METHOD,
+        "FEATURE=EDGES",
+        "Bins of your own instead of quantiles, such as --edges pulse=60,80 for below 60, from 60"
+        " and from 80 on. May be repeated.",
+    ),
+]
+Missing = Annotated[
+    str,
+    option(
+        METHOD,
+        "WORD",
+        "What to do with rows without a number (empty, NaN, NA, null): error, or bin for a bin of"
+        " their own.",
+    ),
+]
+Apply = Annotated[
+    Path | None, option(METHOD, "FILE", "Apply this saved encoder instead of fitting one.")
+]
+Out = Annotated[
+    Path, option(OUTPUT, "FILE", "The log with the state column: .csv, .csv.gz or .parquet.")
+]
+Encoder = Annotated[
+    Path | None,
+    option(OUTPUT, "FILE", "Where to save the encoder.", default="OUT.encoder.json"),
+]
+NewColumn = Annotated[str, option(OUTPUT, "NAME", "The name of the new column.")]
 Column = Annotated[
     str | None,
-    typer.Option(
-        help="Its column, for how much states mix; episode may be -.", show_default="found by name"
-    ),
+    option(COLUMNS, "NAME", "To measure how much the states mix.", default=False),
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    example = (
-        "Example: `surefoot discretize log.csv --features age,pulse,lactate --states 200 --out"
-        " states.parquet`"
-    )
-    app.command("discretize", epilog=example)(discretize)
-
-
 def discretize(
-    log: Annotated[
-        str, typer.Argument(help="The log: a CSV or Parquet file, a folder or a pattern.")
-    ],
-    out: Annotated[
-        Path, typer.Option(help="The log with the state column: .csv, .csv.gz or .parquet.")
-    ],
-    features: Annotated[
-        str, typer.Option(help="Columns of numbers that make the state, joined by commas.")
-    ] = "",
-    states: Annotated[int, typer.Option(help="The largest number of states.")] = 200,
-    method: Annotated[
-        str, typer.Option(help="quantile bins of every feature, or kmeans (needs scikit-learn).")
-    ] = "quantile",
-    edges: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=(
-                "FEATURE=1,2,5: bins below 1, from 1, from 2 and from 5 on, instead of quantiles;"
-                " may be repeated."
-            )
-        ),
-    ] = None,
-    missing: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "Rows without a number (empty, NaN, NA, null): error, or bin for a bin of their"
-                " own."
-            )
-        ),
-    ] = "error",
-    encoder: Annotated[
-        Path | None,
-        typer.Option(help="Where to save the encoder.", show_default="OUT.encoder.json"),
-    ] = None,
-    apply: Annotated[
-        Path | None, typer.Option(help="Apply this saved encoder instead of fitting one.")
-    ] = None,
-    column: Annotated[str, typer.Option(help="The name of the new column.")] = "state",
+    log: Source,
+    out: Out,
+    features: Features = "",
+    states: States = 200,
+    method: Method = "quantile",
+    edges: Edges = None,
+    missing: Missing = "error",
+    apply: Apply = None,
+    encoder: Encoder = None,
+    column: NewColumn = "state",
+    as_json: AsJson = False,
     episode: Column = None,
     time: Column = None,
     reward: Column = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Make a state column from continuous features, save the encoder for new rows, and say how
-    much the states mix.
+    """Make a state column from continuous features.
+
+    It saves the encoder for new rows, and says how much different situations mix in one state.
     """
     from surefoot import encoding
 
@@ -91,11 +88,10 @@ def discretize(
             " --apply"
         )
     save = None if apply is not None else encoder or out.with_name(out.name + ".encoder.json")
-    names = [name.strip() for name in features.split(",")] if features else []
     done = encoding.discretize(
         log,
         out,
-        features=names,
+        features=listed(features),
         states=states,
         method=method,
         edges=_parsed(edges or []),
@@ -105,10 +101,7 @@ def discretize(
         column=column,
         roles={"episode": episode, "time": time, "reward": reward},
     )
-    if as_json:
-        print_json("discretize", _for_machines(done, out, save))
-    else:
-        _print(done, out, save)
+    show("discretize", _document(done, out, save), lambda: _lines(done, out, save), as_json)
 
 
 def _parsed(texts: list[str]) -> dict[str, list[float]]:
@@ -130,7 +123,7 @@ def _parsed(texts: list[str]) -> dict[str, list[float]]:
     return found
 
 
-def _for_machines(done: Discretized, out: Path, save: Path | None) -> dict[str, Any]:
+def _document(done: Discretized, out: Path, save: Path | None) -> dict[str, Any]:
     features = done.encoder.features
     mixed = (
         None
@@ -153,21 +146,16 @@ def _for_machines(done: Discretized, out: Path, save: Path | None) -> dict[str, 
     }
 
 
-def _print(done: Discretized, out: Path, save: Path | None) -> None:
+def _lines(done: Discretized, out: Path, save: Path | None) -> Iterator[str]:
     from surefoot.encoding import in_words
 
-    used = [n for n in done.counts if n]
-    lines = [f"{done.rows:,} rows read, {done.rows:,} written: {out}"]
-    lines.append(
-        f"{len(used):,} states, of {min(used):,} to {max(used):,} rows, from"
-        f" {', '.join(done.encoder.features)}"
+    used, features = [n for n in done.counts if n], done.encoder.features
+    yield f"{done.rows:,} rows read, {done.rows:,} written: {out}"
+    yield (
+        f"{len(used):,} states, of {min(used):,} to {max(used):,} rows, from {', '.join(features)}"
     )
-    lines += [in_words(done.mixing, done.encoder.features)] if done.mixing is not None else []
-    lines += [f"note: {note}" for note in done.notes]
-    lines += (
-        [f"encoder: {save}  (for new rows: surefoot discretize NEW --apply {save} --out FILE)"]
-        if save is not None
-        else []
-    )
-    for line in lines:
-        console.print(escape(line), highlight=False, soft_wrap=True)
+    if done.mixing is not None:
+        yield in_words(done.mixing, features)
+    yield from (f"note: {note}" for note in done.notes)
+    if save is not None:
+        yield f"encoder: {save}  (for new rows: surefoot discretize NEW --apply {save} --out FILE)"

@@ -1,160 +1,116 @@
-"""surefoot improve, surefoot compare: from a log to a policy file, or to a table of what every
-algorithm would do.
+"""surefoot improve: from a log to a policy file and a verdict. surefoot compare: every algorithm on
+one log, in one table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surefoot.cli.log_options import LogOptions, Posed, parsed_settings, pose, reads_a_log
-from surefoot.cli.terminal import NO_SUPPORT, bars, errors, print_json
+from surefoot.cli.log_options import LogOptions, Posed, listed, parsed_settings, pose
+from surefoot.cli.options import METHOD, OUTPUT, READING, AsJson, Source, option
+from surefoot.cli.terminal import NO_SUPPORT, bars, show
 from surefoot.text import aligned, interval, signed
 
 if TYPE_CHECKING:
     from surefoot.advice import Advice
 
-Source = Annotated[
-    str, typer.Argument(help="The log: a CSV or Parquet file, a folder or a pattern.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines, and nothing else.")]
+Algorithm = Annotated[str, option(METHOD, "NAME", "The algorithm; surefoot list shows all.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A parameter of the algorithm: key=value; may be repeated."),
+    option(
+        METHOD, "KEY=VALUE", "A parameter, such as --set epsilon=0.5. May be repeated.", "--set"
+    ),
+]
+Accept = Annotated[
+    bool, option(METHOD, "", "Use the policy even if the data do not support it.", "--accept")
+]
+Despite = Annotated[
+    str,
+    option(
+        METHOD,
+        "KEY,...",
+        "Findings of surefoot check that shall not forbid SUPPORTED, such as drift,copies; also"
+        " policy-drift, markov, baseline, contradictions. Every output then names them.",
+    ),
+]
+Folder = Annotated[
+    Path, option(OUTPUT, "FOLDER", "Where policy.csv, changes.csv and summary.json go.")
+]
+Dask = Annotated[
+    str | None,
+    option(READING, "ADDRESS", "Count on a Dask cluster: its scheduler, such as tcp://host:8786."),
+]
+Only = Annotated[
+    str, option(METHOD, "NAME,...", "Compare only these, such as basic-rl,ramdp+pi-b-spibb.")
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    app.command(
-        "improve",
-        epilog=(
-            "Example: `surefoot improve log.csv --gamma 0.95 --baseline rule.csv --out improved`"
-        ),
-    )(improve)
-    app.command(
-        "compare", epilog="Example: `surefoot compare log.csv --gamma 0.95 --baseline rule.csv`"
-    )(compare)
-
-
-@reads_a_log
 def improve(
     log: Source,
-    algorithm: Annotated[
-        str, typer.Option(help="Its name; `surefoot list` shows all.")
-    ] = "lower-exact-soft-spibb",
+    algorithm: Algorithm = "lower-exact-soft-spibb",
     settings: Settings = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for policy.csv, changes.csv and summary.json.")
-    ] = Path("improved"),
-    accept: Annotated[
-        bool, typer.Option("--accept", help="Use the policy even where the data do not support it.")
-    ] = False,
-    despite: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "Findings about the log that shall not forbid a promise, joined by commas: drift,"
-                " policy-drift, markov, baseline, "
-                "copies, contradictions. Every output then names them."
-            )
-        ),
-    ] = "",
-    dask: Annotated[
-        str | None,
-        typer.Option("--dask", help="Address of a Dask scheduler whose workers count the files."),
-    ] = None,
+    accept: Accept = False,
+    despite: Despite = "",
+    out: Folder = Path("improved"),
+    dask: Dask = None,
     as_json: AsJson = False,
     *,
     options: LogOptions,
 ) -> None:
-    """Improve the policy that made a log, and say whether the data support it.
+    """Improve the policy that made a log, if the data support it.
 
-    Exit code 0: supported (or accepted with --accept). Exit code 3: not supported; policy.csv then
-    holds the baseline and candidate.csv the policy that was not supported. The default method moves
-    away from the baseline only as far as counts allow; its parameters have no unit and need no
-    tuning to the scale of rewards.
+    A random half of the log makes the policy, the other half tests it. The default method moves
+    away from the baseline only as far as the counts allow. Its parameters have no unit, so they
+    need no tuning to the scale of the rewards.
+
+    Exit code 0: supported, or accepted with --accept. Exit code 3: not supported; policy.csv then
+    holds the baseline, and candidate.csv the policy that was not supported.
     """
     from surefoot.advice import advise, chosen_algorithm, summarise, write_advice
     from surefoot.advice.summary import text
 
     posed = pose(log, options, dask)
-    chosen = chosen_algorithm(posed.problem, algorithm, parsed_settings(settings))
-    waived = [x.strip() for x in despite.split(",") if x.strip()]
     advice = advise(
         posed.log,
         posed.problem,
-        chosen,
+        chosen_algorithm(posed.problem, algorithm, parsed_settings(settings)),
         parts=posed.units,
         pi_b=posed.made_by,
         accept=accept,
         assured=True,
-        despite=waived,
+        despite=listed(despite),
     )
     summary = summarise(advice, log, posed.disagreement)
-    files = write_advice(out, advice, summary, options.state_names, posed.elsewhere)
-    if as_json:
-        print_json(
-            "improve", summary | {"files": {name: str(path) for name, path in files.items()}}
-        )
-    else:
-        typer.echo(text(summary))
-        typer.echo(f"files     {', '.join(str(path) for path in files.values())}")
+    written = write_advice(out, advice, summary, options.state_names, posed.elsewhere)
+    files = {name: str(path) for name, path in written.items()}
+    last = f"files     {', '.join(files.values())}"
+    show("improve", summary | {"files": files}, lambda: [text(summary), last], as_json)
     if not (advice.supported or advice.accepted):
         raise typer.Exit(NO_SUPPORT)
 
 
-@reads_a_log
-def compare(
-    log: Source,
-    only: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "Names of algorithms, joined by commas; composed names such as ramdp+pi-b-spibb"
-                " too."
-            )
-        ),
-    ] = "",
-    as_json: AsJson = False,
-    *,
-    options: LogOptions,
-) -> None:
-    """Run all algorithms on one log, with default parameters, and print one table.
+def compare(log: Source, only: Only = "", as_json: AsJson = False, *, options: LogOptions) -> None:
+    """Run all algorithms on one log, and print one table.
 
-    The gain is measured on the half of the log that the policy was not learned from. Choosing the
-    best row of this table is a choice too: judge the winner on fresh data. Exit code 0 whatever the
-    verdicts.
+    They run with default parameters. The gain is measured on the half of the log that the policy
+    was not learned from. Choosing the best row of this table is a choice too: test the winner on
+    fresh data. The exit code is 0 whatever the verdicts.
     """
-    from surefoot.advice.summary import log_summary, read_lines
+    from surefoot.advice.summary import log_summary
     from surefoot.algorithms import ALGORITHMS
 
     posed = pose(log, options)
-    names = [name.strip() for name in only.split(",") if name.strip()] or list(ALGORITHMS)
-    rows = _compared(posed, names)
-    summary: dict[str, Any] = {
+    found = {
         "log": log_summary(posed.log, log),
         "gamma": options.gamma,
-        "algorithms": rows,
+        "algorithms": _compared(posed, listed(only) or list(ALGORITHMS)),
         "notes": posed.notes,
     }
-    if as_json:
-        print_json("compare", summary)
-        return
-    typer.echo("\n".join([*read_lines(summary["log"]), "", *_table(rows), ""]))
-    typer.echo(
-        "optimistic: gain in sample, on the data the policy was learned from. gain: learned from"
-        " one half of the log, tested on the"
-    )
-    typer.echo(
-        "other, with its 90 % interval. Supported says each row by itself; a table of many rows has"
-        " a lucky one: judge the winner on"
-    )
-    typer.echo("fresh data.")
-    for note in posed.notes:
-        typer.echo(f"note: {note}")
+    show("compare", found, lambda: _lines(found), as_json)
 
 
 def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
@@ -164,29 +120,21 @@ def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
     from surefoot.advice.advise import found_against
     from surefoot.errors import BaselineError, NotAvailableError, ParameterError
 
-    units = units_of(posed.log, posed.problem.log, posed.problem.gamma)
-    against = found_against(posed.log, posed.problem, posed.made_by)
+    log, problem = posed.log, posed.problem
+    units = units_of(log, problem.log, problem.gamma)
+    against = found_against(log, problem, posed.made_by)
     rows = []
     with bars() as shown:
         for i, name in enumerate(names):
             try:
-                chosen = chosen_algorithm(posed.problem, name)
-                rows.append(
-                    _row(
-                        advise(
-                            posed.log,
-                            posed.problem,
-                            chosen,
-                            parts=units,
-                            pi_b=posed.made_by,
-                            against=against,
-                        )
-                    )
+                algorithm = chosen_algorithm(problem, name)
+                advice = advise(
+                    log, problem, algorithm, parts=units, pi_b=posed.made_by, against=against
                 )
+                rows.append(_row(advice))
             except (BaselineError, NotAvailableError, ParameterError) as error:
                 rows.append({"algorithm": name, "not_available": str(error)})
-            if errors.is_terminal:
-                shown("comparing algorithms", i + 1, len(names))
+            shown("comparing algorithms", i + 1, len(names))
     return rows
 
 
@@ -205,25 +153,32 @@ def _row(advice: Advice) -> dict[str, Any]:
     } | gain_summary(advice.gain, advice.in_sample)
 
 
-def _table(rows: list[dict[str, Any]]) -> list[str]:
-    """The rows as text."""
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    """The table for people."""
+    from surefoot.advice.summary import read_lines
+
     header = ("", "states", "mass", "optimistic", "gain", "90 % interval", "supported")
-    lines: list[tuple[str, ...]] = [header]
-    for row in rows:
-        if "not_available" in row:
-            lines.append((row["algorithm"], f"not available: {row['not_available']}"))
-            continue
-        inside, cross = row["in_sample_optimistic"] or {}, row["held_out"] or {}
-        lost = "" if row["converged"] in (True, None) else "  NOT CONVERGED"
-        lines.append(
-            (
-                row["algorithm"],
-                f"{row['states_changed']:d}",
-                f"{row['mass_moved']:.1%}",
-                signed(inside.get("gain")),
-                signed(cross.get("gain")),
-                interval(cross.get("low"), cross.get("high")),
-                ("yes" if row["verdict"] == "supported" else "no") + lost,
-            )
-        )
-    return aligned(lines, "<>>>>><")
+    yield from (*read_lines(found["log"]), "")
+    yield from aligned([header, *map(_cells, found["algorithms"])], "<>>>>><")
+    yield (
+        "\noptimistic: gain in sample, on the data the policy was learned from. gain: learned"
+        " from one half of the log,\ntested on the other, with its 90 % interval. Each row is"
+        " judged by itself; in a table of many rows one is lucky:\ntest the winner on fresh data."
+    )
+    yield from (f"note: {note}" for note in found["notes"])
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    if "not_available" in row:
+        return row["algorithm"], f"not available: {row['not_available']}"
+    inside, cross = row["in_sample_optimistic"] or {}, row["held_out"] or {}
+    lost = "" if row["converged"] in (True, None) else "  NOT CONVERGED"
+    return (
+        row["algorithm"],
+        f"{row['states_changed']:d}",
+        f"{row['mass_moved']:.1%}",
+        signed(inside.get("gain")),
+        signed(cross.get("gain")),
+        interval(cross.get("low"), cross.get("high")),
+        ("yes" if row["verdict"] == "supported" else "no") + lost,
+    )

@@ -4,17 +4,14 @@ problem it poses.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from surefoot.cli.options import BASELINE, COLUMNS, PROBLEM, READING, option
 from surefoot.cli.terminal import errors
 from surefoot.errors import BaselineError, LogError, ParameterError, PolicyError
 from surefoot.parameters import value_of
@@ -26,106 +23,107 @@ if TYPE_CHECKING:
     from surefoot.logs import Baseline, Disagreement, Log
     from surefoot.problems import Problem
 
-LOG = "The log"
-START = "The state whose value counts; or visits: every state, as often as the log visits it."
 
-
-def _column(meaning: str) -> Any:
-    return typer.Option(help=meaning, show_default="found by name", rich_help_panel=LOG)
-
-
-Column = Annotated[str | None, _column("Its column.")]
-MaybeColumn = Annotated[str | None, _column("Its column; - for none.")]
-Label = Annotated[str | None, _column("Its column, or several joined by commas.")]
-MaybeLabel = Annotated[str | None, _column("Its column, or several joined by commas; - for none.")]
+def _columns(meaning: str, value: str = "NAME") -> Any:
+    return option(COLUMNS, value, meaning, default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How a log is to be read; each field is an option of the same name of every command that
-    reads one.
-    """
+    """How a log is read: the options of every command that reads one."""
 
-    episode: MaybeLabel = None
-    time: MaybeColumn = None
-    state: Label = None
-    action: Label = None
-    reward: Column = None
-    next_state: MaybeLabel = None
-    terminal: MaybeColumn = None
-    truncated: MaybeColumn = None
+    episode: Annotated[
+        str | None, _columns("Which episode a row belongs to; - for none.", "NAME,...")
+    ] = None
+    time: Annotated[str | None, _columns("The order of steps within an episode; - for none.")] = (
+        None
+    )
+    state: Annotated[str | None, _columns("Several columns make one state.", "NAME,...")] = None
+    action: Annotated[str | None, _columns("Several columns make one action.", "NAME,...")] = None
+    reward: Annotated[str | None, _columns("A number.")] = None
+    next_state: Annotated[
+        str | None, _columns("The state of the next row unless given; - for none.", "NAME,...")
+    ] = None
+    terminal: Annotated[
+        str | None, _columns("Whether the episode ended with this row; - for none.")
+    ] = None
+    truncated: Annotated[
+        str | None, _columns("Whether the episode was cut off after this row; - for none.")
+    ] = None
     terminal_states: Annotated[
-        str, typer.Option(help="States that end an episode, joined by commas.", rich_help_panel=LOG)
+        str, option(READING, "LABEL,...", "States that end an episode, such as home,dead.")
     ] = ""
     episode_end: Annotated[
         str,
-        typer.Option(
-            help=(
-                "Last row of an episode, without next state: terminal, or cut (it leads nowhere,"
-                " and its reward is lost)."
-            ),
-            rich_help_panel=LOG,
+        option(
+            READING,
+            "WORD",
+            "What the last row of an episode is if it has no next state: terminal, or cut (it leads"
+            " nowhere, and its reward is lost).",
         ),
     ] = "cut"
     order: Annotated[
         str,
-        typer.Option(
-            help="time: sort; file: rows as they come; auto: find out.", rich_help_panel=LOG
+        option(
+            READING,
+            "WORD",
+            "time: sort the rows by time; file: keep their order; auto: find out which is right.",
         ),
     ] = "auto"
     terminal_to_end: Annotated[
         bool,
-        typer.Option(
+        option(
+            READING,
+            "",
+            "Terminal rows end the episode, whatever their next state is.",
             "--terminal-to-end",
-            help="Terminal rows end, whatever their next state says.",
-            rich_help_panel=LOG,
         ),
     ] = False
     actions: Annotated[
         str,
-        typer.Option(
-            help="All actions there are, joined by commas: also those the log never took.",
-            rich_help_panel=LOG,
+        option(
+            READING,
+            "LABEL,...",
+            "All actions there are, such as stay,left,right: include those the log never took.",
         ),
     ] = ""
     drop_bad_rows: Annotated[
         str,
-        typer.Option(
-            help="Reasons for which rows may be left out, joined by commas; or all.",
-            rich_help_panel=LOG,
+        option(
+            READING,
+            "REASON,...",
+            "Leave out rows that are bad for these reasons, such as reward,state; or all.",
         ),
     ] = ""
     missing_reward: Annotated[
         float | None,
-        typer.Option(
-            help="The reward of rows whose reward is empty, such as 0.",
-            show_default="bad",
-            rich_help_panel=LOG,
+        option(
+            READING,
+            "NUMBER",
+            "The reward of rows whose reward is empty, such as 0. Without it they are bad rows.",
         ),
     ] = None
-    decimal: Annotated[
-        str, typer.Option(help="Decimal sign of numbers in text: . or ,", rich_help_panel=LOG)
-    ] = "."
+    decimal: Annotated[str, option(READING, "SIGN", "The decimal sign of numbers in text.")] = "."
     delimiter: Annotated[
         str,
-        typer.Option(
-            help="Between the columns of text: a character or tab.",
-            show_default="found",
-            rich_help_panel=LOG,
+        option(
+            READING,
+            "SIGN",
+            "What separates the columns of text: a character, or tab.",
+            default="found",
         ),
     ] = ""
     encoding: Annotated[
-        str, typer.Option(help="Of text: utf-8, latin-1, cp1252, utf-16, ...", rich_help_panel=LOG)
+        str, option(READING, "NAME", "The encoding of text, such as utf-8, latin-1, cp1252.")
     ] = "utf-8"
 
     def for_reading(self) -> dict[str, Any]:
         """The arguments of `read_log`."""
-        actions = [x.strip() for x in self.actions.split(",") if x.strip()]
         return {
             f.name: getattr(self, f.name) for f in fields(ReadOptions) if f.name != "actions"
         } | {
-            "allowed": actions or None,
-            "terminal_states": [x.strip() for x in self.terminal_states.split(",") if x.strip()],
+            "allowed": listed(self.actions) or None,
+            "terminal_states": listed(self.terminal_states),
             "drop_bad_rows": self.drop_bad_rows == "all" or self.drop_bad_rows or False,
         }
 
@@ -135,38 +133,55 @@ class LogOptions(ReadOptions):
     """The options of every command that learns from a log."""
 
     gamma: Annotated[
-        float, typer.Option(help="Discount factor: a reward t steps ahead counts gamma^t.")
-    ]
-    baseline: Annotated[
-        Path | None, typer.Option(help="The policy that made the log: state, action, probability.")
-    ] = None
-    smoothing: Annotated[
         float,
-        typer.Option(help="Added to every count where the baseline is estimated from the log."),
-    ] = 0.0
-    allowed: Annotated[
-        Path | None, typer.Option(help="The allowed actions: a file with state, action.")
-    ] = None
-    renormalise: Annotated[
-        bool,
-        typer.Option(
-            "--renormalise", help="Take actions that are not allowed out of the baseline."
+        option(PROBLEM, "NUMBER", "The discount factor: a reward t steps ahead counts gamma^t."),
+    ]
+    start: Annotated[
+        str | None,
+        option(
+            PROBLEM,
+            "STATE",
+            "The state whose value counts; or visits: all states, as often as the log visits them.",
+            default="where episodes start; visits in a log of one episode",
         ),
-    ] = False
+    ] = None
     reward_range: Annotated[
-        str | None, typer.Option(help="Lowest and highest possible reward: LOW,HIGH.")
+        str | None,
+        option(PROBLEM, "LOW,HIGH", "The lowest and the highest possible reward, such as 0,1."),
     ] = None
     return_range: Annotated[
         str | None,
-        typer.Option(help="Lowest and highest return from any state: LOW,HIGH; gamma 1 needs it."),
-    ] = None
-    start: Annotated[
-        str | None,
-        typer.Option(
-            help="The state whose value counts; or visits: all, as often as visited.",
-            show_default="where episodes start; visits in a log of one episode",
+        option(
+            PROBLEM,
+            "LOW,HIGH",
+            "The lowest and the highest possible return from any state. Needed if gamma is 1.",
         ),
     ] = None
+    allowed: Annotated[
+        Path | None, option(PROBLEM, "FILE", "The allowed actions: columns state, action.")
+    ] = None
+    baseline: Annotated[
+        Path | None,
+        option(
+            BASELINE,
+            "FILE",
+            "The policy that made the log: columns state, action, probability.",
+            default="estimated from the log",
+        ),
+    ] = None
+    smoothing: Annotated[
+        float,
+        option(BASELINE, "NUMBER", "Added to every count if the baseline is estimated."),
+    ] = 0.0
+    renormalise: Annotated[
+        bool,
+        option(
+            BASELINE,
+            "",
+            "Take actions that are not allowed out of the baseline.",
+            "--renormalise",
+        ),
+    ] = False
 
     @property
     def rewards(self) -> tuple[float, float] | None:
@@ -211,45 +226,6 @@ def as_options(message: str) -> str:
         "allowed=[...]", "--actions"
     )
     return re.sub(rf"\b({names})=('[^']*'|\"[^\"]*\"|\([^)]*\)|\.\.\.|True|\d+)", option, message)
-
-
-def reads_a_log(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of its argument `options`: ReadOptions or LogOptions."""
-    own = inspect.signature(command, eval_str=True).parameters
-    kind: type[ReadOptions] = own["options"].annotation
-    hints = get_type_hints(kind, include_extras=True)
-    reading = {f.name for f in fields(ReadOptions)}
-    shared = {
-        f.name: inspect.Parameter(
-            f.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=... if f.default is MISSING else f.default,
-            annotation=hints[f.name],
-        )
-        for f in fields(kind)
-    }
-    learning = [p for name, p in shared.items() if name not in reading]
-    others = [
-        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, p in own.items()
-        if name != "options"
-    ]
-    parameters = [
-        others[0],
-        *learning[:2],
-        *others[1:],
-        *learning[2:],
-        *(shared[name] for name in shared if name in reading),
-    ]
-
-    @functools.wraps(command)
-    def with_options(**given: Any) -> None:
-        options = kind(**{name: given.pop(name) for name in shared})
-        command(**given, options=options)
-
-    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
-    return with_options
 
 
 @dataclass(frozen=True)
@@ -381,6 +357,11 @@ def given_policy(path: Path, log: Log, options: LogOptions) -> np.ndarray:
         raise PolicyError(
             str(error).replace("the baseline", "the policy").replace("baseline's", "policy's")
         ) from error
+
+
+def listed(text: str) -> list[str]:
+    """The words of a text, joined by commas."""
+    return [x.strip() for x in text.split(",") if x.strip()]
 
 
 def parsed_settings(settings: list[str] | None) -> dict[str, Any]:

@@ -1,56 +1,36 @@
-"""surefoot evaluate, apply, list and demo: what a policy file is worth and says, what there is
-to run, and an example.
+"""surefoot evaluate, apply, list and demo: the worth of a policy file, its decisions, what there is
+to run, and a first example.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from surefoot.cli.improve import AsJson, Source
-from surefoot.cli.log_options import LogOptions, given_policy, pose, reads_a_log
-from surefoot.cli.terminal import print_json
+from surefoot.cli.log_options import LogOptions, given_policy, pose
+from surefoot.cli.options import METHOD, OUTPUT, POLICY, AsJson, Source, option
+from surefoot.cli.terminal import show
 from surefoot.errors import ParameterError, PolicyError
 
-PolicyFile = Annotated[
-    Path,
-    typer.Argument(
-        help="A policy file: state, action, probability, as `surefoot improve` writes it."
-    ),
-]
 
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    example = (
-        "Example: `surefoot evaluate log.csv --gamma 0.95 --baseline rule.csv --policy"
-        " improved/policy.csv`"
-    )
-    app.command("evaluate", epilog=example)(evaluate)
-    app.command(
-        "apply",
-        epilog="Example: `surefoot apply improved/policy.csv --state 'x=2 y=1' --sample --seed 7`",
-    )(apply)
-    app.command("list", epilog="Example: `surefoot list --json`")(list_all)
-    app.command("demo", epilog="Example: `surefoot demo --out demo`")(demo)
-
-
-@reads_a_log
 def evaluate(
     log: Source,
     policy: Annotated[
-        Path, typer.Option(help="The policy to evaluate: a file with state, action, probability.")
+        Path,
+        option(POLICY, "FILE", "The policy to evaluate: columns state, action, probability."),
     ],
     as_json: AsJson = False,
     *,
     options: LogOptions,
 ) -> None:
-    """Estimate what a policy is worth from a log, with the baseline beside it.
+    """Estimate what a policy is worth from a log.
 
-    By the model counted from the log; the interval is a bootstrap over episodes or blocks. A policy
-    that was learned from this very log looks better than it is: evaluate it on another one.
+    The value of the baseline stands beside it. The values are those of the model counted from the
+    log; the intervals allow for the scatter of episodes or blocks. A policy that was learned from
+    this very log looks better than it is: evaluate it on another one.
     """
     from surefoot.advice.summary import log_summary, read_lines
     from surefoot.advice.value_on_log import evaluation, evaluation_lines
@@ -63,35 +43,35 @@ def evaluate(
         "gamma": options.gamma,
     }
     found |= evaluation(posed.log, posed.problem, pi, posed.made_by) | {"notes": posed.notes}
-    if as_json:
-        print_json("evaluate", found)
-        return
-    typer.echo(
-        "\n".join(
-            [
-                *read_lines(found["log"]),
-                *evaluation_lines(found),
-                *(f"note: {note}" for note in found["notes"]),
-            ]
-        )
+    notes = [f"note: {note}" for note in posed.notes]
+    show(
+        "evaluate",
+        found,
+        lambda: [*read_lines(found["log"]), *evaluation_lines(found), *notes],
+        as_json,
     )
 
 
 def apply(
-    policy: PolicyFile,
+    policy: Annotated[
+        Path,
+        typer.Argument(metavar="POLICY", help="A policy file, as surefoot improve writes it."),
+    ],
     state: Annotated[
         str,
-        typer.Option(help="The state's label; several columns joined by commas, as in the log."),
+        option(
+            METHOD, "STATE", "The label of the state; of several columns: joined by commas, as a,1."
+        ),
     ],
     sample: Annotated[
-        bool, typer.Option("--sample", help="Draw one action instead of listing all.")
+        bool, option(METHOD, "", "Draw one action instead of listing all.", "--sample")
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the draw.", show_default="a new one")
+        int | None, option(METHOD, "NUMBER", "The seed of the draw.", default="a new one")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the action probabilities of a policy in a state, or draw one action."""
+    """Show what a policy does in a state: all probabilities, or one action."""
     import numpy as np
 
     from surefoot.advice import read_policy
@@ -108,65 +88,59 @@ def apply(
         )
     actions = rows[key]
     found: dict[str, Any] = {"state": dict(zip(names, key, strict=True)), "probabilities": actions}
+    lines = [f"{p:8.4f}  {a}" for a, p in sorted(actions.items(), key=lambda pair: -pair[1])]
     if sample:
         weights = np.array(list(actions.values()))
-        found["action"] = list(actions)[
-            int(np.random.default_rng(seed).choice(len(weights), p=weights / weights.sum()))
-        ]
-    if as_json:
-        print_json("apply", found)
-    elif sample:
-        typer.echo(found["action"])
-    else:
-        for action, p in sorted(actions.items(), key=lambda pair: -pair[1]):
-            typer.echo(f"{p:8.4f}  {action}")
+        drawn = np.random.default_rng(seed).choice(len(weights), p=weights / weights.sum())
+        found["action"] = list(actions)[int(drawn)]
+        lines = [found["action"]]
+    show("apply", found, lambda: lines, as_json)
 
 
 def list_all(as_json: AsJson = False) -> None:
-    """List the algorithms with their parameters, and the benchmarks of studies."""
+    """List the algorithms, their parameters, and the benchmarks."""
     from surefoot.advice import DEFAULT
     from surefoot.advice.defaults import described
     from surefoot.benchmarks import BENCHMARKS
 
-    rows = described()
-    benchmarks = {
-        name: (cls.__doc__ or "").strip().split("\n")[0] for name, cls in BENCHMARKS.items()
+    keys = ("name", "class", "parameters", "description")
+    found: dict[str, Any] = {
+        "default": DEFAULT,
+        "algorithms": [dict(zip(keys, row, strict=True)) for row in described()],
+        "benchmarks": {
+            name: (cls.__doc__ or "").strip().split("\n")[0] for name, cls in BENCHMARKS.items()
+        },
     }
-    if as_json:
-        keys = ("name", "class", "parameters", "description")
-        found = {
-            "default": DEFAULT,
-            "algorithms": [dict(zip(keys, row, strict=True)) for row in rows],
-            "benchmarks": benchmarks,
-        }
-        print_json("list", found)
-        return
-    wide = max(len(row[0]) for row in rows)
-    typer.echo(
-        f"Algorithms (the default is {DEFAULT}; join a penalising and a restricting one as in"
-        " ramdp+pi-b-spibb):"
+    show("list", found, lambda: _list_lines(found), as_json)
+
+
+def _list_lines(found: dict[str, Any]) -> Iterator[str]:
+    wide = max(len(row["name"]) for row in found["algorithms"])
+    yield (
+        f"Algorithms (the default is {found['default']}; join a penalising and a restricting one as"
+        " in ramdp+pi-b-spibb):"
     )
-    for name, kind, parameters, sentence in rows:
-        typer.echo(f"  {name:{wide}}  {kind:10}  {', '.join(parameters) or '-'}")
-        typer.echo(f"  {'':{wide}}  {sentence}")
-    typer.echo("\nBenchmarks of `surefoot run`:")
-    for name, sentence in benchmarks.items():
-        typer.echo(f"  {name:{wide}}  {sentence}")
+    for row in found["algorithms"]:
+        yield f"  {row['name']:{wide}}  {row['class']:10}  {', '.join(row['parameters']) or '-'}"
+        yield f"  {'':{wide}}  {row['description']}"
+    yield "\nBenchmarks of surefoot run:"
+    for name, sentence in found["benchmarks"].items():
+        yield f"  {name:{wide}}  {sentence}"
 
 
 def demo(
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the files.", show_default="a new temporary one")
+        Path | None,
+        option(OUTPUT, "FOLDER", "Where the files go.", default="a new temporary folder"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Improve a shipped log of a boat's controller: from the file to policy, changes and
-    summary.
+    """See it work on a log that ships with surefoot.
+
+    It improves the controller of a boat, and compares the result with the truth.
     """
     from surefoot import demo as demonstration
 
-    if not as_json:
-        demonstration.run(out)
-        return
     summary, files = demonstration.improved(out)
-    print_json("demo", summary | {"files": {name: str(path) for name, path in files.items()}})
+    found = summary | {"files": {name: str(path) for name, path in files.items()}}
+    show("demo", found, lambda: demonstration.lines(summary, files), as_json)

@@ -1,163 +1,134 @@
-"""surefoot safety-test: a gate that lets a policy pass only if episodes it was not made from
-show that it is better.
-"""
+"""surefoot safety-test: is a policy better, on episodes it was not made from?"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surefoot.cli.improve import AsJson, Source
-from surefoot.cli.log_options import LogOptions, Posed, given_policy, pose, reads_a_log
-from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, print_json
+from surefoot.cli.log_options import LogOptions, Posed, given_policy, pose
+from surefoot.cli.options import METHOD, POLICY, PROBLEM, AsJson, Source, option
+from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, show
 from surefoot.core.batch import LARGEST
 from surefoot.errors import BaselineError, LogError, ParameterError
 
 if TYPE_CHECKING:
     from surefoot.advice.gate import Sample
     from surefoot.logs import Log
+    from surefoot.ope import Standard
 
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    example = (
-        "Example: `surefoot safety-test new.csv --policy improved/policy.csv --gamma 0.95"
-        " --baseline rule.csv --reward-range 0,1`"
-    )
-    app.command("safety-test", epilog=example)(safety_test)
+PolicyFile = Annotated[
+    Path, option(POLICY, "FILE", "The policy to test: columns state, action, probability.")
+]
+Training = Annotated[
+    str | None,
+    option(
+        POLICY,
+        "LOG",
+        "The log the policy was made from, or another one of the baseline: episodes that LOG"
+        " shares with it are left out.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpisodeOptions(LogOptions):
-    """The options of a test of whole episodes: the range of returns is that of a whole episode,
-    not of returns from every state.
-    """
+class TestOptions(LogOptions):
+    """The options of a test of whole episodes."""
 
     return_range: Annotated[
         str | None,
-        typer.Option(
-            help=(
-                "Lowest and highest possible discounted return of a whole episode, from its start"
-                " on: LOW,HIGH."
-            )
+        option(
+            PROBLEM,
+            "LOW,HIGH",
+            "The lowest and the highest possible discounted return of a whole episode, from its"
+            " start on.",
         ),
     ] = None
-
-
-@reads_a_log
-def safety_test(
-    log: Source,
-    policy: Annotated[
-        Path, typer.Option(help="The policy to test: a file with state, action, probability.")
-    ],
-    delta: Annotated[
-        float,
-        typer.Option(
-            help="Probability of a wrong verdict; half of it for each of the two one-sided tests."
-        ),
-    ] = 0.05,
-    training: Annotated[
-        str | None,
-        typer.Option(
-            help=(
-                "The log the policy was made from, or another of the baseline: what LOG shares with"
-                " it is left out."
-            )
-        ),
-    ] = None,
-    share: Annotated[
-        float,
-        typer.Option(
-            help=(
-                "For maurer-pontil, hoeffding and dr, without --training: the share of LOG they are"
-                " prepared on."
-            )
-        ),
-    ] = 0.2,
-    estimator: Annotated[
-        str, typer.Option(help="Values of episodes: pdis, is, or dr (for student-t and bca).")
-    ] = "pdis",
-    bound: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "betting, maurer-pontil, hoeffding: valid for any number of episodes; student-t,"
-                " bca: approximate."
-            )
-        ),
-    ] = "betting",
     horizon: Annotated[
         int | None,
-        typer.Option(help="No episode has more steps than this: a time limit you vouch for."),
-    ] = None,
+        option(PROBLEM, "STEPS", "No episode can have more steps than this: a known time limit."),
+    ] = None
+    delta: Annotated[
+        float,
+        option(
+            METHOD, "NUMBER", "Probability of a wrong verdict: half for better, half for worse."
+        ),
+    ] = 0.05
+    bound: Annotated[
+        str,
+        option(
+            METHOD,
+            "NAME",
+            "betting, maurer-pontil, hoeffding: valid for any number of episodes; student-t, bca:"
+            " approximate.",
+        ),
+    ] = "betting"
+    estimator: Annotated[
+        str,
+        option(METHOD, "NAME", "Values of episodes: pdis, is, or dr (with student-t and bca)."),
+    ] = "pdis"
+    share: Annotated[
+        float,
+        option(
+            METHOD,
+            "NUMBER",
+            "The share of LOG on which maurer-pontil, hoeffding and dr are prepared; unused with"
+            " --training.",
+        ),
+    ] = 0.2
     observed_range: Annotated[
         bool,
-        typer.Option(
+        option(
+            METHOD,
+            "",
+            "Assume that no reward outside those of the log is possible, instead of declaring it.",
             "--observed-range",
-            help=(
-                "Accept that no reward is possible outside those of the log, instead of"
-                " declaring it."
-            ),
         ),
-    ] = False,
+    ] = False
+
+
+def safety_test(
+    log: Source,
+    policy: PolicyFile,
+    training: Training = None,
     as_json: AsJson = False,
     *,
-    options: EpisodeOptions,
+    options: TestOptions,
 ) -> None:
-    """Test whether a policy is better than the baseline on data it was NOT made from.
+    """Test a policy on data it was NOT made from, before it is used.
 
-    LOG must hold episodes of the baseline that had no part in making or choosing the policy: a
-    policy passes on its own training data for nothing. Exit code 0: passes, it is shown to be
-    better. Exit code 4: fails, it is shown to be worse. Exit code 3: no evidence, it is shown to be
-    neither; or it would pass or fail only if no reward outside those observed exists (declare them
-    by --reward-range). Exit code 2: wrong input, or data on which no test is valid (an estimated or
-    contradicted baseline, a single episode, the episodes that the policy was made from).
+    Is it better than the baseline? LOG must hold episodes of the baseline that had no part in
+    making or choosing the policy: on its own training data any policy looks good.
+
+    Exit code 0: passes, shown to be better. Exit code 4: fails, shown to be worse. Exit code 3: no
+    evidence, shown to be neither; or shown only if no reward outside those observed exists
+    (declare them with --reward-range). Exit code 2: wrong input, or data on which no test is valid
+    (an estimated or contradicted baseline, a single episode, episodes the policy was made from).
     """
     from surefoot.advice import gate as tests
-    from surefoot.advice.summary import log_summary, read_lines
-    from surefoot.advice.value_on_log import check_allowed
-    from surefoot.ope import Standard
+    from surefoot.advice.summary import log_summary
 
     if options.start is not None:
         raise ParameterError(
             "--start does not apply: whole episodes are compared, from where they start"
         )
     own = _own_log(policy)
-    standard = Standard(
-        delta=delta,
-        estimator=estimator,
-        bound=bound,
-        reward_range=options.rewards,
-        return_range=options.returns,
-        horizon=horizon,
-        seen=own.get("rewards"),
-    )
+    standard = _standard(options, own)
     posed = _posed(log, options)
     _refuse_own_log(posed.log, log, policy, own)
-    pi = given_policy(policy, posed.log, options)
-    check_allowed(posed.log, posed.problem, pi)
-    held_out, first, other = tests.whole_sample(posed.problem, pi), None, None
-    if training is not None:
-        other = _posed(training, options)
-        first = tests.Sample(
-            tests.rows_of(other.problem),
-            given_policy(policy, other.log, options),
-            other.problem.pi_b,
-        )
-    held_out, overlap = _without_training(held_out, posed.log, log, policy, other)
-    if first is None and (standard.capped or estimator == "dr"):
-        first, held_out = held_out.split(share)
+    other = None if training is None else _posed(training, options)
+    first, held_out, overlap = _samples(posed, other, log, policy, options, standard)
     result = tests.safety_test(
         first,
         held_out,
         options.gamma,
         standard,
         same_codes=other is None,
-        accept_observed=observed_range,
+        accept_observed=options.observed_range,
     )
     found: dict[str, Any] = {
         "log": log_summary(posed.log, log),
@@ -167,31 +138,66 @@ def safety_test(
     }
     found |= tests.safety_summary(result) | {"training_overlap": overlap}
     found["notes"] = [*posed.log.notes, *found["notes"]]
-    if as_json:
-        print_json("safety-test", found)
-    else:
-        lines = [
-            *read_lines(found["log"]),
-            *tests.safety_lines(found),
-            f"training  {overlap['words']}",
-        ]
-        typer.echo(
-            "\n".join(
-                [
-                    *lines,
-                    *(f"assumes:  {x}" for x in found["assumptions"]),
-                    *(f"note: {x}" for x in found["notes"]),
-                ]
-            )
-        )
+    show("safety-test", found, lambda: _lines(found), as_json)
     codes = {tests.PASSES: DONE, tests.FAILS: WORSE}
     raise typer.Exit(codes.get(found["verdict"], NO_SUPPORT))
 
 
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    """The test for people."""
+    from surefoot.advice.gate import safety_lines
+    from surefoot.advice.summary import read_lines
+
+    yield from (*read_lines(found["log"]), *safety_lines(found))
+    yield f"training  {found['training_overlap']['words']}"
+    yield from (f"assumes:  {x}" for x in found["assumptions"])
+    yield from (f"note: {x}" for x in found["notes"])
+
+
+def _standard(options: TestOptions, own: dict[str, Any]) -> Standard:
+    """What the test asks for."""
+    from surefoot.ope import Standard
+
+    return Standard(
+        delta=options.delta,
+        estimator=options.estimator,
+        bound=options.bound,
+        reward_range=options.rewards,
+        return_range=options.returns,
+        horizon=options.horizon,
+        seen=own.get("rewards"),
+    )
+
+
+def _samples(
+    posed: Posed,
+    other: Posed | None,
+    log: str,
+    policy: Path,
+    options: TestOptions,
+    standard: Standard,
+) -> tuple[Sample | None, Sample, dict[str, Any]]:
+    """(episodes to prepare the test on, episodes to test on, what is known of training data)."""
+    from surefoot.advice import gate as tests
+    from surefoot.advice.value_on_log import check_allowed
+
+    pi, first = given_policy(policy, posed.log, options), None
+    check_allowed(posed.log, posed.problem, pi)
+    held_out = tests.whole_sample(posed.problem, pi)
+    if other is not None:
+        first = tests.Sample(
+            tests.rows_of(other.problem),
+            given_policy(policy, other.log, options),
+            other.problem.pi_b,
+        )
+    held_out, overlap = _without_training(held_out, posed.log, log, policy, other)
+    if first is None and (standard.capped or standard.estimator == "dr"):
+        first, held_out = held_out.split(options.share)
+    return first, held_out, overlap
+
+
 def _own_log(policy: Path) -> dict[str, Any]:
-    """What the summary beside a policy says of the log it was made from; nothing where there is
-    none.
-    """
+    """What the summary beside a policy says of the log it was made from; {} if there is none."""
     from surefoot.advice.folder import SUMMARY
 
     try:
@@ -205,8 +211,10 @@ def _own_log(policy: Path) -> dict[str, Any]:
 
 
 def _refuse_own_log(log: Log, source: str, policy: Path, own: dict[str, Any]) -> None:
-    """Raise if the policy was made from this very log: from a copy of it wherever it lies, or from
-    the same place and as many rows, if they were read in another way.
+    """Raise if the policy was made from this very log.
+
+    It was if the content is the same, wherever the file is, or if path and number of rows are the
+    same, even if it was read in another way.
     """
     here = str(Path(source).resolve()), log.accounting.rows
     if own and (own["fingerprint"] == log.fingerprint or (own["place"], own["rows"]) == here):
@@ -219,8 +227,9 @@ def _refuse_own_log(log: Log, source: str, policy: Path, own: dict[str, Any]) ->
 def _without_training(
     held_out: Sample, log: Log, source: str, policy: Path, other: Posed | None
 ) -> tuple[Sample, dict[str, Any]]:
-    """(the episodes that are in no training log, what was found out about the others): those
-    beside the policy, and --training.
+    """(the episodes that are in no training log, what was found out about the others).
+
+    Training logs are the one whose fingerprints lie beside the policy, and --training.
     """
     from surefoot.advice.gate import rows_of, without_training
     from surefoot.advice.provenance import TRAINING, fingerprints, read_fingerprints
@@ -240,8 +249,9 @@ def _without_training(
 
 
 def _posed(source: str, options: LogOptions) -> Posed:
-    """The log with its baseline, which must be able to have made it; the problem's own range of
-    returns, from every state, is unused.
+    """The log with its baseline, which must be able to have made it.
+
+    The problem's own return range, from every state, is not used: it is set as wide as possible.
     """
     from surefoot.advice.summary import doubt
 

@@ -3,75 +3,67 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from surefoot.cli.terminal import INTERRUPTED, bars, console, errors
+from surefoot.cli.options import METHOD, OUTPUT, option
+from surefoot.cli.terminal import INTERRUPTED, Bars, bars, console, errors
 
 Out = Annotated[
-    Path,
-    typer.Option("--out", help="Folder for results; a run that was interrupted resumes there."),
+    Path, option(OUTPUT, "FOLDER", "Where results go. An interrupted run resumes there.")
 ]
 Trials = Annotated[
-    int | None, typer.Option("--trials", help="Number of trials, instead of what the study says.")
+    int | None,
+    option(METHOD, "NUMBER", "How many trials to run.", default="as the study says"),
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", help="Local processes (default: all cores).")
+    int | None,
+    option(METHOD, "NUMBER", "How many local processes to use.", default="one for each core"),
 ]
-Device = Annotated[str, typer.Option("--device", help="cpu, or cuda for a GPU (needs PyTorch).")]
+Device = Annotated[str, option(METHOD, "NAME", "cpu, or cuda for a GPU (needs PyTorch).")]
 Dask = Annotated[
-    str | None, typer.Option("--dask", help="Address of a Dask scheduler to send the shards to.")
+    str | None,
+    option(METHOD, "ADDRESS", "Run on a Dask cluster: its scheduler, such as tcp://host:8786."),
 ]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    app.command(
-        "run", epilog="Example: `surefoot run my-study.toml --out results/my-study --workers 2`"
-    )(run)
-    app.command(
-        "reproduce", epilog="Example: `surefoot reproduce wet-chicken --trials 1000 --out results`"
-    )(reproduce)
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="The study: a TOML file.")],
+    file: Annotated[Path, typer.Argument(metavar="STUDY", help="The study: a TOML file.")],
     out: Out,
     trials: Trials = None,
     workers: Workers = None,
     device: Device = "cpu",
     dask: Dask = None,
 ) -> None:
-    """Run a study: benchmark, sizes, algorithms and trials from a TOML file; writes summary.csv and
-    figures.
+    """Run a study from a TOML file.
 
-    What is finished is never computed again: run the same command to resume.
+    The file names benchmark, sizes, algorithms and trials. Writes summary.csv and figures. What is
+    finished is never computed again: run the same command to resume.
     """
     from surefoot.paper.reproduction import Options, draw_study, run_study
     from surefoot.studies.spec import read_study
 
     study = read_study(file, trials=trials)
-    with bars() as progress, _resumable(out):
+    with _resumable(out) as progress:
         options = Options(out, trials, workers, device, dask, progress)
         results = run_study(study, out, options)
         made = draw_study(study, results, out)
-    console.print(
-        f"{study.trials:,} trials of {len(results.cells)} cells: {out / 'summary.csv'}",
-        soft_wrap=True,
-    )
+    typer.echo(f"{study.trials:,} trials of {len(results.cells)} cells: {out / 'summary.csv'}")
     for path in made:
-        console.print(f"figure: {path}", soft_wrap=True)
+        typer.echo(f"figure: {path}")
 
 
 def reproduce(
     target: Annotated[
         str,
         typer.Argument(
-            help=(
-                "random-mdps, wet-chicken, table-1, assumption-1, guarantees, hcpi, product or all."
-            )
+            metavar="TARGET",
+            help="random-mdps, wet-chicken, table-1, assumption-1, guarantees, hcpi, product, or"
+            " all.",
         ),
     ],
     out: Out = Path("results"),
@@ -80,16 +72,16 @@ def reproduce(
     device: Device = "cpu",
     dask: Dask = None,
 ) -> None:
-    """Reproduce Scholl et al. 2022: its figures, Table 1, Assumption 1, its guarantees, and the
-    product study beyond it.
+    """Reproduce the results of Scholl et al. 2022.
 
-    Writes summaries, figures and a file of claims (claims.md for all, claims-TARGET.md for one)
-    with a verdict on each that is decided.
+    These are its figures, Table 1, Assumption 1 and its guarantees. The target product is a study
+    of all algorithms that goes beyond the paper. Writes summaries, figures, and a file of claims
+    with a verdict on each: claims.md for all, claims-TARGET.md for one.
     """
     from surefoot.paper.reproduction import Options
     from surefoot.paper.reproduction import reproduce as reproduce_target
 
-    with bars() as progress, _resumable(out):
+    with _resumable(out) as progress:
         verdicts = reproduce_target(target, Options(out, trials, workers, device, dask, progress))
     for verdict in verdicts:
         console.print(
@@ -97,23 +89,18 @@ def reproduce(
             soft_wrap=True,
             highlight=False,
         )
-    console.print(f"results: {out}", soft_wrap=True)
+    typer.echo(f"results: {out}")
 
 
-class _resumable:  # noqa: N801 - reads as a word in `with _resumable(out)`
-    """On Ctrl-C or SIGTERM: what is finished stays, and how to go on is said."""
-
-    def __init__(self, out: Path) -> None:
-        self.out = out
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, KeyboardInterrupt):
-            errors.print(
-                f"interrupted: finished shards are kept in {self.out}; run the same command to"
-                " resume",
-                soft_wrap=True,
-            )
-            sys.exit(INTERRUPTED)
+@contextmanager
+def _resumable(out: Path) -> Iterator[Bars]:
+    """Progress bars; on Ctrl-C or SIGTERM, say that finished shards stay and how to go on."""
+    try:
+        with bars() as progress:
+            yield progress
+    except KeyboardInterrupt:
+        errors.print(
+            f"interrupted: finished shards are kept in {out}; run the same command to resume",
+            soft_wrap=True,
+        )
+        sys.exit(INTERRUPTED)

@@ -1,6 +1,4 @@
-"""What every command shares: exit codes, the console, complaints, JSON for machines, progress
-bars, and how a command ends early.
-"""
+"""The terminal: exit codes, text and JSON on stdout, errors and progress on stderr, signals."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
@@ -28,6 +26,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 DONE, CRASH, WRONG_INPUT, NO_SUPPORT, WORSE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 4, 130, 141
 # of every output under --json; raised when a field goes away or changes its meaning, not when one
@@ -67,9 +66,21 @@ def json_text(command: str, found: Mapping[str, Any]) -> str:
     )
 
 
-def print_json(command: str, found: Mapping[str, Any]) -> None:
-    """Print what a command found for machines; docs/json.md says what the fields are."""
-    typer.echo(json_text(command, found))
+def show(
+    command: str,
+    found: Mapping[str, Any],
+    lines: Callable[[], Iterable[str | Text]],
+    as_json: bool,
+) -> None:
+    """Print what a command found: a JSON document (docs/json.md has the fields), or its lines."""
+    if as_json:
+        typer.echo(json_text(command, found))
+        return
+    for line in lines():
+        if isinstance(line, Text):
+            console.print(line, highlight=False, soft_wrap=True)
+        else:
+            typer.echo(line)
 
 
 def print_json_error(kind: str, message: str, exit_code: int) -> None:
@@ -155,10 +166,10 @@ class Bars:
 
 @contextmanager
 def bars() -> Iterator[Bars]:
-    """Progress bars on stderr, with the time left."""
+    """Progress bars on stderr, with the time left, where that is a terminal."""
     columns = (
         TextColumn("{task.description}"), BarColumn(),
         MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
     )  # fmt: skip
-    with Progress(*columns, console=errors) as progress:
+    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
         yield Bars(progress)
