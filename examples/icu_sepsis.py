@@ -17,7 +17,7 @@ import numpy as np
 import surefoot
 from surefoot.benchmarks import ICUSepsis
 from surefoot.benchmarks.icu_sepsis import DEATH, SURVIVAL
-from surefoot.logs import estimated_baseline, read_log
+from surefoot.logs import read_log
 from surefoot.simulate import Sampler
 
 sys.path[:] = [
@@ -40,7 +40,7 @@ def learned(columns: dict[str, np.ndarray], truth: np.ndarray) -> np.ndarray:
     says nothing, as before (`truth`).
     """
     log = read_log(columns, terminal_states=[DEATH, SURVIVAL])
-    problem = log.problem(GAMMA, estimated_baseline(log), return_range=(0, 1), needs_returns=False)
+    problem = log.problem(GAMMA, return_range=(0, 1), needs_returns=False)
     acted = log.n_sa.sum(axis=1) > 0
     policies = np.array([truth] * len(ALGORITHMS))
     policies[:, np.array(log.states)[acted]] = 0.0

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 import surefoot
-from surefoot.advice import advise, baseline_elsewhere, chosen_algorithm, summarise, write_advice
+from surefoot.advice import advise, chosen_algorithm, summarise, write_advice
 from surefoot.advice.summary import text
 from surefoot.benchmarks import WetChicken
 from surefoot.benchmarks.wet_chicken import ACTIONS
-from surefoot.logs import disagreement, read_baseline, read_log
+from surefoot.core import Labels, Policy
+from surefoot.logs import disagreement, read_log, read_policy
 from surefoot.simulate import Sampler, first_key
 
 STEPS = 5000
@@ -32,15 +33,14 @@ def improved(out: str | Path | None = None) -> tuple[dict[str, Any], dict[str, P
     river = WetChicken()
     with resources.as_file(resources.files("surefoot") / "data") as data:
         log = read_log(data / LOG)
-        rule = read_baseline(data / BASELINE, log, unknown_states="ignore")
-        elsewhere = baseline_elsewhere(data / BASELINE, log)
+        rule = read_policy(data / BASELINE, log, unknown_states="ignore")
     problem = log.problem(river.gamma, rule, reward_range=(0, river.length - 1))
     advice = advise(log, problem, chosen_algorithm(problem), assured=True)
     summary = summarise(advice, LOG, disagreement(log, rule)) | {
-        "truth": _truth(river, advice.policy, log.states, log.actions)
+        "truth": _truth(river, problem.policy_of(advice.policy))
     }
     folder = tempfile.mkdtemp(prefix="surefoot-demo-") if out is None else out
-    return summary, write_advice(folder, advice, summary, elsewhere=elsewhere)
+    return summary, write_advice(folder, advice, summary, rule.elsewhere)
 
 
 def lines(summary: dict[str, Any], files: dict[str, Path]) -> Iterator[str]:
@@ -74,17 +74,12 @@ def _changes(path: Path) -> Iterator[str]:
         )
 
 
-def _truth(
-    river: WetChicken, policy: np.ndarray, states: tuple[Any, ...], actions: tuple[Any, ...]
-) -> dict[str, float]:
+def _truth(river: WetChicken, policy: Policy) -> dict[str, float]:
     """Values in the real river of the rule, the policy and the best possible one; states never
     met keep the rule.
     """
-    pi = np.array(river.pi_b)
-    at = [state_label(s) for s in range(river.n_states)]
-    columns = [ACTIONS.index(str(label)) for label in actions]
-    for i, label in enumerate(states):
-        pi[at.index(str(label)), columns] = policy[i]
+    labels = Labels(tuple(state_label(s) for s in range(river.n_states)), tuple(ACTIONS))
+    pi = policy.over(labels, otherwise=river.pi_b)
     start = np.eye(river.n_states)[0]
     found = {"baseline": river.pi_b, "policy": pi, "best": surefoot.optimal(river.model).pi}
     return {

@@ -55,7 +55,8 @@ def improve(problem: Problem, algorithm: Any) -> Solution:
         xp.asarray(joined(x, shape), copy=True)
         for x in ([p.pi for p in parts], [p.q for p in parts])
     )  # nobody else's memory
-    return Solution(pi, q, status, algorithm, notes)
+    policy = None if batch else problem.policy_of(pi)
+    return Solution(pi, q, status, algorithm=algorithm, notes=notes, policy=policy)
 
 
 def _check(problem: Problem, algorithm: Any, solution: Solution) -> None:

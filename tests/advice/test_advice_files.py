@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from support import logfiles
-from surefoot.advice import advise, chosen_algorithm, plain, read_policy, summarise, write_advice
+from surefoot.advice import advise, chosen_algorithm, plain, summarise, write_advice
 from surefoot.atomic import write_together
 from surefoot.errors import PolicyError, WriteError
-from surefoot.logs import read_baseline, read_log
+from surefoot.logs import load_policy, read_log, read_policy
 
 HOSTILE = (
     '=HYPERLINK("http://x","y")',
@@ -123,12 +123,12 @@ def test_hostile_labels_come_back_as_they_were(tmp_path: Path) -> None:
     problem = log.problem(0.9)
     advice = advise(log, problem, chosen_algorithm(problem))
     files = write_advice(tmp_path / "out", advice, summarise(advice, "log.csv"))
-    names, policy = read_policy(files["policy.csv"])
-    assert names == ("state",)
-    assert {state for (state,) in policy} == set(HOSTILE[:3])
-    assert {action for actions in policy.values() for action in actions} == {HOSTILE[3], HOSTILE[5]}
-    again = read_baseline(files["policy.csv"], log, probability="probability")
-    assert np.allclose(again.pi_b, advice.policy, atol=1e-15)
+    policy = load_policy(files["policy.csv"])
+    assert policy.labels.state_columns == ("state",)
+    assert set(policy.labels.states) == set(HOSTILE[:3])
+    assert set(policy.labels.actions) == {HOSTILE[3], HOSTILE[5]}
+    again = read_policy(files["policy.csv"], log, probability="probability")
+    assert np.allclose(again.pi, advice.policy, atol=1e-15)
     with open(files["changes.csv"], newline="", encoding="utf-8") as file:
         assert {row["state"] for row in csv.DictReader(file)} == set(HOSTILE[:3])
 
@@ -172,14 +172,14 @@ def test_numbers_that_json_cannot_hold_become_null() -> None:
         ("state,action\nx,y\n", "no policy"),
         ("action,state,probability\nx,y,1\n", "before the column action"),
         ("state,action,probability\nx,y\n", "line 2"),
-        ("state,action,probability\nx,y,2\n", "no probability"),
-        ("state,action,probability\nx,y,nan\n", "no probability"),
+        ("state,action,probability\nx,y,2\n", "must hold a probability, got 2"),
+        ("state,action,probability\nx,y,nan\n", "must hold a probability, got nan"),
         ("state,action,probability\nx,y,0.5\n", "sum to 0.5"),
-        ("state,action,probability\nx,y,0.5\nx,y,0.5\n", "twice"),
+        ("state,action,probability\nx,y,0.5\nx,y,0.5\n", "row 2 of the policy repeats"),
         ('state,action,probability\n"x,y,0.5\n', "cannot be read"),
     ],
 )
 def test_a_file_that_is_no_policy_is_refused_in_words(text: str, word: str, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text(text)
     with pytest.raises(PolicyError, match=word):
-        read_policy(tmp_path / "p.csv")
+        load_policy(tmp_path / "p.csv")

@@ -16,7 +16,7 @@ from support import logfiles
 from support.settings import EVERY, make
 from surefoot.advice import assure, chosen_algorithm, fitting
 from surefoot.advice.assurance import assurance_lines, assurance_summary, proof
-from surefoot.logs import read_baseline, read_log
+from surefoot.logs import read_log, read_policy
 
 
 def bandit(n: int = 1200, **options: Any) -> surefoot.Problem:
@@ -142,7 +142,7 @@ def small_log(folder: Path) -> tuple[Any, surefoot.Problem, Path]:
         log,
         log.problem(
             0.9,
-            read_baseline(logfiles.coin(folder / "rule.csv", 0.5), log, unknown_states="ignore"),
+            read_policy(logfiles.coin(folder / "rule.csv", 0.5), log, unknown_states="ignore"),
             return_range=(0, 1),
         ),
         path,

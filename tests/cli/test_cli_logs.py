@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support import logfiles
-from surefoot.advice import read_policy
+from surefoot.logs import load_policy
 
 Run = Any
 
@@ -229,7 +229,7 @@ def test_states_that_the_log_never_visits_keep_the_baseline(tmp_path: Path, run:
     assert (
         "2 rows of the baseline file are about states or actions that the log does not have" in text
     )
-    assert read_policy(tmp_path / "out" / "policy.csv")[1][("unheard of",)] == {
+    assert load_policy(tmp_path / "out" / "policy.csv").probabilities("unheard of") == {
         "keep": 0.75,
         "try": 0.25,
     }
@@ -245,9 +245,9 @@ def test_states_of_several_columns_go_all_the_way(tmp_path: Path, run: Run) -> N
     )
     out = tmp_path / "out"
     assert run("improve", log, "--gamma", 0.9, "--state", "ward,shift", "--out", out)[0] == 0
-    names, policy = read_policy(out / "policy.csv")
-    assert names == ("ward", "shift")
-    assert ("low", "night") in policy
+    policy = load_policy(out / "policy.csv")
+    assert policy.labels.state_columns == ("ward", "shift")
+    assert ("low", "night") in policy.labels.states
     code, text, _ = run("apply", out / "policy.csv", "--state", "low,night")
     assert code == 0
     assert "try" in text
@@ -294,7 +294,7 @@ def test_forbidden_actions_are_never_used(tmp_path: Path, run: Run) -> None:
     assert code == 2
     assert "not allowed" in error
     assert run(*given, "--renormalise")[0] == 0
-    assert read_policy(tmp_path / "out" / "policy.csv")[1][("low",)]["keep"] == 1
+    assert load_policy(tmp_path / "out" / "policy.csv").probabilities("low")["keep"] == 1
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import pytest
 from support.rivers import river_log
 from surefoot import SurefootError, thinned_counts
 from surefoot.diagnosis import Finding, check_log
-from surefoot.logs import Log, read_baseline, read_log
+from surefoot.logs import Log, read_log, read_policy
 
 
 def check(
     columns: Any, gamma: float = 0.9, baseline: Any = None, **options: Any
 ) -> dict[str, Finding]:
     log = read_log(columns, threads=1, **options)
-    given = None if baseline is None else read_baseline(baseline, log)
+    given = None if baseline is None else read_policy(baseline, log)
     return {finding.name: finding for finding in check_log(log, gamma=gamma, baseline=given)}
 
 

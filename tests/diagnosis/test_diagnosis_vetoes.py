@@ -11,14 +11,12 @@ import pytest
 from support.faulty_logs import Log, chain, decisions, repeated, season
 from surefoot import SurefootError
 from surefoot.diagnosis import KEYS, Finding, check_log, vetoes
-from surefoot.logs import read_baseline, read_log
+from surefoot.logs import read_log, read_policy
 
 
 def keys(log: Log, baseline: Path | None = None, **options: Any) -> list[str]:
     read = read_log(log, threads=1, **options)
-    return [
-        x.key for x in vetoes(read, None if baseline is None else read_baseline(baseline, read))
-    ]
+    return [x.key for x in vetoes(read, None if baseline is None else read_policy(baseline, read))]
 
 
 def rule(folder: Path, share: float) -> Path:

@@ -15,10 +15,9 @@ from surefoot import BaselineError, LogError, ParameterError
 from surefoot.logs import (
     Log,
     disagreement,
-    estimated_baseline,
     read_allowed,
-    read_baseline,
     read_log,
+    read_policy,
 )
 
 pytest.importorskip("duckdb")
@@ -49,8 +48,8 @@ def write(
 
 
 def test_a_baseline_file_is_read_by_label(tmp_path: Path) -> None:
-    baseline = read_baseline(write(tmp_path / "pi.csv", ROWS[::-1]), log())
-    assert baseline.pi_b.tolist() == [[0.25, 0.75], [1, 0], [0.5, 0.5]]
+    baseline = read_policy(write(tmp_path / "pi.csv", ROWS[::-1]), log())
+    assert baseline.pi.tolist() == [[0.25, 0.75], [1, 0], [0.5, 0.5]]
     assert not log().problem(0.9, baseline).pi_b_estimated
 
 
@@ -70,27 +69,27 @@ def test_a_wrong_baseline_file_is_refused_in_words(
     tmp_path: Path, rows: list[tuple[Any, ...]], words: str
 ) -> None:
     with pytest.raises(BaselineError, match=words):
-        read_baseline(write(tmp_path / "pi.csv", rows), log())
+        read_policy(write(tmp_path / "pi.csv", rows), log())
 
 
 def test_states_the_log_does_not_have_can_be_ignored_and_that_is_noted(tmp_path: Path) -> None:
     path = write(tmp_path / "pi.csv", [*ROWS, ("z", "x", 1)])
     with pytest.raises(BaselineError, match="'z' is not in the log"):
-        read_baseline(path, log())
-    assert "1 rows" in read_baseline(path, log(), unknown_states="ignore").notes[0]
+        read_policy(path, log())
+    assert "1 rows" in read_policy(path, log(), unknown_states="ignore").notes[0]
 
 
 def test_rounded_probabilities_are_rescaled_and_that_is_noted(tmp_path: Path) -> None:
-    baseline = read_baseline(
+    baseline = read_policy(
         write(tmp_path / "pi.csv", [("a", "x", 0.3333), ("a", "y", 0.6666), *ROWS[2:]]), log()
     )
-    assert np.abs(baseline.pi_b.sum(axis=1) - 1).max() < 1e-12
+    assert np.abs(baseline.pi.sum(axis=1) - 1).max() < 1e-12
     assert "rescaled" in baseline.notes[0]
 
 
 def test_a_file_without_the_columns_is_refused_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"no column 'probability'.*'probabilty'"):
-        read_baseline(write(tmp_path / "pi.csv", ROWS, "state,action,probabilty"), log())
+        read_policy(write(tmp_path / "pi.csv", ROWS, "state,action,probabilty"), log())
 
 
 def test_states_of_several_columns_are_found(tmp_path: Path) -> None:
@@ -103,17 +102,17 @@ def test_states_of_several_columns_are_found(tmp_path: Path) -> None:
     }
     made = read_log(table, state="ward,bed")
     rows = [("i", 1, "x", 1), ("j", 2, "y", 1)]
-    assert read_baseline(
+    assert read_policy(
         write(tmp_path / "pi.csv", rows, "ward,bed,action,probability"), made
-    ).pi_b.tolist() == [[1, 0], [0, 1]]
+    ).pi.tolist() == [[1, 0], [0, 1]]
 
 
 def test_an_estimated_baseline_is_the_frequencies_and_smoothing_is_added_to_every_count() -> None:
     made = log()
     n = made.n_sa
-    assert np.allclose(estimated_baseline(made).pi_b, n / n.sum(axis=1, keepdims=True))
-    smooth = estimated_baseline(made, smoothing=2)
-    assert np.allclose(smooth.pi_b, (n + 2) / (n + 2).sum(axis=1, keepdims=True))
+    assert np.allclose(made.estimated_baseline().pi, n / n.sum(axis=1, keepdims=True))
+    smooth = made.estimated_baseline(smoothing=2)
+    assert np.allclose(smooth.pi, (n + 2) / (n + 2).sum(axis=1, keepdims=True))
     assert "2 added" in smooth.notes[0]
     assert made.problem(0.9, smooth).pi_b_estimated
     assert any("2 added" in note for note in made.problem(0.9, smooth).notes)
@@ -122,7 +121,7 @@ def test_an_estimated_baseline_is_the_frequencies_and_smoothing_is_added_to_ever
 @pytest.mark.parametrize("smoothing", [-1, np.nan, np.inf, "1", True])
 def test_a_wrong_smoothing_is_refused(smoothing: Any) -> None:
     with pytest.raises(ParameterError, match="smoothing"):
-        estimated_baseline(log(), smoothing)
+        log().estimated_baseline(smoothing)
 
 
 def test_a_baseline_of_another_log_is_refused() -> None:
@@ -135,7 +134,7 @@ def test_a_baseline_of_another_log_is_refused() -> None:
         }
     )
     with pytest.raises(BaselineError, match="other labels"):
-        log().problem(0.9, estimated_baseline(other))
+        log().problem(0.9, other.estimated_baseline())
 
 
 def test_actions_of_probability_zero_are_counted_and_their_states_named() -> None:

@@ -5,8 +5,7 @@ files that hold it.
 from surefoot.advice.advise import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Advice, advise
 from surefoot.advice.assurance import Assurance, assure, fitting
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters, parameters_of
-from surefoot.advice.elsewhere import baseline_elsewhere
-from surefoot.advice.folder import plain, read_policy, write_advice
+from surefoot.advice.folder import plain, write_advice
 from surefoot.advice.gain import Gain, held_out_gain, in_sample, interval
 from surefoot.advice.gate import SafetyTest, safety_test
 from surefoot.advice.on_dask_units import log_and_units_on_dask
@@ -28,7 +27,6 @@ __all__ = [
     "Units",
     "advise",
     "assure",
-    "baseline_elsewhere",
     "chosen_algorithm",
     "default_parameters",
     "fitting",
@@ -38,7 +36,6 @@ __all__ = [
     "log_and_units_on_dask",
     "parameters_of",
     "plain",
-    "read_policy",
     "safety_test",
     "summarise",
     "units",

@@ -16,11 +16,11 @@ from surefoot.advice.gain import DELTA, FEWEST_UNITS, FINITE_SAMPLE, Gain, held_
 from surefoot.advice.unit_model import Comparison, UnitModel
 from surefoot.advice.units import Units, units
 from surefoot.advice.value_on_log import OwnReturn, own_return
-from surefoot.core import Solution
+from surefoot.core import Policy, Solution
 from surefoot.diagnosis import Finding, vetoes
 from surefoot.diagnosis.finding import BASELINE, KEYS, MARKOV
 from surefoot.errors import ParameterError
-from surefoot.logs import Baseline, Log
+from surefoot.logs import Log
 from surefoot.problems import Problem
 
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"
@@ -201,7 +201,7 @@ def found_against(log: Log, problem: Problem, pi_b: np.ndarray) -> tuple[Finding
     """What in a log forbids a promise; `pi_b` made it, unless the problem's baseline was
     estimated.
     """
-    return vetoes(log, None if problem.pi_b_estimated else Baseline(pi_b, log.states, log.actions))
+    return vetoes(log, None if problem.pi_b_estimated else Policy(pi=pi_b, labels=log.labels))
 
 
 def _over_renormalised(

@@ -56,6 +56,7 @@ def log_and_units_on_dask(
         allowed=made.allowed,
         sparse=sparse,
         missing_reward=made.missing_reward,
+        label_columns=made.label_columns,
     )
     return log, units_of_tallies(tallies, log)
 

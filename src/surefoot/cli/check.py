@@ -43,13 +43,11 @@ def check(
     exit code is 0 for every log that can be read.
     """
     from surefoot.diagnosis import check_log
-    from surefoot.logs import read_baseline
+    from surefoot.logs import read_policy
 
     with progress() as shown:
         found = read(log, options, shown)
-        given = (
-            None if baseline is None else read_baseline(baseline, found, unknown_states="ignore")
-        )
+        given = None if baseline is None else read_policy(baseline, found, unknown_states="ignore")
         findings = check_log(found, gamma=gamma, baseline=given)
     account = found.accounting
     document = {

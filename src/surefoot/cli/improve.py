@@ -85,7 +85,7 @@ def improve(
         despite=listed(despite),
     )
     summary = summarise(advice, log, posed.disagreement)
-    written = write_advice(out, advice, summary, options.state_names, posed.elsewhere)
+    written = write_advice(out, advice, summary, posed.elsewhere)
     files = {name: str(path) for name, path in written.items()}
     last = f"files     {', '.join(files.values())}"
     show("improve", summary | {"files": files}, lambda: [text(summary), last], as_json)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from surefoot.cli.options import BASELINE, COLUMNS, PROBLEM, READING, option
 from surefoot.cli.terminal import errors
-from surefoot.errors import BaselineError, LogError, ParameterError, PolicyError
+from surefoot.errors import ParameterError
 from surefoot.parameters import value_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     from surefoot.advice import Units
-    from surefoot.logs import Baseline, Disagreement, Log
+    from surefoot.logs import Disagreement, Log
     from surefoot.problems import Problem
 
 
@@ -193,24 +193,6 @@ class LogOptions(ReadOptions):
         """The declared range of returns."""
         return _pair("return-range", self.return_range)
 
-    @property
-    def state_columns(self) -> tuple[str, ...]:
-        """The columns of the state, as far as they were given."""
-        return tuple(part.strip() for part in (self.state or "state").split(","))
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """The names of the state columns in result files: "state", or those of a state of
-        several columns.
-        """
-        given = self.state_columns
-        taken = ("action", "probability", "baseline", "count")
-        return (
-            tuple(f"state {name}" if name in taken else name for name in given)
-            if len(given) > 1
-            else ("state",)
-        )
-
 
 def as_options(message: str) -> str:
     """What the library says about its arguments, in options of the command line:
@@ -280,8 +262,8 @@ def in_options(log: Log) -> Log:
 
 def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
     """Read a log, here or on a Dask cluster, and build its problem."""
-    from surefoot.advice import baseline_elsewhere, log_and_units_on_dask
-    from surefoot.logs import disagreement, estimated_baseline, read_allowed
+    from surefoot.advice import log_and_units_on_dask
+    from surefoot.logs import disagreement, read_allowed, read_policy
 
     units = None
     if dask is None:
@@ -295,14 +277,11 @@ def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
         if options.allowed is None
         else read_allowed(options.allowed, log, **_allowed_names(options))
     )
-    elsewhere: tuple[Any, ...] = ()
-    if options.baseline is None:
-        given = estimated_baseline(log, options.smoothing, mask)
-    else:
-        given = policy_file(options.baseline, log, options)
-        elsewhere = baseline_elsewhere(
-            options.baseline, log, options.state_columns, options.action or "action"
-        )
+    given = (
+        log.estimated_baseline(options.smoothing, mask)
+        if options.baseline is None
+        else read_policy(options.baseline, log, unknown_states="ignore")
+    )
     problem = log.problem(
         options.gamma,
         given,
@@ -313,50 +292,23 @@ def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
         masked_baseline="renormalise" if options.renormalise else "error",
         needs_returns=None if dask is None else False,
     )
-    made_by = estimated_baseline(log) if given.estimated else given
+    made_by = log.estimated_baseline() if given.estimated else given
     return Posed(
         log,
         problem,
         None if given.estimated else disagreement(log, given),
-        made_by.pi_b,
+        made_by.pi,
         units,
-        elsewhere,
+        given.elsewhere,
     )
 
 
-def policy_file(path: Path, log: Log, options: LogOptions, probability: str = "") -> Baseline:
-    """A baseline, or another policy in a file of the same form; its rows about states that the
-    log never visits are left aside.
-    """
-    from surefoot.logs import read_baseline
-
-    try:
-        return read_baseline(path, log, probability=probability, unknown_states="ignore")
-    except LogError as error:
-        own = len(options.state_columns) > 1 or options.state_columns[0] != "state"
-        if log.reading is not None or not own:
-            raise
-        # Counted on a cluster, the log does not know what its columns are called.
-        try:
-            return read_baseline(
-                path,
-                log,
-                state=options.state or "",
-                probability=probability,
-                unknown_states="ignore",
-            )
-        except LogError:
-            raise error from None
-
-
-def given_policy(path: Path, log: Log, options: LogOptions) -> np.ndarray:
+def given_policy(path: Path, log: Log) -> np.ndarray:
     """The policy [S, A] in a file as `surefoot improve` writes it."""
-    try:
-        return policy_file(path, log, options, "probability").pi_b
-    except BaselineError as error:
-        raise PolicyError(
-            str(error).replace("the baseline", "the policy").replace("baseline's", "policy's")
-        ) from error
+    from surefoot.logs import read_policy
+
+    given = {"probability": "probability", "unknown_states": "ignore"}
+    return read_policy(path, log, what="policy", **given).pi
 
 
 def listed(text: str) -> list[str]:

@@ -13,7 +13,7 @@ import typer
 from surefoot.cli.log_options import LogOptions, given_policy, pose
 from surefoot.cli.options import METHOD, OUTPUT, POLICY, AsJson, Source, option
 from surefoot.cli.terminal import show
-from surefoot.errors import ParameterError, PolicyError
+from surefoot.errors import ParameterError
 
 
 def evaluate(
@@ -36,7 +36,7 @@ def evaluate(
     from surefoot.advice.value_on_log import evaluation, evaluation_lines
 
     posed = pose(log, options)
-    pi = given_policy(policy, posed.log, options)
+    pi = given_policy(policy, posed.log)
     found: dict[str, Any] = {
         "log": log_summary(posed.log, log),
         "policy": str(policy),
@@ -74,25 +74,20 @@ def apply(
     """Show what a policy does in a state: all probabilities, or one action."""
     import numpy as np
 
-    from surefoot.advice import read_policy
-    from surefoot.core.labels import nearest
+    from surefoot.core.labels import as_text
+    from surefoot.logs import load_policy
 
     if seed is not None and seed < 0:
         raise ParameterError(f"--seed must be a whole number >= 0, got {seed}")
-    names, rows = read_policy(policy)
+    read = load_policy(policy)
+    names = read.labels.state_columns
     key = (state,) if len(names) == 1 else tuple(part.strip() for part in state.split(","))
-    if key not in rows:
-        raise PolicyError(
-            f"state {state!r} is not in {policy};"
-            f" {nearest(state, (', '.join(label) for label in rows))}"
-        )
-    actions = rows[key]
-    found: dict[str, Any] = {"state": dict(zip(names, key, strict=True)), "probabilities": actions}
+    label = state if len(names) == 1 else key
+    actions = {as_text(a): p for a, p in read.probabilities(label).items()}
+    found: dict[str, Any] = {"state": dict(zip(names, key, strict=False)), "probabilities": actions}
     lines = [f"{p:8.4f}  {a}" for a, p in sorted(actions.items(), key=lambda pair: -pair[1])]
     if sample:
-        weights = np.array(list(actions.values()))
-        drawn = np.random.default_rng(seed).choice(len(weights), p=weights / weights.sum())
-        found["action"] = list(actions)[int(drawn)]
+        found["action"] = as_text(read.act(label, np.random.default_rng(seed)))
         lines = [found["action"]]
     show("apply", found, lambda: lines, as_json)
 

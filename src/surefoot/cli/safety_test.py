@@ -181,13 +181,13 @@ def _samples(
     from surefoot.advice import gate as tests
     from surefoot.advice.value_on_log import check_allowed
 
-    pi, first = given_policy(policy, posed.log, options), None
+    pi, first = given_policy(policy, posed.log), None
     check_allowed(posed.log, posed.problem, pi)
     held_out = tests.whole_sample(posed.problem, pi)
     if other is not None:
         first = tests.Sample(
             tests.rows_of(other.problem),
-            given_policy(policy, other.log, options),
+            given_policy(policy, other.log),
             other.problem.pi_b,
         )
     held_out, overlap = _without_training(held_out, posed.log, log, policy, other)

@@ -24,6 +24,7 @@ from surefoot.core.counts import Counts, count
 from surefoot.core.labels import Labels
 from surefoot.core.model import DenseModel, Model, SparseModel, known_model
 from surefoot.core.operator import Operator, operator
+from surefoot.core.policy import Policy
 from surefoot.core.returns import Returns
 from surefoot.core.solution import Solution, Status
 from surefoot.core.support import (
@@ -43,6 +44,7 @@ __all__ = [
     "Labels",
     "Model",
     "Operator",
+    "Policy",
     "Returns",
     "Solution",
     "SparseModel",

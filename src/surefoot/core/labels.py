@@ -14,16 +14,21 @@ from typing import Any
 from surefoot.errors import LogError
 from surefoot.text import some
 
+POLICY_COLUMNS = ("action", "probability", "baseline", "count")  # of a policy file, after the state
+
 
 @dataclass(frozen=True, repr=False)
 class Labels:
     """Code s stands for states[s], code a for actions[a]; a label of several columns is a tuple.
 
-    Arrays come without labels: both are empty then, and the codes speak for themselves.
+    Arrays come without labels: both are empty then, and the codes speak for themselves. The
+    columns are those of the file or table that the labels were read from.
     """
 
     states: tuple[Any, ...] = ()
     actions: tuple[Any, ...] = ()
+    state_columns: tuple[str, ...] = ("state",)
+    action_columns: tuple[str, ...] = ("action",)
 
     def __repr__(self) -> str:
         return f"Labels({len(self.states)} states x {len(self.actions)} actions)"
@@ -61,6 +66,18 @@ class Labels:
         if found is None:
             raise LogError(unknown("action", label, self.actions))
         return found
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The names of the state's columns in result files: "state", or those of several
+        columns.
+        """
+        wide = len(self.states[0]) if self.states and isinstance(self.states[0], tuple) else 1
+        if wide == 1:
+            return ("state",)
+        own = self.state_columns
+        own = own if len(own) == wide else tuple(f"state {i + 1}" for i in range(wide))
+        return tuple(f"state {name}" if name in POLICY_COLUMNS else name for name in own)
 
     @cached_property
     def _state_places(self) -> dict[Any, int]:

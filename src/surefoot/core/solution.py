@@ -4,9 +4,13 @@ trouble.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from surefoot.core.labels import Labels
+from surefoot.core.policy import Policy
+from surefoot.errors import PolicyError
 from surefoot.rows.arrays import Array, to_numpy
 
 
@@ -44,7 +48,7 @@ class Status:
 @dataclass(frozen=True)
 class Solution:
     """A policy pi [..., S, A], the action values q [..., S, A] it was chosen by, the status, and
-    what a user must know (`notes`).
+    what a user must know (`notes`); `policy` has the labels too, unless this is a batch.
 
     q are the values the algorithm worked with: of pi in the estimated model, penalised where the
     algorithm penalises. They are not a promise about the true MDP.
@@ -53,9 +57,31 @@ class Solution:
     pi: Array
     q: Array
     status: Status
-    algorithm: Any = None
-    notes: tuple[str, ...] = ()
+    algorithm: Any = field(default=None, kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    policy: Policy | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)
         return f"Solution({self.algorithm!r}, pi {tuple(self.pi.shape)}, {self.status!r}){notes}"
+
+    @property
+    def labels(self) -> Labels:
+        """What the codes of pi stand for; empty for arrays and batches."""
+        return Labels() if self.policy is None else self.policy.labels
+
+    def to_frame(self) -> Any:
+        """The policy as a table; see `Policy.to_frame`."""
+        return self._one().to_frame()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the policy to a file; see `Policy.save`."""
+        return self._one().save(path)
+
+    def _one(self) -> Policy:
+        if self.policy is None:
+            raise PolicyError(
+                "a batch of problems has no one policy: solve the problem alone with"
+                " surefoot.improve, or use pi"
+            )
+        return self.policy

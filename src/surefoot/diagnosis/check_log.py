@@ -4,6 +4,7 @@ promise untrue.
 
 from __future__ import annotations
 
+from surefoot.core import Policy
 from surefoot.diagnosis import coverage
 from surefoot.diagnosis.copies import copied, copies_in
 from surefoot.diagnosis.drift import drift, policy_drift
@@ -12,7 +13,7 @@ from surefoot.diagnosis.memory import memory
 from surefoot.diagnosis.time_order import contradictions, gaps
 from surefoot.diagnosis.walk import Walk, walk
 from surefoot.errors import ProblemError
-from surefoot.logs import Baseline, Log, estimated_baseline
+from surefoot.logs import Log
 
 UNKNOWN_ORDER = (
     "the order of the rows is unknown: memory, drift, copies, contradictions, time and returns were"
@@ -21,7 +22,7 @@ UNKNOWN_ORDER = (
 
 
 def check_log(
-    log: Log, *, gamma: float = 0.95, baseline: Baseline | None = None
+    log: Log, *, gamma: float = 0.95, baseline: Policy | None = None
 ) -> tuple[Finding, ...]:
     """The findings about a log.
 
@@ -29,7 +30,7 @@ def check_log(
     """
     if isinstance(gamma, bool) or not isinstance(gamma, (int, float)) or not 0 <= gamma <= 1:
         raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
-    policy = estimated_baseline(log) if baseline is None else baseline
+    policy = log.estimated_baseline() if baseline is None else baseline
     found = [
         coverage.size(log),
         *(
@@ -49,7 +50,7 @@ def check_log(
     return (*found, independent, *_assumptions(log, seen), gaps(log))
 
 
-def vetoes(log: Log, baseline: Baseline | None = None) -> tuple[Finding, ...]:
+def vetoes(log: Log, baseline: Policy | None = None) -> tuple[Finding, ...]:
     """The findings that make a promise about a policy learned from this log untrue.
 
     Each has its key (see `KEYS`). The world changed, the baseline changed, the past matters beyond
@@ -65,7 +66,7 @@ def vetoes(log: Log, baseline: Baseline | None = None) -> tuple[Finding, ...]:
     return tuple(finding for finding in found if finding.vetoes)
 
 
-def _made_by(log: Log, baseline: Baseline) -> list[Finding]:
+def _made_by(log: Log, baseline: Policy) -> list[Finding]:
     """Did a given baseline make the log?"""
     return [] if baseline.estimated else [coverage.agreement(log, baseline)]
 

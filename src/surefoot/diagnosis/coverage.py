@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from surefoot.core import Policy
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import (
     BASELINE,
@@ -17,7 +18,7 @@ from surefoot.diagnosis.finding import (
     Finding,
     named,
 )
-from surefoot.logs import Baseline, Log, disagreement
+from surefoot.logs import Log, disagreement
 from surefoot.problems.montecarlo import separation
 from surefoot.text import plural
 
@@ -56,14 +57,14 @@ def size(log: Log) -> Finding:
     return Finding("size", OK, sentence, numbers)
 
 
-def coverage(log: Log, baseline: Baseline) -> Finding:
+def coverage(log: Log, baseline: Policy) -> Finding:
     """The baseline's mass on pairs seen fewer than 1, 3, 10 times.
 
     sum_s n(s)/n sum_a pi_b(a|s) [n(s, a) < k].
     """
     n_sa = log.n_sa
     visits = n_sa.sum(axis=1, keepdims=True)
-    weight = visits / visits.sum() * baseline.pi_b
+    weight = visits / visits.sum() * baseline.pi
     mass = {k: float(weight[n_sa < k].sum()) for k in FEW}
     shares = ", ".join(
         f"{mass[k]:.1%} on pairs " + (f"tried fewer than {k} times" if k > 1 else "never tried")
@@ -169,7 +170,7 @@ def independent(log: Log, thinned: np.ndarray, gamma: float) -> Finding:
     return Finding("independent returns", NOTE if kept < seen / 2 else OK, sentence, numbers)
 
 
-def agreement(log: Log, baseline: Baseline) -> Finding:
+def agreement(log: Log, baseline: Policy) -> Finding:
     """Can a given baseline have made the log?"""
     found = disagreement(log, baseline)
     worst = [[as_text(s), p, k] for s, _, p, k in found.worst()]

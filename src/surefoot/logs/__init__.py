@@ -4,10 +4,10 @@ Problem here.
 
 from surefoot.logs.accounting import OTHER, REASONS, Accounting
 from surefoot.logs.adapters import minari_columns, rollout_columns
-from surefoot.logs.baseline import Baseline, estimated_baseline, read_allowed, read_baseline
 from surefoot.logs.disagreement import Disagreement, disagreement
 from surefoot.logs.log import Log, make_log
 from surefoot.logs.on_dask import count_on_dask
+from surefoot.logs.policy_files import load_policy, read_allowed, read_policy
 from surefoot.logs.progress import progress_bar
 from surefoot.logs.read import Options, count_part, read_log
 from surefoot.logs.tally import Tally, add_up
@@ -16,7 +16,6 @@ __all__ = [
     "OTHER",
     "REASONS",
     "Accounting",
-    "Baseline",
     "Disagreement",
     "Log",
     "Options",
@@ -25,12 +24,12 @@ __all__ = [
     "count_on_dask",
     "count_part",
     "disagreement",
-    "estimated_baseline",
+    "load_policy",
     "make_log",
     "minari_columns",
     "progress_bar",
     "read_allowed",
-    "read_baseline",
     "read_log",
+    "read_policy",
     "rollout_columns",
 ]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from surefoot.core import Policy
 from surefoot.core.labels import as_text
 from surefoot.errors import BaselineError
-from surefoot.logs.baseline import Baseline
 from surefoot.problems.agreement import action_distance
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ class Disagreement:
         return "\n".join(lines)
 
 
-def disagreement(log: Log, pi_b: Baseline | np.ndarray) -> Disagreement:
+def disagreement(log: Log, pi_b: Policy | np.ndarray) -> Disagreement:
     """Compare the actions of a log with a baseline (see `action_distance`)."""
-    policy = pi_b.pi_b if isinstance(pi_b, Baseline) else np.asarray(pi_b, dtype=float)
+    policy = pi_b.pi if isinstance(pi_b, Policy) else np.asarray(pi_b, dtype=float)
     if policy.shape != log.n_sa.shape:
         raise BaselineError(
             f"pi_b must be [S, A] = {list(log.n_sa.shape)}, got {list(policy.shape)}"

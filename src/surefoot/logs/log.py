@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch, Counts, Labels, Returns
+from surefoot.core import Batch, Counts, Labels, Policy, Returns
 from surefoot.core.batch import MOST_PAIRS, number_array
 from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
-from surefoot.errors import BaselineError, LogError, NotAvailableError, ProblemError
+from surefoot.errors import BaselineError, LogError, NotAvailableError, ParameterError, ProblemError
 from surefoot.logs.accounting import Accounting
-from surefoot.logs.baseline import Baseline
 from surefoot.logs.database import Database, Workspace
 from surefoot.logs.notes import notes_on
 from surefoot.logs.query import Reading
@@ -161,10 +160,33 @@ class Log:
 
         return returns_of(self, gamma, visits, cut_returns)
 
+    def estimated_baseline(
+        self, smoothing: float = 0.0, allowed: np.ndarray | None = None
+    ) -> Policy:
+        """pi_b(a|s) = (n(s, a) + smoothing) / sum over allowed a; uniform in states never visited
+        (Simao et al. 2020: smoothing 0).
+        """
+        is_number = isinstance(smoothing, (int, float)) and not isinstance(smoothing, bool)
+        if not is_number or not 0 <= smoothing < np.inf:
+            raise ParameterError(f"smoothing must be a number >= 0, got {smoothing!r}")
+        how = (
+            f"with {smoothing:g} added to every count"
+            if smoothing
+            else "by frequencies, without smoothing"
+        )
+        note = (
+            f"the baseline is estimated from the log ({how}); guarantees for a known baseline do"
+            " not apply"
+        )
+        pi = estimate_baseline(self.n_sa + smoothing, allowed)
+        return Policy(
+            pi=pi, labels=self.labels, estimated=True, smoothing=float(smoothing), notes=(note,)
+        )
+
     def problem(
         self,
         gamma: float,
-        pi_b: Baseline | Any = None,
+        pi_b: Policy | Any = None,
         *,
         start: Any = None,
         allowed: Any = None,
@@ -179,8 +201,8 @@ class Log:
     ) -> Problem:
         """The Problem of this log, with the meaning of `surefoot.problem`; arrays are over codes.
 
-        pi_b            a Baseline, an array [S, A], or None: estimated from the log without
-                        smoothing
+        pi_b            a Policy (see `read_policy`), an array [S, A], or None: estimated from the
+                        log without smoothing
         start           a state's label or a distribution over states, taken as known; or "visits":
                         as often as the log was there. Default: where the episodes started, an
                         estimate; for a log of one episode its visits, since its first row is an
@@ -244,15 +266,13 @@ class Log:
     ) -> tuple[np.ndarray, bool]:
         """(pi_b, whether it is estimated); what is to be known about it joins the notes."""
         if pi_b is None:
-            pi_b = Baseline(
-                estimate_baseline(self.n_sa, mask), self.states, self.actions, estimated=True
-            )
-        if isinstance(pi_b, Baseline):
-            if (pi_b.states, pi_b.actions) != (self.states, self.actions):
+            pi_b = self.estimated_baseline(allowed=mask)
+        if isinstance(pi_b, Policy):
+            if (pi_b.labels.states, pi_b.labels.actions) != (self.states, self.actions):
                 raise BaselineError(
                     "this baseline belongs to a log with other labels: read it again with this log"
                 )
-            rows, estimated = pi_b.pi_b, pi_b.estimated
+            rows, estimated = pi_b.pi, pi_b.estimated
             notes.extend(pi_b.notes)
         else:
             rows, estimated = number_array("pi_b", pi_b, BaselineError), False
@@ -360,6 +380,7 @@ def make_log(
     terminal_states: tuple[Any, ...] = (),
     allowed: tuple[Any, ...] | None = None,
     columns: str = "",
+    label_columns: tuple[tuple[str, ...], tuple[str, ...]] = (("state",), ("action",)),
     sparse: bool | None = None,
     threads: int | None = None,
     memory_limit: str | None = None,
@@ -383,7 +404,9 @@ def make_log(
             " pairs: is the state column right?"
         )
     counts = tally.counts(as_sparse=given.held_sparse(sparse, len(states), len(tally.actions)))
-    labels = Labels(states, tally.actions)
+    if reading is not None:
+        label_columns = (reading.store.columns.state, reading.store.columns.action)
+    labels = Labels(states, tally.actions, *label_columns)
     starts = None if tally.starts is None else np.append(tally.starts, np.zeros(int(tally.has_end)))
     terminal, notes = _terminal(tally, labels, terminal_states)
     made = Log(

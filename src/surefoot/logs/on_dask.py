@@ -72,4 +72,5 @@ def count_on_dask(
         allowed=made.allowed,
         sparse=sparse,
         missing_reward=made.missing_reward,
+        label_columns=made.label_columns,
     )

@@ -69,6 +69,18 @@ class Options:
                 f"missing_reward must be a number, the reward of rows that have none, got {fill!r}"
             )
 
+    @property
+    def label_columns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The columns of the state and of the action, as far as they were named."""
+        given = dict(self.columns)
+
+        def split(role: str) -> tuple[str, ...]:
+            names = given.get(role) or role
+            parts = names.split(",") if isinstance(names, str) else names
+            return tuple(part.strip() for part in parts)
+
+        return split("state"), split("action")
+
     def source(self, given: Any, workspace: Workspace) -> Source:
         """A source, with how its text is to be read."""
         return as_utf8(

@@ -264,4 +264,4 @@ def optimal(
         *(xp.reshape(x, shape[:-2]) for x in (found.status.converged, found.status.steps))
     )
     pi, q = (xp.reshape(x, shape) for x in (found.pi, found.q))
-    return Solution(pi, q, status, "optimal", found.notes)
+    return Solution(pi, q, status, algorithm="optimal", notes=found.notes)

@@ -15,6 +15,7 @@ from surefoot.core import (
     DenseModel,
     Labels,
     Model,
+    Policy,
     Returns,
     SparseModel,
     Support,
@@ -223,6 +224,12 @@ class Problem:
                 self.counts.n_sas, weight.reshape(shape), r.reshape(shape), self.gamma, prior
             )
         return DenseModel(self.counts.n_sas, weight, r, self.gamma, prior)
+
+    def policy_of(self, pi: Array) -> Policy:
+        """A policy for this one problem, with its labels, baseline and counts."""
+        acting = ~to_numpy(self.terminal)[:, None]
+        pi, pi_b = (np.where(acting, to_numpy(x), 0.0) for x in (pi, self.pi_b))
+        return Policy(pi=pi, labels=self.labels, baseline=pi_b, count=to_numpy(self.n_sa))
 
     @cached_property
     def kept(self) -> dict[object, Any]:

@@ -1,0 +1,161 @@
+"""Policy: probabilities with their labels, as a policy file holds them; to act by, to show, to save."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefoot.atomic import write_whole
+from surefoot.core.counts import read_only
+from surefoot.core.labels import POLICY_COLUMNS, Labels, as_text, unknown
+from surefoot.errors import PolicyError
+
+Row = tuple[Any, Any, float]  # state, action, probability
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Policy:
+    """pi [S, A] over labels; a row of zeros is a state in which nothing is chosen, since it ends
+    an episode.
+
+    estimated        whether it was estimated from a log, with `smoothing` added to every count:
+                     guarantees for a known baseline do not apply then
+    notes            what every output should say about it
+    elsewhere        rows about states that `labels` do not have, as the file has them
+    baseline, count  [S, A] or None: the policy it improves, and how often the log took each pair
+    """
+
+    pi: np.ndarray
+    labels: Labels = field(default=Labels())
+    estimated: bool = False
+    smoothing: float = 0.0
+    notes: tuple[str, ...] = ()
+    elsewhere: tuple[Row, ...] = ()
+    baseline: np.ndarray | None = None
+    count: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pi", read_only(self.pi))
+        if not self.labels.states:  # arrays: the codes are the labels
+            states, actions = (tuple(range(n)) for n in self.pi.shape)
+            object.__setattr__(self, "labels", Labels(states, actions))
+        shape = (len(self.labels.states), len(self.labels.actions))
+        if self.pi.shape != shape:
+            raise PolicyError(f"pi must be [S, A] = {list(shape)}, got {list(self.pi.shape)}")
+
+    def __repr__(self) -> str:
+        how = "estimated" if self.estimated else "given"
+        return f"Policy({self.pi.shape[0]} states x {self.pi.shape[1]} actions, {how})"
+
+    def act(self, state: Any, rng: np.random.Generator) -> Any:
+        """Draw an action, by label, in a state given by its label."""
+        row = self.probabilities(state)
+        p = np.array(list(row.values()))
+        return list(row)[int(rng.choice(len(p), p=p / p.sum()))]
+
+    def probabilities(self, state: Any) -> dict[Any, float]:
+        """{action: probability} in a state given by its label."""
+        label = tuple(state) if isinstance(state, (list, np.ndarray)) else state
+        s = self.labels.find_state(label)
+        if s is not None and self.pi[s].any():
+            return dict(zip(self.labels.actions, self.pi[s].tolist(), strict=True))
+        row = {a: p for x, a, p in self.elsewhere if as_text(x) == as_text(label)}
+        if s is None and row:
+            return row
+        if s is not None:
+            raise PolicyError(f"state {self.labels.state(s)} ends an episode: no action there")
+        raise PolicyError(unknown("state", label, self.labels.states, "the policy"))
+
+    def over(self, labels: Labels, otherwise: np.ndarray) -> np.ndarray:
+        """pi [S, A] in the order of other labels; rows of `otherwise` in states it says nothing
+        about.
+        """
+        places = [labels.action_code(a) for a in self.labels.actions]
+        pi = np.array(otherwise, dtype=float)
+        for s, label in enumerate(labels.states):
+            mine = self.labels.find_state(label)
+            if mine is not None and self.pi[mine].any():
+                pi[s] = 0.0
+                pi[s, places] = self.pi[mine]
+        return pi
+
+    def to_frame(self) -> Any:
+        """One row for each pair: a pandas or polars frame, else an Arrow table, else a dict of
+        columns.
+        """
+        columns = dict(zip(self.header, zip(*self.rows(), strict=True), strict=True))
+        found: dict[str, list[Any]] = {name: list(values) for name, values in columns.items()}
+        for library, make in (
+            ("pandas", "DataFrame"),
+            ("polars", "DataFrame"),
+            ("pyarrow", "table"),
+        ):
+            try:
+                return getattr(import_module(library), make)(found)
+            except ImportError:
+                continue
+        return found
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as a policy file, which `surefoot.load_policy` and `--baseline` read."""
+        return write_whole(path, "".join(self.as_csv()))
+
+    def as_csv(self) -> Iterator[str]:
+        """The text of its file, piece by piece; labels as text."""
+        return quoted_csv(
+            self.header, ((*map(str, x), as_text(a), *rest) for x, a, rest in self._rows())
+        )
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The columns of its file: those of the state, the action, and numbers."""
+        given = (self.labels, self.pi, self.baseline, self.count)
+        there = (x for x, y in zip(POLICY_COLUMNS, given, strict=True) if y is not None)
+        return (*self.labels.headers, *there)
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """One row for every pair that is likely under the policy or the baseline, or was seen."""
+        return ((*state, action, *numbers) for state, action, numbers in self._rows())
+
+    def _rows(self) -> Iterator[tuple[tuple[Any, ...], Any, tuple[float, ...]]]:
+        """(the fields of the state, the action, the numbers) of each row."""
+        given = [x for x in (self.pi, self.baseline, self.count) if x is not None]
+        for s, a in np.argwhere(np.any([x > 0 for x in given], axis=0)):
+            numbers = [float(x[s, a]) for x in given]
+            if self.count is not None:
+                numbers[-1] = int(numbers[-1])
+            yield _fields(self.labels.states[s]), self.labels.actions[a], tuple(numbers)
+        for label, action, p in self.elsewhere:
+            more = (p,) if self.baseline is not None else ()
+            yield _fields(label), action, (p, *more, *((0,) if self.count is not None else ()))
+
+
+def quoted_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """A CSV file piece by piece; every text is quoted, so that a label is data whatever it looks
+    like.
+    """
+    text = io.StringIO()
+    names = (
+        name if name.replace("_", "").isalnum() else '"' + name.replace('"', '""') + '"'
+        for name in header
+    )
+    text.write(",".join(names) + "\n")
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    for i, row in enumerate(rows):
+        writer.writerow(row)
+        if i % 10_000 == 9_999:
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue()
+
+
+def _fields(label: Any) -> tuple[Any, ...]:
+    return label if isinstance(label, tuple) else (label,)

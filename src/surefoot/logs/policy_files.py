@@ -1,0 +1,242 @@
+"""Policy files: a baseline or another policy with one row for each (state, action, probability);
+and files of allowed actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from surefoot.core import Labels, Policy
+from surefoot.core.labels import as_text, nearest, unknown
+from surefoot.core.policy import Row
+from surefoot.errors import BaselineError, LogError, PolicyError, SurefootError
+from surefoot.logs.database import Database, Workspace, name_sql, path_sql
+from surefoot.logs.sources import find_source
+from surefoot.logs.store import header_of, read_text, text_trouble
+from surefoot.parameters import check_name
+from surefoot.problems.problem import SUM_TO_ONE
+
+if TYPE_CHECKING:
+    from surefoot.logs.log import Log
+
+# rows of a file may miss 1 by this much, since files hold rounded numbers; they are rescaled, and
+# that is noted
+ROUNDED = 1e-3
+PROBABILITY = ("probability", "prob", "p", "pi_b", "baseline")
+ERRORS: dict[str, type[SurefootError]] = {"baseline": BaselineError, "policy": PolicyError}
+Roles = Mapping[str, Sequence[str]]  # the names that the columns of each role may have
+
+
+def load_policy(source: Any) -> Policy:
+    """The policy in a file or table, with the labels it has there; `Policy.save` and
+    `surefoot improve` write such files.
+
+    The columns of the state come before the column "action"; "probability" follows.
+    """
+    columns: list[str] = []
+
+    def roles(names: list[str]) -> Roles:
+        if "action" not in names or "probability" not in names:
+            raise LogError("its first line must name the columns state, action and probability")
+        columns.extend(names[: names.index("action")])
+        if not columns:
+            raise LogError("the columns of the state come before the column action")
+        return {"state": [",".join(columns)], "action": ["action"], "probability": ["probability"]}
+
+    try:
+        rows = read_table(source, roles)
+    except LogError as error:
+        raise PolicyError(f"{source} cannot be read, or is no policy: {error}") from error
+    states, actions = (tuple(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
+    labels = Labels(states, actions, tuple(columns))
+    return _policy(rows, labels, np.zeros(len(states), dtype=bool), "policy")
+
+
+def read_policy(
+    source: Any,
+    log: Log,
+    *,
+    what: str = "baseline",
+    state: str = "",
+    action: str = "",
+    probability: str = "",
+    unknown_states: str = "error",
+) -> Policy:
+    """The baseline (or another "policy": `what`) in a file or table, over the labels of a log;
+    pairs not named have probability 0.
+
+    The columns are those of the log's state and action, or "state" and "action"; names joined by
+    commas make one label. Rows of a state sum to 1 within 0.001 and are rescaled. Every state of
+    the log in which somebody can act must be there. A state that the log does not have is an error,
+    or with unknown_states="ignore" stays in `elsewhere`.
+    """
+    check_name("unknown_states", unknown_states, ("error", "ignore"))
+    own = log.labels
+    roles = {
+        "state": [state] if state else [",".join(own.state_columns), "state"],
+        "action": [action] if action else [",".join(own.action_columns), "action"],
+        "probability": [probability] if probability else PROBABILITY,
+    }
+    ignore = unknown_states == "ignore"
+    return _policy(read_table(source, roles), own, log.terminal, what, ignore)
+
+
+def read_allowed(
+    source: Any, log: Log, *, state: str = "state", action: str = "action"
+) -> np.ndarray:
+    """The mask [S, A] of a file that lists the allowed (state, action); a state it does not name
+    allows everything.
+    """
+    mask = np.zeros((log.n_states, log.n_actions), dtype=bool)
+    for row in read_table(source, {"state": [state], "action": [action]}):
+        mask[log.labels.state_code(row[0]), log.labels.action_code(row[1])] = True
+    mask[~mask.any(axis=1)] = True
+    return mask
+
+
+def _policy(
+    rows: list[tuple[Any, ...]],
+    labels: Labels,
+    terminal: np.ndarray,
+    what: str,
+    ignore: bool = False,
+) -> Policy:
+    """The policy of the rows of a file; rows of states that `labels` do not have are kept apart."""
+    error = ERRORS[what]
+    pi = np.full((len(labels.states), len(labels.actions)), np.nan)
+    ignored, elsewhere = 0, list[Row]()
+    for number, row in enumerate(rows, start=1):
+        p = _probability(row[2], f"row {number} of the {what}", error)
+        s, a = labels.find_state(row[0]), labels.find_action(row[1])
+        if s is None and not ignore:
+            raise error(
+                f"row {number} of the {what}: {unknown('state', row[0], labels.states)};"
+                " unknown_states='ignore' skips such rows"
+            )
+        if a is None and p > 0:
+            raise error(
+                f"row {number} of the {what}: {unknown('action', row[1], labels.actions)}; if it"
+                " exists, name all actions with allowed=[...] when reading the log"
+            )
+        if s is None or a is None:
+            ignored += 1
+            if s is None and p > 0:
+                elsewhere.append((row[0], as_text(row[1]), p))
+        elif np.isnan(pi[s, a]):
+            pi[s, a] = p
+        else:
+            raise error(
+                f"row {number} of the {what} repeats state {as_text(row[0])!r}, action"
+                f" {as_text(row[1])!r}"
+            )
+    notes = []
+    if ignored:
+        notes.append(
+            f"{ignored} rows of the {what} file are about states or actions that the log does not"
+            " have"
+        )
+    pi = _whole_rows(pi, labels, terminal, what, notes)
+    return Policy(pi=pi, labels=labels, notes=tuple(notes), elsewhere=tuple(elsewhere))
+
+
+def _probability(value: Any, where: str, error: type[SurefootError]) -> float:
+    try:
+        p = float(value)
+    except (TypeError, ValueError) as trouble:
+        raise error(f"{where} must hold a probability, got {value!r}") from trouble
+    if not 0 <= p <= 1 + ROUNDED:
+        raise error(f"{where} must hold a probability, got {p:g}")
+    return p
+
+
+def _whole_rows(
+    pi: np.ndarray, labels: Labels, terminal: np.ndarray, what: str, notes: list[str]
+) -> np.ndarray:
+    """Complete rows that sum to 1; rows of terminal states, in which nothing is chosen, may be
+    missing.
+    """
+    named = ~np.isnan(pi).all(axis=1)
+    lost = np.flatnonzero(~named & ~terminal)
+    if len(lost):
+        raise ERRORS[what](
+            f"the {what} says nothing about state {labels.state(lost[0])} ({len(lost)} such states"
+            " of the log): add a row for each action"
+        )
+    pi = np.where(np.isnan(pi), 0.0, pi)
+    total = pi.sum(axis=1)
+    wrong = np.flatnonzero(named & (np.abs(total - 1) > ROUNDED))
+    if len(wrong):
+        raise ERRORS[what](
+            f"the probabilities of state {labels.state(wrong[0])} sum to {total[wrong[0]]:.6g},"
+            f" not 1 ({len(wrong)} such states)"
+        )
+    scaled = int((named & (np.abs(total - 1) > SUM_TO_ONE)).sum())
+    if scaled:
+        notes.append(
+            f"the {what}'s probabilities of {scaled} states summed to 1 only within {ROUNDED:g}"
+            " and were rescaled"
+        )
+    return np.where(named[:, None], pi / np.where(named, total, 1.0)[:, None], 1.0 / pi.shape[1])
+
+
+def read_table(source: Any, roles: Roles | Callable[[list[str]], Roles]) -> list[tuple[Any, ...]]:
+    """The rows of a small file or table: one value for each role, a tuple where a role has several
+    columns.
+
+    Each role comes with the names its columns may have, or is found from the names there are: one
+    of them is looked for; several columns are one name joined by commas.
+    """
+    found = find_source(source)
+    workspace = Workspace()
+    try:
+        with Database(workspace) as database:
+            if found.kind == "csv":
+                delimiter, names = header_of(found.files[0])
+                where = read_text(found.files[:1], delimiter, len(names))
+                physical = {name: f"c{i}" for i, name in enumerate(names)}
+            else:
+                where = "given_table"
+                if found.kind == "table":
+                    database.connection.register(where, found.table)
+                else:
+                    where = f"read_parquet({path_sql(found.files[0])})"
+                names = [
+                    str(row[0])
+                    for row in database.rows("reading a table", f"describe select * from {where}")
+                ]
+                physical = {name: name_sql(name) for name in names}
+            if len(found.files) > 1:
+                raise LogError(f"one file was expected, got {len(found.files)}")
+            wanted = roles(names) if callable(roles) else roles
+            columns = [_columns(role, wanted[role], names, found.name) for role in wanted]
+            chosen = ", ".join(physical[name] for group in columns for name in group)
+            try:
+                rows = database.rows(f"reading {found.name}", f"select {chosen} from {where}")
+            except LogError as error:
+                raise LogError(text_trouble(found.name, str(error))) from error
+    finally:
+        workspace.close()
+    return [tuple(_grouped(row, [len(group) for group in columns])) for row in rows]
+
+
+def _columns(role: str, wanted: Sequence[str], names: Sequence[str], where: str) -> list[str]:
+    """The columns of a role: the first of the wanted names (or lists of names) that the table
+    has.
+    """
+    for choice in wanted:
+        parts = [choice] if choice in names else [part.strip() for part in choice.split(",")]
+        if all(part in names for part in parts):
+            return parts
+    raise LogError(
+        f"{where} has no column {wanted[0]!r} for the {role}; {nearest(wanted[0], names)}"
+    )
+
+
+def _grouped(row: tuple[Any, ...], sizes: Iterable[int]) -> Iterable[Any]:
+    start = 0
+    for size in sizes:
+        yield row[start] if size == 1 else row[start : start + size]
+        start += size
