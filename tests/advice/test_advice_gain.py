@@ -12,15 +12,13 @@ import surefoot
 from support import logfiles
 from surefoot.advice import (
     Gain,
-    Units,
     chosen_algorithm,
     default_parameters,
     held_out_gain,
-    interval,
     units_of_batch,
 )
+from surefoot.advice.estimate import Estimate, Unseen
 from surefoot.advice.gain import ASYMPTOTIC, FINITE_SAMPLE, part_problem
-from surefoot.advice.unit_model import Estimate, Unseen
 
 
 def bandit(
@@ -230,45 +228,48 @@ def test_a_part_poses_the_problem_of_its_own_rows() -> None:
     assert np.allclose(part.returns.n, part.n_sa)
 
 
-def estimate(scores: np.ndarray, extra: float = 0.0, degrees: float = np.inf) -> Estimate:
-    none = Unseen(0.0, 0, 1.0, 0.0, 0.0, 0.0)
-    return Estimate(5.0, scores, extra, float((scores**2).sum()) + extra, degrees, none, none)
-
-
-def pieces(n: int, episodes: int = 60) -> Units:
-    problem = logfiles.random_problem(n=n, episodes=episodes)
-    return units_of_batch(problem.log, problem.gamma)
+def estimate(
+    scores: np.ndarray, extra: float = 0.0, degrees: float = np.inf, *, blocks: bool = False
+) -> Estimate:
+    none = Unseen(change=0.0, pair=0, n=1.0, shift=0.0, worst=0.0, distance=0.0)
+    return Estimate(
+        value=5.0,
+        scores=scores,
+        extra=extra,
+        of_pairs=float((scores**2).sum()) + extra,
+        degrees=degrees,
+        loss=none,
+        more=none,
+        blocks=blocks,
+    )
 
 
 def test_the_interval_of_many_scores_is_the_normal_one_and_of_few_students() -> None:
     rng = np.random.default_rng(0)
-    parts = pieces(4400, 900)
-    scores = rng.normal(size=parts.number)
+    scores = rng.normal(size=900)
     scores = (scores - scores.mean()) / np.sqrt((scores**2).sum())
-    everyone = np.ones(parts.number, dtype=bool)
-    low, high = interval(estimate(scores), parts, everyone)
-    assert (low, high) == pytest.approx((5 - 1.645, 5 + 1.645), abs=0.05)
-    few = np.arange(parts.number) < 4
-    low, high = interval(estimate(np.where(np.arange(parts.number) % 2, 1.0, -1.0)), parts, few)
+    assert estimate(scores).interval() == pytest.approx((5 - 1.645, 5 + 1.645), abs=0.05)
+    _, high = estimate(np.array([-1.0, 1.0, -1.0, 1.0])).interval()
     assert high - 5 == pytest.approx(2.353 * np.sqrt(4 * 4 / 3), rel=1e-3)
-    assert interval(estimate(scores, degrees=3.0), parts, everyone)[1] - 5 == pytest.approx(
-        2.353, rel=0.01
-    )
+    assert estimate(scores, degrees=3.0).interval()[1] - 5 == pytest.approx(2.353, rel=0.01)
+
+
+def test_one_unit_has_no_interval() -> None:
+    assert np.isnan(estimate(np.ones(1)).interval()).all()
+    assert np.isnan(estimate(np.ones(1)).interval_with_unseen()).all()
 
 
 def test_hidden_variance_widens_the_interval() -> None:
-    parts = pieces(600, 60)
-    low, high = interval(estimate(np.zeros(60), extra=4.0), parts, np.ones(60, dtype=bool))
+    low, high = estimate(np.zeros(60), extra=4.0).interval()
     assert high - low == pytest.approx(4 * 1.671, rel=0.01)
 
 
 def test_rare_large_losses_widen_the_lower_side_only() -> None:
     """Johnson's correction: t + |skewness of the sum| (2 t^2 + 1) / 6."""
-    parts = pieces(600, 60)
     scores = np.where(np.arange(60) < 3, -19.0, 1.0)
     centred = scores - scores.mean()
     skewness = (centred**3).sum() / (centred**2).sum() ** 1.5
-    low, high = interval(estimate(scores), parts, np.ones(60, dtype=bool))
+    low, high = estimate(scores).interval()
     t, spread = 1.6711, np.sqrt((centred**2).sum() * 60 / 59)
     assert skewness < -0.4
     assert high - 5 == pytest.approx(t * spread, rel=1e-3)
@@ -276,13 +277,14 @@ def test_rare_large_losses_widen_the_lower_side_only() -> None:
 
 
 def test_blocks_that_resemble_their_neighbours_count_as_fewer() -> None:
-    parts = pieces(3000, 1)
-    assert parts.blocks and parts.number == 100
-    everyone = np.ones(100, dtype=bool)
+    problem = logfiles.random_problem(n=3000, episodes=1)
+    units = units_of_batch(problem.log, problem.gamma)
+    assert units.blocks and units.number == 100
     alone = np.random.default_rng(1).permutation(np.repeat([1.0, -1.0], 50))
     together = np.repeat([1.0, -1.0] * 12 + [0.0], 4)  # four neighbours move as one
-    assert interval(estimate(together), parts, everyone)[1] - 5 > 1.8 * 1.66 * np.sqrt(96)
-    assert interval(estimate(alone), parts, everyone)[1] - 5 < 1.4 * 1.66 * 10
+    above = [estimate(x, blocks=units.blocks).interval()[1] - 5 for x in (together, alone)]
+    assert above[0] > 1.8 * 1.66 * np.sqrt(96)
+    assert above[1] < 1.4 * 1.66 * 10
 
 
 def test_a_few_long_episodes_are_too_few_units_however_long_they_are() -> None:

@@ -12,12 +12,12 @@ from scipy import sparse
 
 import surefoot
 from support import logfiles
-from surefoot.advice import UnitModel, chain, units_of_batch
+from surefoot.advice import UnitModel, chain, unit_model, units_of_batch
 
 
 def pieces(problem: surefoot.Problem) -> UnitModel:
     parts = units_of_batch(problem.log, problem.gamma)
-    return UnitModel(parts, parts, problem, np.asarray(problem.pi_b))
+    return unit_model(problem, parts)
 
 
 def some_policy(problem: surefoot.Problem, seed: int = 5) -> np.ndarray:
@@ -33,13 +33,12 @@ def test_where_every_pair_was_seen_values_are_those_of_the_estimated_model(
     problem = logfiles.random_problem(sparse=sparse)
     pi = some_policy(problem)
     found = pieces(problem).compare(pi)
-    assert found.value == pytest.approx(
+    assert found.policy.value == pytest.approx(
         float(surefoot.evaluate_at_start(problem.model, pi, problem.start)), abs=1e-7
     )
-    assert found.baseline == pytest.approx(
+    assert found.baseline.value == pytest.approx(
         float(surefoot.evaluate_at_start(problem.model, problem.pi_b, problem.start)), abs=1e-7
     )
-    assert found.checked == 1
 
 
 def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its_unit() -> None:
@@ -48,9 +47,7 @@ def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its
     )
     parts = units_of_batch(problem.log, problem.gamma)
     pi = some_policy(problem)
-    scores = (
-        UnitModel(parts, parts, problem, np.asarray(problem.pi_b)).compare(pi).difference.scores
-    )
+    scores = unit_model(problem, parts).compare(pi).gain.scores
     for unit in (0, 17, 59):
         weight = np.where(parts.unit == unit, 1e-5, 0.0)
 
@@ -58,7 +55,7 @@ def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its
             changed = replace(
                 parts, k=parts.k * (1 + sign * weight), r=parts.r * (1 + sign * weight)
             )
-            return UnitModel(changed, changed, problem, np.asarray(problem.pi_b)).compare(pi).gain
+            return unit_model(problem, changed).compare(pi).gain.value
 
         assert scores[unit] == pytest.approx(
             (gain(1) - gain(-1)) / 2e-5, rel=3e-2
@@ -85,8 +82,8 @@ def test_the_scatter_of_a_unit_that_makes_most_of_its_mean_is_not_too_small() ->
             pi_b=[[0.5, 0.5]],
         )
         compared = pieces(problem).compare(np.array([[0.0, 1.0]]))
-        found.append(compared.difference.scores**2)
-        errors.append(compared.gain)
+        found.append(compared.gain.scores**2)
+        errors.append(compared.gain.value)
     expected = (
         0.25 / 200**2 * np.array(sizes)
     )  # half of the difference of two means of 200 unit variances, shared out
@@ -129,17 +126,17 @@ def test_the_scatter_of_the_scores_is_that_of_the_gain_over_logs() -> None:
         again = replace(
             parts, unit=parts.unit[rows], **{name: getattr(parts, name)[rows] for name in names}
         )
-        errors.append(UnitModel(again, again, base, np.asarray(base.pi_b)).compare(pi).gain)
-    predicted = np.sqrt(60 * found[0].difference.scores.var(ddof=1))
+        errors.append(unit_model(base, again).compare(pi).gain.value)
+    predicted = np.sqrt(60 * found[0].gain.scores.var(ddof=1))
     assert np.std(errors) == pytest.approx(predicted, rel=0.3)
 
 
 def test_the_baseline_gains_nothing_and_scores_nothing() -> None:
     problem = logfiles.random_problem()
     found = pieces(problem).compare(np.asarray(problem.pi_b))
-    assert found.gain == pytest.approx(0, abs=1e-12)
-    assert np.abs(found.difference.scores).max() < 1e-12
-    assert found.difference.extra == pytest.approx(0, abs=1e-20)
+    assert found.gain.value == pytest.approx(0, abs=1e-12)
+    assert np.abs(found.gain.scores).max() < 1e-12
+    assert found.gain.extra == pytest.approx(0, abs=1e-20)
 
 
 def test_a_pair_seen_once_is_neither_gain_nor_loss() -> None:
@@ -157,9 +154,11 @@ def test_a_pair_seen_once_is_neither_gain_nor_loss() -> None:
         gamma=0.5,
     )
     found = pieces(problem).compare(np.array([[0.0, 1.0, 0.0]]))
-    assert found.gain == pytest.approx(0, abs=1e-9)
-    assert found.checked == pytest.approx(0.8 / 1.8)
-    assert pieces(problem).compare(np.array([[0.1, 0.1, 0.8]])).gain == pytest.approx(0, abs=1e-9)
+    assert found.gain.value == pytest.approx(0, abs=1e-9)
+    assert np.array_equal(pieces(problem).checkable(np.array([[0.0, 1.0, 0.0]])), problem.pi_b)
+    assert pieces(problem).compare(np.array([[0.1, 0.1, 0.8]])).gain.value == pytest.approx(
+        0, abs=1e-9
+    )
 
 
 def test_three_equal_outcomes_do_not_make_a_pair_certain() -> None:
@@ -179,14 +178,14 @@ def test_three_equal_outcomes_do_not_make_a_pair_certain() -> None:
         gamma=0.0,
     )
     found = pieces(problem).compare(np.array([[0.0, 1.0]]))
-    assert found.gain > 0.4
+    assert found.gain.value > 0.4
     within = 100 * 0.25 / 101  # 103 steps, two pairs; the rare one shows no scatter
     everything = reward.var(ddof=1)
     common = 100 * 0.25 / 99  # what the common pair shows
     expected = 0.95**2 / 3 * max(within, everything / 2) + 0.95**2 / 100 * max(
         within - common, 2 / 101 * everything
     )
-    assert found.difference.extra == pytest.approx(expected)
+    assert found.gain.extra == pytest.approx(expected)
 
 
 def rare(outcomes: int, worst: float, **options: object) -> surefoot.Problem:
@@ -211,13 +210,11 @@ def test_what_an_unseen_outcome_could_take_follows_the_rule_of_three() -> None:
     """30 visits without the worst outcome leave it a probability of ln(20) / 30; it would cost
     its distance from the mean.
     """
-    loss = pieces(rare(30, -4.0)).compare(np.array([[0.5, 0.5]])).difference.loss
+    loss = pieces(rare(30, -4.0)).compare(np.array([[0.5, 0.5]])).gain.loss
     assert loss.change == pytest.approx(np.log(20) / 30 * 0.4 * (1 - -4.0))
     assert (loss.pair, loss.n, loss.worst) == (1, 30, -4.0)
     declared = (
-        pieces(rare(30, -4.0, reward_range=(-1000, 1)))
-        .compare(np.array([[0.5, 0.5]]))
-        .difference.loss
+        pieces(rare(30, -4.0, reward_range=(-1000, 1))).compare(np.array([[0.5, 0.5]])).gain.loss
     )
     assert declared.change == pytest.approx(np.log(20) / 30 * 0.4 * 1001)
     assert declared.worst == -1000
@@ -225,7 +222,7 @@ def test_what_an_unseen_outcome_could_take_follows_the_rule_of_three() -> None:
 
 def test_what_becomes_rarer_may_have_hidden_a_good_outcome() -> None:
     problem = rare(3, 0.0, reward_range=(0, 50))
-    found = pieces(problem).compare(np.array([[1.0, 0.0]])).difference
+    found = pieces(problem).compare(np.array([[1.0, 0.0]])).gain
     assert found.loss.change == pytest.approx(np.log(20) / 3 * 0.1 * (50 - 1))
     assert (found.loss.pair, found.loss.shift < 0, found.loss.worst) == (1, True, 50)
 
@@ -280,16 +277,16 @@ def test_a_state_never_acted_in_is_worth_the_average_state() -> None:
         gamma=0.9,
     )
     found = pieces(problem).compare(np.array([[1.0, 0.0]] * 2))
-    assert found.value == pytest.approx(10, abs=1e-9)
-    assert found.baseline == pytest.approx(10, abs=1e-9)
+    assert found.policy.value == pytest.approx(10, abs=1e-9)
+    assert found.baseline.value == pytest.approx(10, abs=1e-9)
 
 
 def test_a_state_that_a_part_never_acts_in_does_what_the_whole_log_does() -> None:
     n = 40
     state = np.zeros(n, dtype=int)
-    state[:4] = (
-        1  # the first four episodes alone act in state 1: it pays 5 and leads to state 0, which pays 1 for ever
-    )
+    # the first four episodes alone act in state 1: it pays 5 and leads to state 0, which pays 1 for
+    # ever
+    state[:4] = 1
     problem = surefoot.problem(
         state=state,
         action=np.arange(n) % 2,
@@ -302,12 +299,10 @@ def test_a_state_that_a_part_never_acts_in_does_what_the_whole_log_does() -> Non
         start=1,
     )
     parts = units_of_batch(problem.log, problem.gamma)
-    held_out = parts.some(np.arange(n) >= 4)
-    found = UnitModel(held_out, parts, problem, np.asarray(problem.pi_b)).compare(
-        np.array([[1.0, 0.0]] * 2)
-    )
-    assert found.value == pytest.approx(5 + 0.5 * 2)
-    assert found.baseline == pytest.approx(5 + 0.5 * 2)
+    held_out = np.arange(n) >= 4
+    found = unit_model(problem, parts, held_out).compare(np.array([[1.0, 0.0]] * 2))
+    assert found.policy.value == pytest.approx(5 + 0.5 * 2)
+    assert found.baseline.value == pytest.approx(5 + 0.5 * 2)
 
 
 def test_undiscounted_episodes_that_end_have_values_and_endless_ones_are_refused() -> None:
@@ -325,7 +320,7 @@ def test_undiscounted_episodes_that_end_have_values_and_endless_ones_are_refused
             return_range=(0, 1e4),
         )
 
-    assert pieces(walk(2)).compare(np.full((3, 2), 0.5)).value == pytest.approx(1.0)
+    assert pieces(walk(2)).compare(np.full((3, 2), 0.5)).policy.value == pytest.approx(1.0)
     with pytest.raises(surefoot.NotAvailableError, match="gamma = 1"):
         pieces(walk(0)).compare(np.full((3, 2), 0.5))
 
@@ -354,11 +349,6 @@ def test_the_scatter_of_its_own_frequencies_is_part_of_an_estimated_baseline() -
     )
     assert problem.pi_b_estimated
     found = pieces(problem).compare(np.asarray(problem.pi_b))
-    assert found.baseline_estimate.scores.var() * n == pytest.approx(
-        (5 * action).var() / n, rel=0.02
-    )
+    assert found.baseline.scores.var() * n == pytest.approx((5 * action).var() / n, rel=0.02)
     known = replace(problem, pi_b_estimated=False)
-    assert (
-        np.abs(pieces(known).compare(np.asarray(problem.pi_b)).baseline_estimate.scores).max()
-        < 1e-12
-    )
+    assert np.abs(pieces(known).compare(np.asarray(problem.pi_b)).baseline.scores).max() < 1e-12

@@ -204,9 +204,7 @@ def test_content_that_tells_episodes_apart_is_found_under_any_name_and_only_it_i
     assert found.share == 0.4
 
 
-def test_among_episodes_that_look_alike_those_with_known_names_are_left_out_whatever_their_outcome() -> (
-    None
-):
+def test_among_look_alikes_those_with_known_names_are_left_out_whatever_their_outcome() -> None:
     """To leave out only those with the same content would favour outcomes that are rare."""
     rng = np.random.default_rng(1)
     old, new = log_of(rng, 400, 1, 2), log_of(rng, 400, 1, 2, label=200)
@@ -220,9 +218,7 @@ def test_among_episodes_that_look_alike_those_with_known_names_are_left_out_what
     )  # new ones called 200..399 go too, 400..599 stay
 
 
-def test_a_row_that_is_missing_or_an_episode_that_is_longer_does_not_hide_the_rest_of_an_episode() -> (
-    None
-):
+def test_a_missing_row_or_a_longer_episode_does_not_hide_the_rest_of_an_episode() -> None:
     old = log_of(np.random.default_rng(0), 30, 4 * PIECE, 3)
     kept = np.delete(np.arange(120 * PIECE), 2 * PIECE)
     shorter = {name: old[name][kept] for name in ("state", "action", "reward")} | {

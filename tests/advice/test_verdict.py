@@ -14,10 +14,8 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot.advice import units_of_batch
-from surefoot.advice.gain import in_sample
-from surefoot.advice.unit_model import UnitModel
-from surefoot.advice.value_on_log import between, own_return
+from surefoot.advice import unit_model, units_of_batch
+from surefoot.advice.value_on_log import own_return
 
 Run = Any
 
@@ -309,14 +307,14 @@ def walk(hidden: bool, n: int = 400) -> surefoot.Problem:
 def test_the_logs_own_mean_return_stands_beside_the_models_baseline() -> None:
     """Half of the steps lead on: the model expects a third step now and then, and is wrong."""
     problem = walk(hidden=True)
-    found = own_return(problem)
+    units = units_of_batch(problem.log, 0.5)
+    value = unit_model(problem, units).compare(np.asarray(problem.pi_b)).baseline.value
+    found = own_return(problem, value)
     assert found.mean == pytest.approx(0.5 + 0.5 * 2 * 0.5, abs=0.05)
-    value = in_sample(problem, units_of_batch(problem.log, 0.5), np.asarray(problem.pi_b)).baseline
-    assert found.contradicts(value)
-    assert not found.contradicts(found.mean + found.error)
-    assert (
-        own_return(replace(problem, start_episodes=None)) is None
-    )  # a given start is another quantity
+    assert found.contradicts_model
+    assert not own_return(problem, found.mean + found.standard_error).contradicts_model
+    # a given start is another quantity
+    assert own_return(replace(problem, start_episodes=None), value) is None
 
 
 def covered(draw: Any, truth: float, logs: int = 200) -> float:
@@ -325,7 +323,7 @@ def covered(draw: Any, truth: float, logs: int = 200) -> float:
     for seed in range(logs):
         problem, pi = draw(np.random.default_rng(seed))
         parts = units_of_batch(problem.log, problem.gamma)
-        low, high = between(in_sample(problem, parts, pi).policy, parts)
+        low, high = unit_model(problem, parts).compare(pi).policy.interval_with_unseen()
         hits += low <= truth <= high
     return hits / logs
 
@@ -370,9 +368,7 @@ def test_intervals_contain_the_scatter_of_rare_outcomes() -> None:
     assert covered(draw, 0.02) >= 0.9
 
 
-def test_a_state_in_which_nobody_ever_acted_counts_against_the_policy_that_comes_there_more_often() -> (
-    None
-):
+def test_a_state_without_actions_counts_against_the_policy_that_comes_there_more_often() -> None:
     """Action 1 leads to state 1, where the log stops; whoever comes there may find the worst
     value there is.
     """
@@ -392,10 +388,10 @@ def test_a_state_in_which_nobody_ever_acted_counts_against_the_policy_that_comes
         start=0,
     )
     parts = units_of_batch(problem.log, 0.5)
-    there = UnitModel(parts, parts, problem, np.asarray(problem.pi_b))
+    there = unit_model(problem, parts)
     more, less = (there.compare(np.array([[1 - p, p]] * 3), strict=True) for p in (0.9, 0.1))
-    assert more.gain < more.value - more.baseline - 0.05
-    assert less.gain < less.value - less.baseline - 0.05
+    assert more.gain.value < more.policy.value - more.baseline.value - 0.05
+    assert less.gain.value < less.policy.value - less.baseline.value - 0.05
 
 
 @pytest.mark.parametrize("how", ["mask", "smoothing"])

@@ -6,12 +6,18 @@ from surefoot.advice.advise import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, A
 from surefoot.advice.assurance import Assurance, assure, fitting
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters, parameters_of
 from surefoot.advice.folder import plain, write_advice
-from surefoot.advice.gain import Gain, held_out_gain, in_sample, interval
+from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gate import SafetyTest, safety_test
-from surefoot.advice.on_dask_units import log_and_units_on_dask
 from surefoot.advice.summary import summarise
-from surefoot.advice.unit_model import Comparison, UnitModel
-from surefoot.advice.units import Units, units, units_of_batch, units_of_log, units_of_tallies
+from surefoot.advice.unit_model import Comparison, UnitModel, unit_model
+from surefoot.advice.units import (
+    Units,
+    log_and_units_on_dask,
+    units_of,
+    units_of_batch,
+    units_of_log,
+    units_of_tallies,
+)
 
 __all__ = [
     "DEFAULT",
@@ -31,14 +37,13 @@ __all__ = [
     "default_parameters",
     "fitting",
     "held_out_gain",
-    "in_sample",
-    "interval",
     "log_and_units_on_dask",
     "parameters_of",
     "plain",
     "safety_test",
     "summarise",
-    "units",
+    "unit_model",
+    "units_of",
     "units_of_batch",
     "units_of_log",
     "units_of_tallies",

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from surefoot.advice.assurance import Assurance, assure, proof
-from surefoot.advice.gain import DELTA, FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gain
-from surefoot.advice.unit_model import Comparison, UnitModel
-from surefoot.advice.units import Units, units
+from surefoot.advice.estimate import DELTA
+from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gain
+from surefoot.advice.unit_model import Comparison, unit_model
+from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
 from surefoot.core import Policy, Solution
 from surefoot.diagnosis import Finding, vetoes
@@ -38,8 +39,9 @@ class Advice:
     `candidate` is the policy that was tested; `policy` is it where the data support it (or
     `accepted` says to use it all the same), and the baseline otherwise. `gain` is held out;
     `in_sample` is optimistic, since half of the data made the candidate. `pi_b` made the log: gains
-    are against it. `against` are the findings about the log that forbid a promise, `despite` those
-    that were waived.
+    are against it; `over_renormalised` is the gain in sample over the problem's baseline where
+    forbidden actions were taken out of that. `against` are the findings about the log that forbid a
+    promise, `despite` those that were waived.
     """
 
     log: Log
@@ -53,14 +55,11 @@ class Advice:
     gain: Gain | None = None
     in_sample: Comparison | None = None
     own: OwnReturn | None = None
-    advantage: np.ndarray  # [S], in sample: what the candidate's row is worth beyond the baseline's
     accepted: bool = False
     against: tuple[Finding, ...] = ()
     despite: tuple[str, ...] = ()
     assurance: Assurance | None = None
-    over_renormalised: float | None = (
-        None  # in sample, the gain over the baseline without its forbidden actions
-    )
+    over_renormalised: float | None = None
 
     def __repr__(self) -> str:
         return f"Advice({self.verdict}: {self.reason})"
@@ -90,8 +89,8 @@ class Advice:
 
     @property
     def mass_moved(self) -> float:
-        """The share of decisions that would be taken otherwise: mass moved, averaged over the
-        visits of the log.
+        """The share of decisions that would change: mass moved, averaged over the visits of the
+        log.
         """
         visits = self.log.n_sa.sum(axis=1)
         return float((self.moved * visits).sum() / visits.sum())
@@ -99,19 +98,17 @@ class Advice:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know."""
-        found = self.problem.notes + (() if self.solution is None else self.solution.notes)
-        waived = tuple(
+        found = [*self.problem.notes, *(() if self.solution is None else self.solution.notes)]
+        if self.log.reading is None or self.log.starts is None:
+            found.append(NOT_LOOKED_AT)
+        found += [
             f"despite {x.key}, as asked: {x.sentence}"
             for x in self.against
             if x.key in self.despite
-        )
-        accepted = (
-            (f"accepted although the data do not support it: {self.reason}",)
-            if self.accepted
-            else ()
-        )
-        blind = (NOT_LOOKED_AT,) if self.log.reading is None or self.log.starts is None else ()
-        return (*dict.fromkeys((*found, *blind, *waived, *accepted)),)
+        ]
+        if self.accepted:
+            found.append(f"accepted although the data do not support it: {self.reason}")
+        return tuple(dict.fromkeys(found))
 
 
 def advise(
@@ -119,7 +116,7 @@ def advise(
     problem: Problem,
     algorithm: Any,
     *,
-    parts: Units | None = None,
+    units: Units | None = None,
     pi_b: np.ndarray | None = None,
     accept: bool = False,
     assured: bool = False,
@@ -135,66 +132,53 @@ def advise(
     the log speaks against the test (`against`: by default what `surefoot.diagnosis.vetoes` finds),
     but for what `despite` names. An algorithm with a proof of its own is supported by that proof.
     `pi_b` is the policy that made the log where it differs from the problem's baseline (forbidden
-    actions were taken out of it). `parts` are the units of the log where they are known.
+    actions were taken out of it). `units` are those of the log where they are known.
     """
     unknown = [key for key in despite if key not in KEYS]
     if unknown:
         raise ParameterError(f"despite takes {', '.join(KEYS)}, got {unknown[0]!r}")
-    made = np.asarray(problem.pi_b if pi_b is None else pi_b)
-    base = Advice(
-        log=log,
-        problem=problem,
-        algorithm=algorithm,
-        pi_b=made,
-        verdict=NOTHING_TO_LEARN,
-        candidate=np.asarray(problem.pi_b),
+    base = np.asarray(problem.pi_b)
+    made = base if pi_b is None else np.asarray(pi_b)
+    advice = Advice(
+        log=log, problem=problem, algorithm=algorithm, pi_b=made, candidate=base,
+        verdict=NOTHING_TO_LEARN, despite=tuple(despite),
         reason="nothing to learn from: the log never tried an alternative",
-        advantage=np.zeros(problem.n_states),
-        despite=tuple(despite),
-    )
+    )  # fmt: skip
     if int((log.n_sa > 0).sum(axis=1).max()) <= 1:
-        return base
-    parts = units(log, problem.log, problem.gamma) if parts is None else parts
-    found = tuple(found_against(log, problem, made) if against is None else against)
-    stands = [x for x in found if x.key not in base.despite]
-    gain = held_out_gain(
-        problem, parts, algorithm, pi_b=made, markov=all(x.key != MARKOV for x in stands), seed=seed
-    )  # without the Markov property only the test that does not need it may speak
+        return advice
+    # 1. What is independent in the log, and what in it forbids a promise.
+    units = units_of(log, problem.log, problem.gamma) if units is None else units
+    findings = tuple(found_against(log, problem, made) if against is None else against)
+    stands = [x for x in findings if x.key not in despite]
+    # 2. One half makes the policy, the other tests it. Without the Markov property only the test
+    #    that does not need it may be used; where it is, that finding no longer matters.
+    markov = all(x.key != MARKOV for x in stands)
+    gain = held_out_gain(problem, units, algorithm, pi_b=made, markov=markov, seed=seed)
     stands = [x for x in stands if not (x.key == MARKOV and gain.test == FINITE_SAMPLE)]
-    own = (
-        np.abs(np.asarray(problem.pi_b) - made).max() <= CHANGED
-    )  # a proof compares with the problem's baseline
-    proved = proof(problem, algorithm) if assured and own else None
-    pi, solution = (
-        (gain.pi, gain.solution) if proved is None else (np.asarray(proved[0].pi), proved[0])
-    )
-    model = UnitModel(parts, parts, problem, made)
+    # 3. An algorithm may prove its policy, from all data; a proof compares with the problem's own
+    #    baseline.
+    masked = bool(np.abs(base - made).max() > CHANGED)
+    proved = proof(problem, algorithm) if assured and not masked else None
+    solution = gain.solution if proved is None else proved[0]
+    pi = gain.pi if proved is None else np.asarray(solution.pi)
+    # 4. What the policy changes and is worth in the model of all data.
+    in_sample = unit_model(problem, units, pi_b=made).compare(pi)
     advice = replace(
-        base,
-        against=found,
-        gain=gain,
-        solution=solution,
-        candidate=pi,
-        in_sample=model.compare(pi),
-        advantage=model.advantage(pi),
-        own=own_return(problem),
-        over_renormalised=_over_renormalised(parts, problem, made, pi),
-    )
+        advice, against=findings, gain=gain, solution=solution, candidate=pi, in_sample=in_sample,
+        own=own_return(problem, in_sample.baseline.value),
+    )  # fmt: skip
+    if masked:
+        known = replace(problem, pi_b_estimated=False)
+        left = unit_model(known, units).compare(pi).gain.value
+        advice = replace(advice, over_renormalised=left)
+    # 5. The verdict, and the certificate that fits the algorithm.
     verdict, reason = _judged(gain, advice) if proved is None else (SUPPORTED, proved[1])
     if stands and len(advice.changed):
         verdict, reason = NOT_SUPPORTED, _against(stands, reason)
-    assurance = (
-        assure(problem, replace(solution, pi=pi), algorithm, doubt=_doubt(found))
-        if assured
-        else None
-    )
-    return replace(
-        advice,
-        verdict=verdict,
-        reason=reason,
-        accepted=accept and verdict != SUPPORTED,
-        assurance=assurance,
-    )
+    doubt = next((x.sentence for x in findings if x.key == BASELINE), "")
+    found = assure(problem, replace(solution, pi=pi), algorithm, doubt=doubt) if assured else None
+    accepted = accept and verdict != SUPPORTED
+    return replace(advice, verdict=verdict, reason=reason, accepted=accepted, assurance=found)
 
 
 def found_against(log: Log, problem: Problem, pi_b: np.ndarray) -> tuple[Finding, ...]:
@@ -204,75 +188,46 @@ def found_against(log: Log, problem: Problem, pi_b: np.ndarray) -> tuple[Finding
     return vetoes(log, None if problem.pi_b_estimated else Policy(pi=pi_b, labels=log.labels))
 
 
-def _over_renormalised(
-    parts: Units, problem: Problem, made: np.ndarray, pi: np.ndarray
-) -> float | None:
-    """The gain over the problem's baseline where that is not the policy that made the log."""
-    base, known = np.asarray(problem.pi_b), replace(problem, pi_b_estimated=False)
-    return (
-        None
-        if np.abs(base - made).max() <= CHANGED
-        else UnitModel(parts, parts, known, base).compare(pi).gain
-    )
-
-
 def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
     """(verdict, reason) of a held-out gain."""
-    if not (advice.moved > CHANGED).any():
-        taken_back = (
-            "" if gain.checked > CHANGED else ": the other half cannot check any of its moves"
-        )
-        return NOT_SUPPORTED, f"what one half of the log teaches changes nothing{taken_back}"
-    if gain.units < FEWEST_UNITS:
-        return (
-            NOT_SUPPORTED,
-            (
-                f"too few independent pieces: the log has {gain.units} {gain.kind}, at least"
-                f" {FEWEST_UNITS} are needed"
-            ),
-        )
-    if np.isnan(gain.low):
-        return (
-            NOT_SUPPORTED,
-            (
-                "no valid test: states do not say enough (not Markov), and the test that does not"
-                " need them does not apply"
-            ),
-        )
     words = (
         f"{gain.test} test at {DELTA:.0%}: the gain on held-out data is {gain.estimate:.4g}, at"
         f" least {gain.low:.4g}"
     )
-    if gain.high < 0:
-        return (
-            NOT_SUPPORTED,
-            (
-                f"held-out data show that it is WORSE: the gain is {gain.estimate:.4g}, at most"
-                f" {gain.high:.4g}"
-            ),
+    if not (advice.moved > CHANGED).any():
+        unchecked = ": the other half cannot check any of its moves"
+        why = "what one half of the log teaches changes nothing"
+        why += "" if gain.checked > CHANGED else unchecked
+    elif gain.units < FEWEST_UNITS:
+        why = (
+            f"too few independent pieces: the log has {gain.units} {gain.kind}, at least"
+            f" {FEWEST_UNITS} are needed"
         )
-    if not gain.excluded and gain.unseen is not None:
-        return (
-            NOT_SUPPORTED,
-            f"{words}, but an outcome that has not shown could take away {gain.unseen.change:.4g}",
+    elif np.isnan(gain.low):
+        why = (
+            "no valid test: states do not say enough (not Markov), and the test that does not need"
+            " them does not apply"
         )
-    if gain.low > 0 and gain.low <= gain.explained:
-        when = (
-            f"{gain.explained:.4g} of it is explained by when, or after what, the actions were"
-            " taken"
+    elif gain.high < 0:
+        why = (
+            f"held-out data show that it is WORSE: the gain is {gain.estimate:.4g}, at most"
+            f" {gain.high:.4g}"
         )
-        return NOT_SUPPORTED, f"{words}, but {when}"
-    low, high = advice.problem.reward_range
-    given = (
-        ""
-        if advice.problem.return_range.declared
-        else f", if no reward lies outside [{low:g}, {high:g}]"
-    )
-    return (
-        (SUPPORTED, f"{words}, above 0{given}")
-        if gain.positive
-        else (NOT_SUPPORTED, f"{words}, not above 0")
-    )
+    elif gain.unseen is not None and not gain.excluded:
+        why = f"{words}, but an outcome that has not shown could take away {gain.unseen.change:.4g}"
+    elif 0 < gain.low <= gain.explained:
+        why = (
+            f"{words}, but {gain.explained:.4g} of it is explained by when, or after what, the"
+            " actions were taken"
+        )
+    elif not gain.positive:
+        why = f"{words}, not above 0"
+    else:
+        low, high = advice.problem.reward_range
+        declared = advice.problem.return_range.declared
+        given = "" if declared else f", if no reward lies outside [{low:g}, {high:g}]"
+        return SUPPORTED, f"{words}, above 0{given}"
+    return NOT_SUPPORTED, why
 
 
 def _against(stands: Sequence[Finding], reason: str) -> str:
@@ -282,8 +237,3 @@ def _against(stands: Sequence[Finding], reason: str) -> str:
         f"{'; '.join(x.sentence for x in stands)}. (Otherwise: {reason}. To go on all the same:"
         f" --despite {keys})"
     )
-
-
-def _doubt(found: Sequence[Finding]) -> str:
-    """That another policy made the log, in words; "" where nothing says so."""
-    return next((x.sentence for x in found if x.key == BASELINE), "")

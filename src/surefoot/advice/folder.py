@@ -77,14 +77,17 @@ def _policy(advice: Advice, pi: np.ndarray, elsewhere: Sequence[Row]) -> Iterato
 
 def _changes(advice: Advice) -> Iterator[tuple[Any, ...]]:
     """One row for every visited state in which something changes, most mass first."""
+    if advice.in_sample is None:
+        return
     n, step = advice.log.n_sa, advice.candidate - advice.pi_b
+    advantage = advice.in_sample.advantage
     order = advice.changed[np.argsort(-advice.moved[advice.changed], kind="stable")]
     for s in order:
         more, less = int(np.argmax(step[s])), int(np.argmin(step[s]))
         yield (
             *_texts(advice.log.states[s]),
             _short(advice.moved[s]),
-            _short(advice.advantage[s]),
+            _short(advantage[s]),
             int(n[s].sum()),
             as_text(advice.log.actions[more]),
             int(n[s, more]),

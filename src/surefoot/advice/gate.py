@@ -78,8 +78,8 @@ def whole_sample(problem: Problem, pi: np.ndarray) -> Sample:
     log = rows_of(problem)
     if log.n_episodes < 2 * FEWEST:
         raise LogError(
-            f"nothing can be tested on {plural(log.n_episodes, 'episode')}: episodes are what is independent in a"
-            f" log, and at least {2 * FEWEST} are needed; give more of them"
+            f"nothing can be tested on {plural(log.n_episodes, 'episode')}: episodes are what is"
+            f" independent in a log, and at least {2 * FEWEST} are needed; give more of them"
         )
     return Sample(log, pi, np.asarray(problem.pi_b))
 

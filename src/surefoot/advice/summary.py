@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import surefoot
 from surefoot.advice.advise import Advice
 from surefoot.advice.assurance import assurance_lines, assurance_summary
 from surefoot.advice.defaults import DEFAULT, parameters_of
-from surefoot.advice.gain import DELTA, FINITE_SAMPLE, Gain
+from surefoot.advice.estimate import DELTA, EVENTS
+from surefoot.advice.gain import FINITE_SAMPLE, Gain
 from surefoot.advice.provenance import TRAINING
-from surefoot.advice.unit_model import EVENTS, Comparison
-from surefoot.advice.value_on_log import WHERE, own_lines, own_summary
+from surefoot.advice.unit_model import Comparison
+from surefoot.advice.value_on_log import WHERE, own_lines
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import DOUBTFUL
 from surefoot.logs import Disagreement, Log
@@ -62,9 +64,9 @@ def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, An
         }
     if compared is not None:
         found["in_sample_optimistic"] = {
-            "gain": compared.gain,
-            "policy": compared.value,
-            "baseline": compared.baseline,
+            "gain": compared.gain.value,
+            "policy": compared.policy.value,
+            "baseline": compared.baseline.value,
         }
     return found
 
@@ -130,7 +132,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "worth": (
             gain_summary(advice.gain, inside) | {"over_renormalised": advice.over_renormalised}
         ),
-        "own_return": None if inside is None else own_summary(advice.own, inside.baseline),
+        "own_return": None if advice.own is None else asdict(advice.own),
         **assurance_summary(advice.assurance),
         "converged": None if solution is None else bool(solution.status.ok),
         "notes": list(advice.notes),

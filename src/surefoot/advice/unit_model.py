@@ -5,98 +5,42 @@ every unit adds to the difference.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from surefoot.advice.chain import Chain
+from surefoot.advice.estimate import EVENTS, Estimate, Unseen
 from surefoot.advice.units import Units
 from surefoot.problems import Problem
 from surefoot.problems.problem import GIVEN, VISITS
 
 AT_LEAST = 2  # units that must have seen a pair for it to count: the scatter of one is unknown
-Cells = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 FORCED = 1e-9  # mass beyond rounding
-EVENTS = float(
-    np.log(20.0)
-)  # 3.0: what happens in so many visits on average is seen at least once with probability 95 %
+Starts = tuple[np.ndarray, np.ndarray, np.ndarray]  # unit, state, weight
+Cells = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-@dataclass(frozen=True, repr=False)
-class Unseen:
-    """The most that an outcome which these units have not shown, or not often, may still take away
-    or add (the rule of three).
-
-    If in a pair the worst outcome of its state has probability p, none is seen in n visits with
-    probability (1 - p)^n. All p with sum over pairs of n p <= EVENTS remain possible at 5 %. The
-    most they change is EVENTS max over pairs of |shift| distance / n: one pair takes it all. `pair`
-    is that pair, s * A + a; `worst` the outcome, `distance` from the mean of the pair.
-    """
-
-    change: float
-    pair: int
-    n: float
-    shift: float
-    worst: float
-    distance: float
-
-
-@dataclass(frozen=True, repr=False)
-class Estimate:
-    """An estimate from units, what each unit adds to its error to first order, and the rest that is
-    needed for an interval.
-
-    A score is what the estimate would change by if the unit were seen once more: they sum to nearly
-    0, and their scatter is that of the estimate; `extra` is the variance that pairs with few visits
-    may hide from them. `of_pairs` is the variance that comes from the outcomes of pairs, on
-    `degrees` degrees of freedom; the rest comes from the start.
-    """
-
-    value: float
-    scores: np.ndarray  # [units of this model]
-    extra: float
-    of_pairs: float
-    degrees: float
-    loss: Unseen
-    more: Unseen
-
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Comparison:
-    """Values at the start of a policy and of the baseline in one model, and of their difference.
+    """Values at the start of a policy and of the baseline in one model, and their difference.
 
-    `checked` is the share of the moved probability mass, weighted by visits, that rests on pairs
-    that count.
+    weight      d(s) (pi - pi_b)(a|s) [S, A]: the gain is the sum over pairs of weight times the
+                baseline's action values
+    v           the baseline's values [S]
+    advantage   sum_a (pi - pi_b)(a|s) q_b(s, a) in every state [S]
     """
 
     policy: Estimate
-    baseline_estimate: Estimate
-    difference: Estimate
-    checked: float
-    # d(s) (pi - pi_b)(a|s): the gain is the sum over pairs of weight times the baseline's action
-    # values v
+    baseline: Estimate
+    gain: Estimate
     weight: np.ndarray
     v: np.ndarray
-
-    @property
-    def value(self) -> float:
-        """Of the policy."""
-        return self.policy.value
-
-    @property
-    def baseline(self) -> float:
-        """Of the baseline."""
-        return self.baseline_estimate.value
-
-    @property
-    def gain(self) -> float:
-        """value - baseline."""
-        return self.difference.value
+    advantage: np.ndarray
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class UnitModel:
     """The maximum-likelihood model of some units, in which what they cannot tell counts neither for
     nor against a policy.
@@ -109,124 +53,32 @@ class UnitModel:
       baseline; in a strict comparison as much as the worst state (or an end) if the policy comes
       there more often, as the best if less often.
 
-    `pi_b` is the policy that made the log, with which others are compared; where it was estimated,
-    these units' own frequencies stand for it, so that what is not known of it counts. The start is
-    the problem's where it is given, otherwise that of these units, so that its scatter counts.
+    units, whole    the units of the model [those `chosen`], and of the whole log
+    pi_b            the policy that made the log, with which others are compared
+    cells           what `_cells` finds for units and pairs
+    n_sa            visits of every pair by these units
+    often           pairs that two or more of them saw
+    counted         pairs that count: those; where a state has none, those seen at all
+    mixture         the baseline over the pairs that count; where it was estimated, or uses none of
+                    them, the units' own frequencies, so that what is not known of it counts
+    lost            states that are not terminal and in which nobody ever acts
+    starts, start   of these units, so that their scatter counts; None and the problem's where the
+                    start is given, or no episode of theirs starts
     """
 
     units: Units
     whole: Units
+    chosen: np.ndarray
     problem: Problem
     pi_b: np.ndarray
-
-    @cached_property
-    def n_sa(self) -> np.ndarray:
-        """Visits of every pair by these units [S, A]."""
-        return _sum(self.units.pair, self.units.k, self.pi_b.size).reshape(self.pi_b.shape)
-
-    @cached_property
-    def counted(self) -> np.ndarray:
-        """Pairs that count: seen by two or more units; where a state has none, those seen at
-        all.
-        """
-        rated = (np.where(self.often, self.pi_b, 0.0).sum(axis=1) > 0)[:, None]
-        return np.where(rated, self.often, self.n_sa > 0)
-
-    @cached_property
-    def mixture(self) -> np.ndarray:
-        """The baseline over the pairs that count [S, A]; the units' own frequencies where it
-        uses none of them, or is estimated.
-        """
-        rows = (
-            np.where(self.counted, self.pi_b, 0.0)
-            if not self.problem.pi_b_estimated
-            else np.array(self.n_sa)
-        )
-        rows = np.where(
-            rows.sum(axis=1, keepdims=True) > 0, rows, np.where(self.counted, self.n_sa, 0.0)
-        )
-        total = rows.sum(axis=1, keepdims=True)
-        return np.asarray(rows / np.where(total > 0, total, 1.0))
-
-    def over_counted(self, pi: np.ndarray) -> np.ndarray:
-        """The policy over pairs that count: mass on the others does what the baseline's mixture
-        does.
-        """
-        kept = np.where(self.counted, pi, 0.0)
-        return np.asarray(kept + (1 - kept.sum(axis=1, keepdims=True)) * self.mixture)
-
-    @cached_property
-    def _fallback(self) -> tuple[Any, np.ndarray]:
-        """(P, r) of the states in which these units never act, as CSR [S, S] and [S]; zero in
-        all others.
-        """
-        acted = self.n_sa.sum(axis=1) > 0
-        need = ~acted & ~self.problem.terminal
-        whole = self.whole
-        use = need[whole.state]
-        n = _sum(whole.state[use], whole.k[use], len(need))
-        share = 1.0 / np.where(n > 0, n, 1.0)
-        r = _sum(whole.state[use], whole.r[use], len(need)) * share
-        s = whole.state[use]
-        return (
-            sparse.csr_array(
-                (whole.k[use] * share[s], (s, whole.next_state[use])), shape=(len(need), len(need))
-            ),
-            r,
-        )
-
-    @cached_property
-    def _lost(self) -> np.ndarray:
-        """States that are not terminal and in which nobody ever acts [S]."""
-        return np.asarray(
-            (_sum(self.whole.state, self.whole.k, len(self.problem.terminal)) == 0)
-            & ~self.problem.terminal
-        )
-
-    def _chain(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
-        """(P_pi, r_pi) of a policy over pairs that count."""
-        u, n_states = self.units, self.problem.n_states
-        share = (rows / np.where(self.n_sa > 0, self.n_sa, 1.0)).reshape(-1)[u.pair]
-        matrix = sparse.csr_array(
-            (share * u.k, (u.state, u.next_state)), shape=(n_states, n_states)
-        )
-        r = _sum(u.state, share * u.r, n_states)
-        return (matrix + self._fallback[0]).tocsr(), r + self._fallback[1]
-
-    @cached_property
-    def _baseline(self) -> Chain:
-        matrix, r = self._chain(self.mixture)
-        chain = Chain(matrix, r, self.problem.gamma, self.start)
-        if not self._lost.any():
-            return chain
-        # v = v0 + level v1 with level the average of v over the visits: one equation for the level.
-        visits = _sum(self.units.state, self.units.k, len(r)) / self.units.k.sum()
-        v0, v1 = chain.v, Chain(matrix, self._lost.astype(float), self.problem.gamma, self.start).v
-        left = 1.0 - float(visits @ v1)
-        level = float(visits @ v0) / left if left > 1e-9 else 0.0
-        return Chain(matrix, r + level * self._lost, self.problem.gamma, self.start)
-
-    @cached_property
-    def _starts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """(unit, state, weight) of the starts of these units; None where the start is given, or
-        no episode of theirs starts.
-        """
-        u = self.units
-        if self.problem.start_from == GIVEN:
-            return None
-        unit, state, k = (
-            (u.unit, u.state, u.k)
-            if self.problem.start_from == VISITS
-            else (u.start_unit, u.start_state, u.start_k)
-        )
-        return (unit, state, k / k.sum()) if len(k) else None
-
-    @cached_property
-    def start(self) -> np.ndarray:
-        """The start of these units [S]; the problem's where it is given."""
-        if self._starts is None:
-            return np.asarray(self.problem.start)
-        return _sum(self._starts[1], self._starts[2], self.problem.n_states)
+    cells: Cells
+    n_sa: np.ndarray
+    often: np.ndarray
+    counted: np.ndarray
+    mixture: np.ndarray
+    lost: np.ndarray
+    starts: Starts | None
+    start: np.ndarray
 
     def checkable(self, pi: np.ndarray) -> np.ndarray:
         """The policy with every move taken back that these units cannot check: no pair is further
@@ -240,56 +92,85 @@ class UnitModel:
         rise, fall = np.maximum(move, 0.0), np.maximum(-move, 0.0)
         up, down = rise.sum(axis=1, keepdims=True), fall.sum(axis=1, keepdims=True)
         mass = np.minimum(up, down)
-        return np.asarray(
-            base
-            + rise * mass / np.where(up > 0, up, 1.0)
-            - fall * mass / np.where(down > 0, down, 1.0)
-        )
+        return np.asarray(base + rise * mass / _or_1(up) - fall * mass / _or_1(down))
 
     def compare(self, pi: np.ndarray, *, strict: bool = False) -> Comparison:
         """The policy against the baseline; `strict`: what these units cannot tell counts against
         the gain, at its worst.
         """
-        rows, base = self.over_counted(pi), self._baseline
-        level = base.r * self._lost
+        kept = np.where(self.counted, pi, 0.0)  # mass on other pairs does what the baseline does
+        rows = kept + (1 - kept.sum(axis=1, keepdims=True)) * self.mixture
+        base = self._baseline()
         matrix, r = self._chain(rows)
-        chain = Chain(matrix, r + level, self.problem.gamma, self.start)
-        scores, base_scores = (
-            self._scores(rows, chain),
-            self._scores(self.mixture, base, by_state=self.problem.pi_b_estimated),
-        )
+        chain = Chain(matrix, r + base.r * self.lost, self.problem.gamma, self.start)
+        scores = self._scores(rows, chain)
+        base_scores = self._scores(self.mixture, base, by_state=self.problem.pi_b_estimated)
         spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * self.mixture
-        doubt = self._doubt(chain, base) + self._forced(pi, chain, base) if strict else 0.0
+        doubt = self._lost_doubt(chain, base) + self._forced_doubt(pi, chain, base) if strict else 0
+        u = self.units
+        target = u.r + self.problem.gamma * u.k * base.v[u.next_state]
+        q = _sum(u.pair, target, self.n_sa.size).reshape(self.n_sa.shape) / _or_1(self.n_sa)
         gain = chain.at_start - base.at_start - doubt
-        moved = np.abs(pi - self.problem.pi_b) * self.n_sa.sum(axis=1, keepdims=True)
-        total = float(moved.sum())
         return Comparison(
-            Estimate(chain.at_start, scores, *self._rest(spent, chain.v)),
-            Estimate(base.at_start, base_scores, *self._rest(base_spent, base.v)),
-            Estimate(gain, scores - base_scores, *self._rest(spent - base_spent, base.v)),
-            float(moved[self.often].sum()) / total if total > 0 else 1.0,
-            chain.d[:, None] * (rows - self.mixture),
-            base.v,
+            policy=self._estimate(chain.at_start, scores, spent, chain.v),
+            baseline=self._estimate(base.at_start, base_scores, base_spent, base.v),
+            gain=self._estimate(gain, scores - base_scores, spent - base_spent, base.v),
+            weight=chain.d[:, None] * (rows - self.mixture),
+            v=base.v,
+            advantage=((rows - self.mixture) * q).sum(axis=1),
         )
 
-    def _doubt(self, chain: Chain, base: Chain) -> float:
+    def _chain(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
+        """(P_pi, r_pi) of a policy over pairs that count; where these units never act, those of the
+        whole log.
+        """
+        u, w, n_states = self.units, self.whole, self.problem.n_states
+        share = (rows / _or_1(self.n_sa)).reshape(-1)[u.pair]
+        need = (self.n_sa.sum(axis=1) == 0) & ~self.problem.terminal
+        use = need[w.state]
+        s = w.state[use]
+        other = 1.0 / _or_1(_sum(s, w.k[use], n_states))
+        mine, theirs = (
+            sparse.csr_array((x, (at, to)), shape=(n_states, n_states))
+            for x, at, to in (
+                (share * u.k, u.state, u.next_state),
+                (w.k[use] * other[s], s, w.next_state[use]),
+            )
+        )
+        r = _sum(u.state, share * u.r, n_states) + _sum(s, w.r[use], n_states) * other
+        return (mine + theirs).tocsr(), r
+
+    def _baseline(self) -> Chain:
+        """The baseline; a state in which nobody ever acts has the average value over the visits:
+
+        v = v0 + level v1 with level = visits . v: one equation for the level.
+        """
+        matrix, r = self._chain(self.mixture)
+        chain = Chain(matrix, r, self.problem.gamma, self.start)
+        if not self.lost.any():
+            return chain
+        visits = _sum(self.units.state, self.units.k, len(r)) / self.units.k.sum()
+        v0, v1 = chain.v, Chain(matrix, self.lost.astype(float), self.problem.gamma, self.start).v
+        left = 1.0 - float(visits @ v1)
+        level = float(visits @ v0) / left if left > 1e-9 else 0.0
+        return Chain(matrix, r + level * self.lost, self.problem.gamma, self.start)
+
+    def _lost_doubt(self, chain: Chain, base: Chain) -> float:
         """What the gain owes to states in which nobody ever acted: the policy that comes there more
         often finds the worst value there.
 
         The worst (or best) is that of the other states, or 0: such a state may be an end.
         """
-        if not self._lost.any():
+        if not self.lost.any():
             return 0.0
-        v = base.v[~self._lost & ~np.asarray(self.problem.terminal)]
-        more = float((chain.d - base.d)[self._lost].sum())
-        level = float((base.r * self._lost).max(initial=-np.inf, where=self._lost))
-        return (
-            more * (level - float(v.min(initial=0.0)))
-            if more > 0
-            else -more * (float(v.max(initial=0.0)) - level)
-        )
+        v = base.v[~self.lost & ~np.asarray(self.problem.terminal)]
+        more = float((chain.d - base.d)[self.lost].sum())
+        level = float((base.r * self.lost).max(initial=-np.inf, where=self.lost))
+        if more > 0:
+            return more * (level - float(v.min(initial=0.0)))
+        return -more * (float(v.max(initial=0.0)) - level)
 
-    def _forced(self, pi: np.ndarray, chain: Chain, base: Chain) -> float:
+    def _forced_doubt(self, pi: np.ndarray, chain: Chain, base: Chain) -> float:
         """What moves may cost that nobody chose and these units cannot check: onto pairs that fewer
         than two of them saw.
 
@@ -300,90 +181,51 @@ class UnitModel:
         excess = np.where(self.often, 0.0, np.maximum(pi - self.pi_b, 0.0)).sum(axis=1)
         if not (excess > FORCED).any():
             return 0.0
-        u = self.whole
-        y, n = (
-            u.r / u.k + self.problem.gamma * base.v[u.next_state],
-            _sum(u.state, u.k, len(base.v)),
-        )
-        mean = _sum(u.state, u.k * y, len(n)) / np.where(n > 0, n, 1.0)
-        drop = np.maximum(
-            base.v - self._ends(base.v, 0)[0], float(np.max(mean[u.state] - y, initial=0.0))
-        )
+        u, n_states = self.whole, len(base.v)
+        y = u.r / u.k + self.problem.gamma * base.v[u.next_state]
+        mean = _sum(u.state, u.k * y, n_states) / _or_1(_sum(u.state, u.k, n_states))
+        surprise = float(np.max(mean[u.state] - y, initial=0.0))
+        drop = np.maximum(base.v - self._ends(base.v, 0)[0], surprise)
         return float((chain.d * excess * drop).sum())
 
-    def advantage(self, pi: np.ndarray) -> np.ndarray:
-        """sum_a (pi - pi_b)(a|s) q_b(s, a)  in every state [S], over pairs that count."""
-        u = self.units
-        q = _sum(
-            u.pair, u.r + self.problem.gamma * u.k * self._baseline.v[u.next_state], self.n_sa.size
-        ).reshape(self.n_sa.shape)
-        q = q / np.where(self.n_sa > 0, self.n_sa, 1.0)
-        return np.asarray(((self.over_counted(pi) - self.mixture) * q).sum(axis=1))
-
     def _scores(self, rows: np.ndarray, chain: Chain, *, by_state: bool = False) -> np.ndarray:
-        """What every unit adds to the value [units], to first order: the value less what it would
-        be without the unit (the jackknife).
+        """What every unit adds to the value [units]: the value less what it would be without the
+        unit (the jackknife), to first order.
 
             sum over its pairs of  d(s) pi(a|s) / n(s, a)  1 / (1 - h)  sum over its steps there of
             r + gamma v(s') - q(s, a)
 
-        d is the discounted number of visits, h the unit's share of the visits of the pair: a unit
-        that has most of them would otherwise seem to agree with the rest. Starts of weight w add w
-        (v(s) - the mean), corrected in the same way. `by_state`: of a baseline that these units'
-        own frequencies stand for, so that states take the place of pairs, and the scatter of the
-        frequencies counts.
+        d is the discounted number of visits, h the unit's share of the visits of the pair: without
+        the unit, a mean of which it has the share h changes by h / (1 - h) times its distance.
+        Starts of weight w add w (v(s) - the mean), corrected in the same way. `by_state`: of a
+        baseline that these units' own frequencies stand for, so that states take the place of
+        pairs, and the scatter of the frequencies counts.
         """
         u = self.units
         n, at = (self.n_sa.sum(axis=1), u.state) if by_state else (self.n_sa.reshape(-1), u.pair)
         spent = chain.d if by_state else (chain.d[:, None] * rows).reshape(-1)
         target = u.r + self.problem.gamma * u.k * chain.v[u.next_state]
-        q = _sum(at, target, len(n)) / np.where(n > 0, n, 1.0)
-        unit, cell, visits, place = self._unit_states if by_state else self._unit_pairs
+        q = _sum(at, target, len(n)) / _or_1(n)
+        unit, cell, visits, place = _cells(u, at, len(n)) if by_state else self.cells
         residual = _sum(place, target - u.k * q[at], len(cell))
-        found = _sum(
-            unit, spent[cell] / n[cell] * _as_left_out(visits / n[cell]) * residual, u.number
-        )
-        if self._starts is None:
-            return found
-        first, state, weight = self._starts
-        from_start = _sum(first, weight * (chain.v[state] - chain.at_start), u.number)
-        return np.asarray(found + _as_left_out(_sum(first, weight, u.number)) * from_start)
+        weight = spent[cell] / n[cell] * _as_left_out(visits / n[cell])
+        found = _sum(unit, weight * residual, u.number)
+        if self.starts is not None:
+            first, state, share = self.starts
+            from_start = _sum(first, share * (chain.v[state] - chain.at_start), u.number)
+            found = found + _as_left_out(_sum(first, share, u.number)) * from_start
+        return np.asarray(found[self.chosen])
 
-    @cached_property
-    def _unit_pairs(self) -> Cells:
-        """(unit, pair, visits of the pair by the unit) of every combination that there is, and
-        which one each entry belongs to.
-        """
-        return self._cells(self.units.pair, self.n_sa.size)
-
-    @cached_property
-    def _unit_states(self) -> Cells:
-        """The same for states."""
-        return self._cells(self.units.state, len(self.n_sa))
-
-    def _cells(self, at: np.ndarray, n: int) -> Cells:
-        key, place = np.unique(self.units.unit.astype(np.int64) * n + at, return_inverse=True)
-        place = place.reshape(-1)
-        return key // n, key % n, _sum(place, self.units.k, len(key)), place
-
-    @cached_property
-    def often(self) -> np.ndarray:
-        """Pairs that two or more of these units saw [S, A]: what one unit alone has seen has no
-        scatter between units.
-        """
-        return np.asarray(
-            (np.bincount(self._unit_pairs[1], minlength=self.n_sa.size) >= AT_LEAST).reshape(
-                self.n_sa.shape
-            )
-        )
-
-    def _rest(self, shift: np.ndarray, v: np.ndarray) -> tuple[float, float, float, Unseen, Unseen]:
-        """(extra, of_pairs, degrees, loss, more) of an estimate  sum over pairs of shift(s, a)
-        times the mean of y = r + gamma v(s').
+    def _estimate(
+        self, value: float, scores: np.ndarray, shift: np.ndarray, v: np.ndarray
+    ) -> Estimate:
+        """An estimate that is to first order  sum over pairs of shift(s, a) times the mean of y = r
+        + gamma v(s').
 
         The scatter that a pair shows may be too small: three equal outcomes do not make it certain.
         It counts as at least the scatter within the pairs of its state (pooled), and it gains 2 /
-        (n + 1) of the scatter of y over all steps from the state:
+        (n + 1) of the scatter of y over all steps from the state, about what two further visits
+        that look like any step of the state would add:
             extra = sum over pairs of  shift^2 / n  max( within(s) - var(s, a), 2 / (n + 1) all(s),
             0 ).
         degrees: Satterthwaite's, of the sum of both kinds of variances.
@@ -391,54 +233,53 @@ class UnitModel:
         u, shape = self.units, self.n_sa.shape
         y = u.r / u.k + self.problem.gamma * v[u.next_state]
         n, n_s = self.n_sa, self.n_sa.sum(axis=1, keepdims=True)
-        safe = np.where(n > 0, n, 1.0)
-        mean = (_sum(u.pair, u.k * y, n.size) / safe.reshape(-1)).reshape(shape)
+        mean = (_sum(u.pair, u.k * y, n.size) / _or_1(n).reshape(-1)).reshape(shape)
         m2 = _sum(u.pair, u.k * (y - mean.reshape(-1)[u.pair]) ** 2 + u.m2, n.size).reshape(shape)
-        middle = (n * mean).sum(axis=1, keepdims=True) / np.where(n_s > 0, n_s, 1.0)
-        everything = (m2 + n * (mean - middle) ** 2).sum(axis=1, keepdims=True) / np.maximum(
-            n_s - 1, 1.0
-        )
+        middle = (n * mean).sum(axis=1, keepdims=True) / _or_1(n_s)
+        scatter = (m2 + n * (mean - middle) ** 2).sum(axis=1, keepdims=True)
+        everything = scatter / np.maximum(n_s - 1, 1.0)
         spare = n_s - (n > 0).sum(axis=1, keepdims=True)
-        within = np.where(
-            spare > 0, m2.sum(axis=1, keepdims=True) / np.maximum(spare, 1.0), everything
-        )
+        pooled = m2.sum(axis=1, keepdims=True) / np.maximum(spare, 1.0)
+        within = np.where(spare > 0, pooled, everything)
         own = m2 / np.maximum(n - 1, 1.0)
         lacking = np.maximum(np.maximum(within - own, 2 / (n + 1) * everything), 0.0)
-        weight = np.where(n > 0, shift**2 / safe, 0.0)
+        weight = np.where(n > 0, shift**2 / _or_1(n), 0.0)
         shown, hidden = weight * own, weight * lacking
         spread = (shown**2 / np.maximum(n - 1, 1.0) + hidden**2 / np.maximum(n_s - 1, 1.0)).sum()
         total = float((shown + hidden).sum())
-        return (
-            float(hidden.sum()),
-            total,
-            float(total**2 / spread) if spread > 0 else 1.0,
-            *self._unseen(shift, v, mean),
+        loss, more = self._unseen(shift, v, mean)
+        return Estimate(
+            value=value,
+            scores=scores,
+            extra=float(hidden.sum()),
+            of_pairs=total,
+            degrees=float(total**2 / spread) if spread > 0 else 1.0,
+            loss=loss,
+            more=more,
+            blocks=u.blocks,
         )
 
     def _unseen(self, shift: np.ndarray, v: np.ndarray, mean: np.ndarray) -> tuple[Unseen, Unseen]:
-        """(what may be lost, what may be gained) by outcomes within the range that have not
-        shown; see `Unseen`.
+        """(what may be lost, what may be gained) by outcomes within the range that have not been
+        seen; see `Unseen`.
         """
         n = np.where(self.n_sa > 0, self.n_sa, np.inf)
-        (worst, drop), (best, rise_) = self._ends(v, 0), self._ends(v, 1)
-        low, high = np.minimum(worst[:, None], mean - drop), np.maximum(best[:, None], mean + rise_)
+        (worst, drop), (best, jump) = self._ends(v, 0), self._ends(v, 1)
+        low, high = np.minimum(worst[:, None], mean - drop), np.maximum(best[:, None], mean + jump)
         rise, fall = np.maximum(shift, 0.0), np.maximum(-shift, 0.0)
         found = []
-        for bad, good in (
-            (low, high),
-            (high, low),
-        ):  # what hurts if it is done more often, and if it is done less often
+        for bad, good in ((low, high), (high, low)):  # for what is done more often, less often
             change = np.maximum(rise * np.abs(mean - bad), fall * np.abs(mean - good)) / n
             s, a = np.unravel_index(int(np.argmax(change)), change.shape)
             end = float((bad if shift[s, a] > 0 else good)[s, a])
             found.append(
                 Unseen(
-                    float(EVENTS * change[s, a]),
-                    int(s * change.shape[1] + a),
-                    float(self.n_sa[s, a]),
-                    float(shift[s, a]),
-                    end,
-                    float(abs(mean[s, a] - end)),
+                    change=float(EVENTS * change[s, a]),
+                    pair=int(s * change.shape[1] + a),
+                    n=float(self.n_sa[s, a]),
+                    shift=float(shift[s, a]),
+                    worst=end,
+                    distance=float(abs(mean[s, a] - end)),
                 )
             )
         return found[0], found[1]
@@ -451,21 +292,70 @@ class UnitModel:
         declared reward in place of r, and no distance. A state without steps has the worst (best)
         value there is.
         """
-        u, sign = self.whole, 1.0 if end == 0 else -1.0
-        y = u.r / u.k + self.problem.gamma * v[u.next_state]
-        surprise = 0.0
+        u, sign, surprise = self.whole, 1.0 if end == 0 else -1.0, 0.0
         if self.problem.return_range.declared:
             y = self.problem.reward_range[end] + self.problem.gamma * v[u.next_state]
         else:
+            y = u.r / u.k + self.problem.gamma * v[u.next_state]
             n = np.maximum(_sum(u.pair, u.k, self.n_sa.size), 1e-300)
-            surprise = float(
-                np.max(
-                    sign * ((_sum(u.pair, u.k * y, self.n_sa.size) / n)[u.pair] - y), initial=0.0
-                )
-            )
+            mean = _sum(u.pair, u.k * y, self.n_sa.size) / n
+            surprise = float(np.max(sign * (mean[u.pair] - y), initial=0.0))
         least = np.full(self.problem.n_states, np.inf)
         np.minimum.at(least, u.state, sign * y)
         return np.asarray(sign * np.where(np.isfinite(least), least, (sign * v).min())), surprise
+
+
+def unit_model(
+    problem: Problem,
+    units: Units,
+    chosen: np.ndarray | None = None,
+    pi_b: np.ndarray | None = None,
+) -> UnitModel:
+    """The model of the chosen units of a log (default: of all); `pi_b` made the log (default: the
+    problem's baseline).
+    """
+    pi_b = np.asarray(problem.pi_b if pi_b is None else pi_b)
+    chosen = np.ones(units.number, dtype=bool) if chosen is None else chosen
+    part = units if chosen.all() else units.some(chosen)
+    n_sa = _sum(part.pair, part.k, pi_b.size).reshape(pi_b.shape)
+    cells = _cells(part, part.pair, pi_b.size)
+    often = np.bincount(cells[1], minlength=pi_b.size).reshape(pi_b.shape) >= AT_LEAST
+    rated = (np.where(often, pi_b, 0.0).sum(axis=1) > 0)[:, None]
+    counted = np.where(rated, often, n_sa > 0)
+    rows = n_sa if problem.pi_b_estimated else np.where(counted, pi_b, 0.0)
+    rows = np.where(rows.sum(axis=1, keepdims=True) > 0, rows, np.where(counted, n_sa, 0.0))
+    starts: Starts | None = None
+    if problem.start_from == VISITS:
+        starts = part.unit, part.state, part.k / part.k.sum()
+    elif problem.start_from != GIVEN and len(part.start_k):
+        starts = part.start_unit, part.start_state, part.start_k / part.start_k.sum()
+    acts = _sum(units.state, units.k, problem.n_states) > 0
+    return UnitModel(
+        units=part,
+        whole=units,
+        chosen=chosen,
+        problem=problem,
+        pi_b=pi_b,
+        cells=cells,
+        n_sa=n_sa,
+        often=often,
+        counted=counted,
+        mixture=rows / _or_1(rows.sum(axis=1, keepdims=True)),
+        lost=~acts & ~np.asarray(problem.terminal),
+        starts=starts,
+        start=np.asarray(problem.start)
+        if starts is None
+        else _sum(starts[1], starts[2], problem.n_states),
+    )
+
+
+def _cells(units: Units, at: np.ndarray, n: int) -> Cells:
+    """(unit, place, visits of the place by the unit) of every combination that there is, and which
+    one each entry belongs to; places are pairs or states, `n` of them.
+    """
+    key, which = np.unique(units.unit.astype(np.int64) * n + at, return_inverse=True)
+    which = which.reshape(-1)
+    return key // n, key % n, _sum(which, units.k, len(key)), which
 
 
 def _as_left_out(share: np.ndarray) -> np.ndarray:
@@ -473,6 +363,11 @@ def _as_left_out(share: np.ndarray) -> np.ndarray:
     those around the mean of the others.
     """
     return np.asarray(1.0 / np.where(share < 1 - 1e-12, 1 - share, 1.0))
+
+
+def _or_1(n: np.ndarray) -> np.ndarray:
+    """n as a divisor: 1 where it is 0."""
+    return np.where(n > 0, n, 1.0)
 
 
 def _sum(at: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:

@@ -5,24 +5,31 @@ one, and what was counted in each.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from surefoot.core import Batch, Counts
 from surefoot.errors import LogError, NotAvailableError
-from surefoot.logs import Accounting, Log, Tally
+from surefoot.logs import Accounting, Log, Tally, add_up, make_log
+from surefoot.logs.on_dask import tallies_on_dask
+from surefoot.logs.read import options_of
 from surefoot.logs.tally import TO_END
 
 ENOUGH_EPISODES = 8  # fewer say little about what differs from one to the next
 BLOCKS = 100  # about so many blocks of a log that is one episode
-MOST_UNITS = 1000  # more episodes than this are put together: the bootstrap gains nothing from them
+MOST_UNITS = 1000  # more episodes than this are put together: a finer scatter gains nothing
 COARSE_UNITS = 64  # units of a log too large for memory, whose triples are kept for each of them
+PARTS = 16  # units that are counted on a cluster, at least
+ENTRIES = ("unit", "state", "action", "next_state", "k", "r", "m2")
+STARTS = ("start_unit", "start_state", "start_k")
+Columns = tuple[np.ndarray, ...]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Units:
     """Entries: in unit `unit`, (state, action) led to next_state k times with rewards that sum to r
     (m2: their scatter).
@@ -39,14 +46,14 @@ class Units:
     k: np.ndarray
     r: np.ndarray
     m2: np.ndarray
+    start_unit: np.ndarray
+    start_state: np.ndarray
+    start_k: np.ndarray
     number: int
     n_states: int
     n_actions: int
     kind: str
-    start_unit: np.ndarray
-    start_state: np.ndarray
-    start_k: np.ndarray
-    blocks: bool = False
+    blocks: bool
 
     def __repr__(self) -> str:
         return f"Units({self.number} {self.kind}, {len(self.unit):,} entries)"
@@ -59,18 +66,8 @@ class Units:
     def some(self, chosen: np.ndarray) -> Units:
         """The entries of the chosen units [number]; units keep their numbers."""
         keep, first = chosen[self.unit], chosen[self.start_unit]
-        entries = {
-            name: getattr(self, name)[keep]
-            for name in ("unit", "state", "action", "next_state", "k", "r", "m2")
-        }
-        return replace(
-            self,
-            **entries,
-            **{
-                name: getattr(self, name)[first]
-                for name in ("start_unit", "start_state", "start_k")
-            },
-        )
+        entries = {name: getattr(self, name)[keep] for name in ENTRIES}
+        return replace(self, **entries, **{name: getattr(self, name)[first] for name in STARTS})
 
     def counts(self, *, as_sparse: bool) -> Counts:
         """What all of them count together."""
@@ -92,28 +89,19 @@ class Units:
         return tally.counts(as_sparse=as_sparse)
 
 
+def units_of(log: Log, batch: Batch | None, gamma: float) -> Units:
+    """The units of a log: from its rows where they are in memory, else read once more."""
+    return units_of_log(log, gamma) if batch is None else units_of_batch(batch, gamma)
+
+
 def units_of_batch(batch: Batch, gamma: float) -> Units:
     """The units of rows in memory: episodes, or contiguous blocks of a single one."""
-    unit, kind = _numbered(batch, gamma, batch.n_episodes, len(batch), 0, 0)
-    first = np.append(True, batch.last[:-1])
-    number = int(unit.max()) + 1
-    return Units(
-        unit,
-        batch.state,
-        batch.action,
-        batch.next_state,
-        np.ones(len(batch)),
-        batch.reward,
-        np.zeros(len(batch)),
-        number,
-        batch.n_states,
-        batch.n_actions,
-        kind,
-        unit[first],
-        batch.state[first],
-        np.ones(int(first.sum())),
-        kind.startswith("blocks"),
-    )
+    length = _block_length(batch.n_episodes, len(batch), gamma, BLOCKS)
+    unit = np.arange(len(batch)) // length if length else batch.episode % MOST_UNITS
+    one, zero = np.ones(len(batch)), np.zeros(len(batch))
+    entries = unit, batch.state, batch.action, batch.next_state, one, batch.reward, zero
+    kind = _kind(length, batch.n_episodes, MOST_UNITS)
+    return _joined([entries], [_starts(unit, batch)], batch.n_states, batch.n_actions, kind, length)
 
 
 def units_of_log(log: Log, gamma: float) -> Units:
@@ -125,53 +113,64 @@ def units_of_log(log: Log, gamma: float) -> Units:
             "this log holds counts alone: its rows were counted elsewhere, or read with"
             " check_order=False"
         )
-    parts, starts, episodes, rows, kind = [], [], 0, 0, ""
+    length = _block_length(log.n_episodes, log.accounting.used, gamma, COARSE_UNITS)
+    entries, starts, episodes, rows = [], [], 0, 0
     for batch in log.blocks():
-        unit, kind = _numbered(
-            batch, gamma, log.n_episodes, log.accounting.used, episodes, rows, coarse=True
-        )
-        parts.append(_grouped(unit, batch))
-        first = np.append(True, batch.last[:-1])
-        starts.append((unit[first], batch.state[first], np.ones(int(first.sum()))))
+        step, episode = np.arange(rows, rows + len(batch)), batch.episode + episodes
+        unit = step // length if length else episode % COARSE_UNITS
+        entries.append(_grouped(unit, batch))
+        starts.append(_starts(unit, batch))
         episodes, rows = episodes + batch.n_episodes, rows + len(batch)
-    return _joined(parts, starts, log.n_states, log.n_actions, kind)
+    kind = _kind(length, log.n_episodes, COARSE_UNITS)
+    return _joined(entries, starts, log.n_states, log.n_actions, kind, length)
 
 
 def units_of_tallies(tallies: Sequence[Tally], log: Log) -> Units:
     """One unit for each part of a log that was tallied by itself (parts hold whole episodes);
     `log` is that of all parts.
     """
-    end = log.n_states - 1
-    states, actions = log.states[: log.n_states - log.has_end], log.actions
-    parts, starts = [], []
-    for i, tally in enumerate(tallies):
-        t = tally.over(states, actions)
-        if len(t.s):
-            parts.append(
-                (
-                    np.full(len(t.s), i),
-                    t.s,
-                    t.a,
-                    np.where(t.t == TO_END, end, t.t),
-                    t.k.astype(float),
-                    t.r,
-                    t.m2,
-                )
-            )
-            at = np.flatnonzero(t.starts) if t.starts is not None else np.zeros(0, dtype=np.int64)
-            starts.append(
-                (
-                    np.full(len(at), i),
-                    at,
-                    np.zeros(0) if t.starts is None else t.starts[at].astype(float),
-                )
-            )
-    return _joined(parts, starts, log.n_states, log.n_actions, "groups of episodes")
+    states, end = log.states[: log.n_states - log.has_end], log.n_states - 1
+    entries: list[Columns] = []
+    starts: list[Columns] = []
+    for tally in tallies:
+        t = tally.over(states, log.actions)
+        if not len(t.s):
+            continue
+        i, n = len(entries), np.zeros(0) if t.starts is None else t.starts
+        next_state = np.where(t.t == TO_END, end, t.t)
+        entries.append((np.full(len(t.s), i), t.s, t.a, next_state, t.k.astype(float), t.r, t.m2))
+        at = np.flatnonzero(n)
+        starts.append((np.full(len(at), i), at, n[at].astype(float)))
+    return _joined(entries, starts, log.n_states, log.n_actions, "groups of episodes", 0)
 
 
-def units(log: Log, batch: Batch | None, gamma: float) -> Units:
-    """The units of a log: from its rows where they are in memory, else read once more."""
-    return units_of_log(log, gamma) if batch is None else units_of_batch(batch, gamma)
+def log_and_units_on_dask(
+    address: Any,
+    source: Any,
+    *,
+    parts: int | None = None,
+    terminal_states: Any = (),
+    sparse: bool | None = None,
+    **options: Any,
+) -> tuple[Log, Units]:
+    """(the Log that `count_on_dask` gives, its parts as units): episodes whose hash is i modulo the
+    number of parts, on the workers.
+
+    One long episode is a single part: there is nothing to check its improvement on.
+    """
+    made, ends = options_of(terminal_states=terminal_states, **options)
+    tallies = tallies_on_dask(address, source, made, parts=parts, fewest=PARTS)
+    log = make_log(
+        add_up(tallies),
+        None,
+        None,
+        terminal_states=ends,
+        allowed=made.allowed,
+        sparse=sparse,
+        missing_reward=made.missing_reward,
+        label_columns=made.label_columns,
+    )
+    return log, units_of_tallies(tallies, log)
 
 
 def horizon(gamma: float) -> int:
@@ -179,32 +178,25 @@ def horizon(gamma: float) -> int:
     return min(1000, math.ceil(1 / (1 - gamma) - 1e-9)) if gamma < 1 else 1000
 
 
-def _numbered(
-    batch: Batch,
-    gamma: float,
-    n_episodes: int,
-    n_rows: int,
-    episodes_before: int,
-    rows_before: int,
-    coarse: bool = False,
-) -> tuple[np.ndarray, str]:
-    """(the unit of every row, what a unit is): of a batch that starts after so many episodes and
-    rows of its log.
-    """
-    most = COARSE_UNITS if coarse else MOST_UNITS
-    if n_episodes > 1:
-        episode = batch.episode + episodes_before
-        return (
-            (episode, "episodes") if n_episodes <= most else (episode % most, "groups of episodes")
-        )
-    length = max(math.ceil(n_rows / (COARSE_UNITS if coarse else BLOCKS)), horizon(gamma))
-    return (np.arange(len(batch)) + rows_before) // length, f"blocks of {length} steps"
+def _block_length(n_episodes: int, n_rows: int, gamma: float, blocks: int) -> int:
+    """The steps of a block of a log that is one episode; 0 where episodes are the units."""
+    return 0 if n_episodes > 1 else max(math.ceil(n_rows / blocks), horizon(gamma))
 
 
-Part = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+def _kind(length: int, n_episodes: int, most: int) -> str:
+    """What a unit is, in words."""
+    if length:
+        return f"blocks of {length} steps"
+    return "episodes" if n_episodes <= most else "groups of episodes"
 
 
-def _grouped(unit: np.ndarray, batch: Batch) -> Part:
+def _starts(unit: np.ndarray, batch: Batch) -> Columns:
+    """(unit, state, 1) of the first row of every episode of a batch."""
+    first = np.append(True, batch.last[:-1])
+    return unit[first], batch.state[first], np.ones(int(first.sum()))
+
+
+def _grouped(unit: np.ndarray, batch: Batch) -> Columns:
     """The rows of a batch as one entry for each (unit, s, a, s')."""
     key = (unit.astype(np.int64) * batch.n_states + batch.state) * batch.n_actions + batch.action
     order = np.lexsort((batch.next_state, key))
@@ -219,33 +211,22 @@ def _grouped(unit: np.ndarray, batch: Batch) -> Part:
 
 
 def _joined(
-    parts: Iterable[Part],
-    starts: Iterable[tuple[np.ndarray, ...]],
+    entries: Sequence[Columns],
+    starts: Sequence[Columns],
     n_states: int,
     n_actions: int,
     kind: str,
+    length: int,
 ) -> Units:
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    if not columns:
+    if not entries:
         raise LogError("no row of the log has a successor")
-    unit, s, a, t, k, r, m2 = columns
-    known, number = np.unique(unit, return_inverse=True)  # parts without rows leave no gaps
-    number = number.reshape(-1)
-    first, at, many = (np.concatenate(column) for column in zip(*starts, strict=True))
+    columns = {
+        name: column[0] if len(column) == 1 else np.concatenate(column)
+        for names, parts in ((ENTRIES, entries), (STARTS, starts))
+        for name, column in zip(names, zip(*parts, strict=True), strict=True)
+    }
+    number = int(columns["unit"].max()) + 1
     return Units(
-        number,
-        s,
-        a,
-        t,
-        k,
-        r,
-        m2,
-        len(known),
-        n_states,
-        n_actions,
-        kind,
-        np.searchsorted(known, first),
-        at,
-        many,
-        kind.startswith("blocks"),
-    )
+        **columns, number=number, n_states=n_states, n_actions=n_actions, kind=kind,
+        blocks=length > 0,
+    )  # fmt: skip

@@ -6,21 +6,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from surefoot.advice.gain import DELTA, in_sample, interval
-from surefoot.advice.unit_model import Estimate
-from surefoot.advice.units import Units, units
+from surefoot.advice.estimate import DELTA
+from surefoot.advice.unit_model import unit_model
+from surefoot.advice.units import ENOUGH_EPISODES, units_of
 from surefoot.errors import PolicyError
 from surefoot.logs import Log
 from surefoot.ope.estimates import episode_returns
 from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
+from surefoot.text import interval
 
-FEW = 8  # episodes below which a mean return has no useful error
 WHERE = {
     "given": "at the given start",
     "episodes": "per episode",
@@ -32,28 +32,32 @@ APART = 3.0
 
 @dataclass(frozen=True)
 class OwnReturn:
-    """The mean discounted return of the log's episodes from their start, without any model:
-    `error` is its standard error.
+    """The mean discounted return of the log's episodes from their start, without any model; and
+    whether the model's value of the baseline is further away than chance explains.
     """
 
     mean: float
-    error: float
+    standard_error: float
     episodes: int
-
-    def contradicts(self, value: float) -> bool:
-        """Whether a value of the baseline is further away than chance explains."""
-        return abs(value - self.mean) > APART * self.error + 1e-9 * abs(self.mean)
+    contradicts_model: bool
 
 
-def own_return(problem: Problem) -> OwnReturn | None:
-    """The mean return of the episodes that ended; None where episodes are cut, few, or not in
-    memory.
+def own_return(problem: Problem, value: float) -> OwnReturn | None:
+    """The mean return of the episodes that ended, beside the model's value of the baseline; None
+    where episodes are cut, few, or not in memory.
     """
     log = problem.log
-    if log is None or problem.start_from != EPISODES or log.n_episodes < FEW or log.cuts.any():
+    if (
+        log is None
+        or problem.start_from != EPISODES
+        or log.n_episodes < ENOUGH_EPISODES
+        or log.cuts.any()
+    ):
         return None
     g = episode_returns(log, problem.gamma)
-    return OwnReturn(float(g.mean()), float(g.std(ddof=1) / math.sqrt(len(g))), len(g))
+    mean, error = float(g.mean()), float(g.std(ddof=1) / math.sqrt(len(g)))
+    apart = abs(value - mean) > APART * error + 1e-9 * abs(mean)
+    return OwnReturn(mean, error, len(g), apart)
 
 
 def check_allowed(log: Log, problem: Problem, pi: np.ndarray) -> None:
@@ -66,22 +70,6 @@ def check_allowed(log: Log, problem: Problem, pi: np.ndarray) -> None:
         raise PolicyError(f"the policy uses {log.labels.pair(s, a)}, which is not allowed")
 
 
-def between(found: Estimate, parts: Units) -> tuple[float, float]:
-    """A 90 % interval: scatter of outcomes and of the start, and what has not shown yet, as two
-    independent errors.
-
-    half width = sqrt( (half width of `interval`)^2 + (rule of three)^2 ): close to the exact limits
-    for rare events, since k + sqrt(1.645^2 k + 3^2) is 3.0, 4.4, 7.1, 16 for k = 0, 1, 3, 10, where
-    Poisson's 95 % limit is 3.0, 4.7, 7.8, 17.
-    """
-    if parts.number < 2:
-        return math.nan, math.nan
-    low, high = interval(found, parts, np.ones(parts.number, dtype=bool))
-    return found.value - math.hypot(found.value - low, found.loss.change), found.value + math.hypot(
-        high - found.value, found.more.change
-    )
-
-
 def evaluation(
     log: Log, problem: Problem, pi: np.ndarray, pi_b: np.ndarray | None = None
 ) -> dict[str, Any]:
@@ -89,46 +77,31 @@ def evaluation(
     the policy that was never seen.
     """
     check_allowed(log, problem, pi)
-    parts = units(log, problem.log, problem.gamma)
-    found = in_sample(problem, parts, pi, pi_b)
-    estimates = {
-        "policy": found.policy,
-        "baseline": found.baseline_estimate,
-        "gain": found.difference,
-    }
-    n_s = log.n_sa.sum(axis=1, keepdims=True)
-    unseen = float((pi * (log.n_sa == 0) * n_s).sum() / n_s.sum())
+    units = units_of(log, problem.log, problem.gamma)
+    found = unit_model(problem, units, pi_b=pi_b).compare(pi)
     values = {}
-    for name, x in estimates.items():
-        low, high = between(x, parts)
-        values[name] = {"value": x.value, "low": low, "high": high}
-    own = own_return(problem)
+    for name in ("policy", "baseline", "gain"):
+        estimate = getattr(found, name)
+        low, high = estimate.interval_with_unseen()
+        values[name] = {"value": estimate.value, "low": low, "high": high}
+    n_s = log.n_sa.sum(axis=1, keepdims=True)
+    own = own_return(problem, found.baseline.value)
     return {
         "values": values,
         "quantiles": [DELTA, 1 - DELTA],
-        "units": parts.number,
-        "unit": parts.kind,
-        "share_never_seen": unseen,
+        "units": units.number,
+        "unit": units.kind,
+        "share_never_seen": float((pi * (log.n_sa == 0) * n_s).sum() / n_s.sum()),
         "baseline_estimated": problem.pi_b_estimated,
         "start": problem.start_from,
-        "own_return": own_summary(own, found.baseline),
-    }
-
-
-def own_summary(own: OwnReturn | None, value: float) -> dict[str, Any] | None:
-    """The log's own mean return, for machines."""
-    if own is None:
-        return None
-    return {
-        "mean": own.mean,
-        "standard_error": own.error,
-        "episodes": own.episodes,
-        "contradicts_model": own.contradicts(value),
+        "own_return": None if own is None else asdict(own),
     }
 
 
 def own_lines(own: Mapping[str, Any] | None, value: float) -> list[str]:
-    """The same for people; a warning where the model contradicts it."""
+    """The log's own mean return beside the model's baseline, for people; a warning where they
+    contradict each other.
+    """
     if own is None:
         return []
     words = (
@@ -144,25 +117,20 @@ def own_lines(own: Mapping[str, Any] | None, value: float) -> list[str]:
 
 
 def evaluation_lines(found: Mapping[str, Any]) -> list[str]:
-    """The same for people."""
-    lines = []
-    for name, x in found["values"].items():
-        lines.append(
-            f"{name:9} {x['value']:+.5g} {WHERE[found['start']]}, 90 % interval [{x['low']:+.5g},"
-            f" {x['high']:+.5g}]"
-        )
-    estimated = ", ESTIMATED from the log" if found["baseline_estimated"] else ""
-    lines.append(
+    """The evaluation for people."""
+    lines = [
+        f"{name:9} {x['value']:+.5g} {WHERE[found['start']]}, 90 % interval"
+        f" {interval(x['low'], x['high'], '.5g', '[nan, nan]')}"
+        for name, x in found["values"].items()
+    ]
+    estimated = ", ESTIMATED from the log" if found["baseline_estimated"] else " given"
+    return [
+        *lines,
         f"          by the model of this log; {found['units']} {found['unit']};"
-        f" baseline{estimated or ' given'}"
-    )
-    lines += own_lines(found["own_return"], found["values"]["baseline"]["value"])
-    lines.append(
+        f" baseline{estimated}",
+        *own_lines(found["own_return"], found["values"]["baseline"]["value"]),
         f"coverage  {found['share_never_seen']:.1%} of the policy's decisions are actions never"
-        " seen in their state: they count as"
-    )
-    lines.append(
-        "          the baseline does there. A policy learned from this very log looks better here"
-        " than it is"
-    )
-    return lines
+        " seen in their state: they count as",
+        "          what the baseline does there. A policy learned from this very log looks better"
+        " here than it is",
+    ]

@@ -78,7 +78,7 @@ def improve(
         posed.log,
         posed.problem,
         chosen_algorithm(posed.problem, algorithm, parsed_settings(settings)),
-        parts=posed.units,
+        units=posed.units,
         pi_b=posed.made_by,
         accept=accept,
         assured=True,
@@ -115,8 +115,7 @@ def compare(log: Source, only: Only = "", as_json: AsJson = False, *, options: L
 
 def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
     """One row of the table for each algorithm; one that cannot run on this log says why."""
-    from surefoot.advice import advise, chosen_algorithm
-    from surefoot.advice import units as units_of
+    from surefoot.advice import advise, chosen_algorithm, units_of
     from surefoot.advice.advise import found_against
     from surefoot.errors import BaselineError, NotAvailableError, ParameterError
 
@@ -129,7 +128,7 @@ def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
             try:
                 algorithm = chosen_algorithm(problem, name)
                 advice = advise(
-                    log, problem, algorithm, parts=units, pi_b=posed.made_by, against=against
+                    log, problem, algorithm, units=units, pi_b=posed.made_by, against=against
                 )
                 rows.append(_row(advice))
             except (BaselineError, NotAvailableError, ParameterError) as error:

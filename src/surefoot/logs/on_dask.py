@@ -10,9 +10,11 @@ from typing import Any
 from surefoot.errors import NotAvailableError
 from surefoot.logs.columns import NONE
 from surefoot.logs.log import Log, make_log
-from surefoot.logs.read import count_part, options_of
+from surefoot.logs.read import Options, count_part, options_of
 from surefoot.logs.sources import find_source
-from surefoot.logs.tally import add_up
+from surefoot.logs.tally import Tally, add_up
+
+PATIENCE = "10s"  # how long a scheduler may take to answer
 
 
 def count_on_dask(
@@ -37,33 +39,13 @@ def count_on_dask(
     check_order=False, every file is one task and is read once. The Log holds counts alone: no rows,
     so no Monte-Carlo returns.
     """
-    try:
-        client_class: Any = import_module("distributed").Client
-    except ImportError as error:
-        raise NotAvailableError(
-            "counting on a cluster needs dask.distributed: pip install distributed"
-        ) from error
     made, ends = options_of(terminal_states=terminal_states, **options)
-    found = find_source(source)
-    client = address if isinstance(address, client_class) else client_class(address)
-    try:
-        by_file = (
-            not made.check_order
-            and dict(made.columns).get("next_state") != NONE
-            and made.drop == frozenset()
-        )
-        if by_file:
-            futures = [client.submit(count_part, file, made, pure=False) for file in found.files]
-        else:
-            k = parts or max(1, len(client.scheduler_info()["workers"]))
-            futures = [
-                client.submit(count_part, list(found.files), made, (i, k), pure=False)
-                for i in range(k)
-            ]
-        tallies = client.gather(futures)
-    finally:
-        if client is not address:
-            client.close()
+    by_file = (
+        not made.check_order
+        and dict(made.columns).get("next_state") != NONE
+        and made.drop == frozenset()
+    )
+    tallies = tallies_on_dask(address, source, made, parts=parts, by_file=by_file)
     return make_log(
         add_up(tallies),
         None,
@@ -74,3 +56,46 @@ def count_on_dask(
         missing_reward=made.missing_reward,
         label_columns=made.label_columns,
     )
+
+
+def tallies_on_dask(
+    address: Any,
+    source: Any,
+    options: Options,
+    *,
+    parts: int | None = None,
+    fewest: int = 1,
+    by_file: bool = False,
+) -> list[Tally]:
+    """The tallies of the parts of a log, each counted by a worker: of every file, or of the
+    episodes whose hash is i modulo the number of parts (default: one a worker, at least `fewest`).
+    """
+    try:
+        client_class: Any = import_module("distributed").Client
+    except ImportError as error:
+        raise NotAvailableError(
+            "counting on a cluster needs dask.distributed: pip install distributed"
+        ) from error
+    files = list(find_source(source).files)
+    try:
+        client = (
+            address
+            if isinstance(address, client_class)
+            else client_class(address, timeout=PATIENCE)
+        )
+    except (OSError, ValueError, TimeoutError) as error:
+        raise NotAvailableError(f"no Dask scheduler answers at {address}: {error}") from error
+    try:
+        k = parts or max(fewest, len(client.scheduler_info()["workers"]))
+        tasks = (
+            [(f, options) for f in files]
+            if by_file
+            else [(files, options, (i, k)) for i in range(k)]
+        )
+        found: list[Tally] = client.gather(
+            [client.submit(count_part, *task, pure=False) for task in tasks]
+        )
+        return found
+    finally:
+        if client is not address:
+            client.close()

@@ -1,4 +1,4 @@
-"""One value an episode, i.i.d., whose mean is the gain of a policy or its value; how low they can be."""
+"""One value an episode, i.i.d., whose mean is the gain of a policy; and how low values can be."""
 
 from __future__ import annotations
 
