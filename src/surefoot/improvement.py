@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from surefoot.algorithms import Algorithm, solve
 from surefoot.algorithms import algorithm as by_name
 from surefoot.core import Solution, Status
 from surefoot.errors import ParameterError, PolicyError, ProblemError
@@ -13,7 +12,7 @@ from surefoot.rows.arrays import Array, namespace, row_sum
 SLACK = 1e-9  # what rounding may do to a probability
 
 
-def improve(problem: Problem, algorithm: Any) -> Solution:
+def improve(problem: Problem, algorithm: Algorithm | str) -> Solution:
     """Improve the baseline of a problem (or of a whole batch of problems) with an algorithm, given
     as such or by name.
 
@@ -27,13 +26,13 @@ def improve(problem: Problem, algorithm: Any) -> Solution:
         )
     if isinstance(algorithm, str):
         algorithm = by_name(algorithm)
-    if isinstance(algorithm, type) or not hasattr(algorithm, "solve"):
+    if not isinstance(algorithm, Algorithm):
         raise ParameterError(
             f"improve needs an algorithm or its name (see surefoot.algorithm), got {algorithm!r}"
         )
     parts = []
     for block in problem.blocks:
-        solution = algorithm.solve(block)
+        solution = solve(block, algorithm)
         _check(block, algorithm, solution)
         parts.append(solution)
     xp = namespace(problem.pi_b)
@@ -59,15 +58,14 @@ def improve(problem: Problem, algorithm: Any) -> Solution:
     return Solution(pi, q, status, algorithm=algorithm, notes=notes, policy=policy)
 
 
-def _check(problem: Problem, algorithm: Any, solution: Solution) -> None:
+def _check(problem: Problem, algorithm: Algorithm, solution: Solution) -> None:
     """Raise unless the solution is a policy that keeps the promises every algorithm makes."""
     pi, q = solution.pi, solution.q
     xp = namespace(pi)
-    name = getattr(algorithm, "name", type(algorithm).__name__)
     for what, x in (("a policy", pi), ("values", q)):
         if tuple(x.shape) != tuple(problem.pi_b.shape):
             raise PolicyError(
-                f"{name} returned {what} of shape {tuple(x.shape)}, expected"
+                f"{algorithm.name} returned {what} of shape {tuple(x.shape)}, expected"
                 f" {tuple(problem.pi_b.shape)}"
             )
     sound = xp.abs(pi) <= 2.0
@@ -91,6 +89,6 @@ def _check(problem: Problem, algorithm: Any, solution: Solution) -> None:
                 f" of problem {first // problem.n_states}" if rows.shape[0] > 1 else ""
             )
             raise PolicyError(
-                f"{name} returned a row that {what}, first in {place} ({count} such rows): this is"
+                f"{algorithm.name} returned a row that {what}, first in {place} ({count} such rows): this is"
                 " a fault of the algorithm, or of extreme parameters"
             )

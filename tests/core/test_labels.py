@@ -13,6 +13,7 @@ import pytest
 
 import surefoot
 from support import logfiles
+from surefoot.algorithms import Whole, solve
 from surefoot.certificates.spibb_bound import SPIBBBound
 from surefoot.core import Labels
 from surefoot.errors import SurefootError
@@ -126,11 +127,11 @@ def test_an_unknown_pair_of_a_certificate_is_named(log: Log) -> None:
 
 
 def test_what_an_algorithm_does_wrong_is_named(log: Log) -> None:
-    class Broken:
+    class Broken(Whole):
         name = "broken"
 
         def solve(self, problem: surefoot.Problem) -> surefoot.Solution:
-            done = surefoot.algorithm("basic-rl").solve(problem)
+            done = solve(problem, surefoot.algorithm("basic-rl"))
             return replace(done, pi=2 * done.pi)
 
     assert "first in state 'high'" in said_by(lambda: surefoot.improve(log.problem(0.9), Broken()))

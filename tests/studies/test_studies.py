@@ -13,6 +13,7 @@ import pytest
 
 import surefoot
 from support import small_study
+from surefoot.algorithms import parameters_of
 from surefoot.benchmarks import RandomMDPs
 from surefoot.errors import StudyError
 from surefoot.studies.spec import (
@@ -282,7 +283,7 @@ def test_the_grids_are_those_that_table_1_was_chosen_from(name: str) -> None:
     chosen = [s.algorithm for s in settings(study)]
 
     def grid(algorithm: str, parameter: str) -> list[float]:
-        return sorted({getattr(x, parameter) for x in chosen if x.name == algorithm})
+        return sorted({parameters_of(x)[parameter] for x in chosen if x.name == algorithm})
 
     assert grid("ramdp", "kappa") == KAPPAS[name]
     assert all(

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import surefoot
+from surefoot.algorithms import parts
 
 PARAMETERS = {
     "kappa": 0.3,
@@ -17,7 +18,7 @@ PARAMETERS = {
     "max_steps": 600,
     "visits": "every",
 }
-PENALISING = ("ramdp", "r-min", "duipi-centred", "mbie", "robust", "vi-lcb")
+PENALISING = ("ramdp", "r-min", "duipi-centred", "mbie", "robust", "vi-lcb", "one-step")
 RESTRICTING = (
     "pi-b-spibb",
     "pi-leq-b-spibb",
@@ -43,9 +44,7 @@ FROM_COUNTS = tuple(name for name in EVERY if name not in READS_THE_LOG)
 
 def fields(name: str) -> set[str]:
     """The hyper-parameters of an algorithm."""
-    return {
-        f.name for part in name.split("+") for f in dataclasses.fields(surefoot.ALGORITHMS[part])
-    }
+    return {f.name for part in parts(name) for f in dataclasses.fields(part)}
 
 
 def make(name: str, **changes: Any) -> Any:

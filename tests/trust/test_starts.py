@@ -252,7 +252,7 @@ def test_where_all_starts_gain_alike_only_the_share_of_delta_is_paid(method: str
 def test_certified_advantage_improves_with_the_errors_that_its_certificate_uses() -> None:
     problem = two_starts(400, 2)
     radius = evidence(problem, (1 - SHARE) * 0.05, error="hoeffding").radius
-    found = CertifiedAdvantage(0.05, "hoeffding").trust(problem).error
+    found = CertifiedAdvantage(0.05, "hoeffding").certified(problem).error
     assert found[:2] == pytest.approx(radius[:2])
 
 

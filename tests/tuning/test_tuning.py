@@ -344,3 +344,19 @@ def test_batches_and_problems_without_rows_are_refused() -> None:
     assert tune(replace(problem, log=None), models=100, again=0).simulation.again.shape[1] == 0
     with pytest.raises(surefoot.NotAvailableError, match="merge states"):
         Posterior(replace(problem, n_bound_states=6)._map(lambda x: np.stack([x, x])))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "certified-advantage delta=0.5 visits=every",
+        "one-step-certified-advantage delta=0.5 visits=every",
+        "one-step",
+        "ramdp+adv-exact-soft-spibb kappa=0.1 epsilon=1 delta=1",
+        "exact-soft-spibb error=mpeb epsilon=1 delta=1",
+    ],
+)
+def test_logs_of_drawn_models_have_the_returns_that_an_algorithm_asks_for(line: str) -> None:
+    problem = small_problem()
+    (asked,) = parsed_settings(problem, [line])
+    assert simulate(problem, [asked.algorithm], 3, 2).again.shape == (1, 2)

@@ -98,7 +98,8 @@ def test_row_paths_are_the_first_step_of_the_algorithm(name: str) -> None:
     v = surefoot.evaluate(data.model, data.pi_b)
     q = data.model.backup(v)
     for epsilon in (0.05, 0.4, 3.0):
-        trust = surefoot.algorithm(name, epsilon=epsilon, delta=0.5).trust(data.blocks[0])
+        block = data.blocks[0]
+        trust = surefoot.algorithm(name, epsilon=epsilon, delta=0.5).trust(block, block.n_sa)
         step = trust.step(q[None], data.pi_b[None])[0]
         for s, path in paths.items():
             assert path.at(epsilon)[0] == pytest.approx(

@@ -4,7 +4,7 @@ files that hold it.
 
 from surefoot.advice.advise import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Advice, advise
 from surefoot.advice.assurance import Assurance, assure, fitting
-from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters, parameters_of
+from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters
 from surefoot.advice.folder import plain, write_advice
 from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gate import SafetyTest, safety_test
@@ -38,7 +38,6 @@ __all__ = [
     "fitting",
     "held_out_gain",
     "log_and_units_on_dask",
-    "parameters_of",
     "plain",
     "safety_test",
     "summarise",

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.algorithms.algorithm import Algorithm, Bound
 from surefoot.certificates import RIGOROUS, Certificate, certify
 from surefoot.core import Solution
 from surefoot.errors import NotAvailableError, SurefootError
 from surefoot.improvement import improve
 from surefoot.problems import Problem
 
-DELTA = 0.05  # of a certificate whose algorithm has no failure probability of its own
+DELTA = 0.05  # the largest failure probability at which a proof stands for the test
+THEOREM_1: Bound = ("theorem-1", {"error": "mpeb"})
 WORST_CASE_STATES = 100  # the worst case over more states takes long: not unasked
 LARGE = "the problem is large (its counts are sparse): ask surefoot.certify for it"
 
@@ -32,41 +34,25 @@ class Assurance:
     refused: tuple[str, ...]
 
 
-def fitting(algorithm: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
-    """(certificate, its parameters) that an algorithm's policy may meet, to be tried in turn; of a
-    composed one, by its trust.
+def fitting(algorithm: Algorithm) -> tuple[Bound, ...]:
+    """The certificates that an algorithm's policy may meet, to be tried in turn.
 
     What restricts by returns has a bound on returns, what plans with the worst case its worst case.
     The Soft-SPIBB bound on the model (Theorem 2 of Nadjahi et al. 2019) is wrong, and DUIPI's holds
     for fresh data only: "advantage" bounds any policy whatever.
     """
-    part = getattr(algorithm, "restrict", algorithm)
-    name, anything = part.name, ("advantage", {"delta": DELTA, "error": "mpeb"})
-    if "certified-advantage" in name:
-        return (
-            (
-                "certified-advantage",
-                {"delta": part.delta, "error": part.error, "visits": part.visits},
-            ),
-        )
-    if name in ("robust", "mbie"):
-        return ((name, {"delta": DELTA}),)
-    if name == "pi-b-spibb":
-        return (("spibb", {"delta": DELTA}),)
-    if name.startswith(("adv-", "one-step-")):
-        return (("theorem-1", {"delta": DELTA, "error": "mpeb"}), anything)
-    return (anything,)
+    first = (THEOREM_1,) if algorithm.advantageous and not algorithm.proves else ()
+    return (*first, *algorithm.certificates)
 
 
-def proof(problem: Problem, algorithm: Any) -> tuple[Solution, str] | None:
+def proof(problem: Problem, algorithm: Algorithm) -> tuple[Solution, str] | None:
     """(solution from all data, why it is supported) of an algorithm whose own certificate proves
     that its policy is better.
 
     The certificate holds for the data it was made from, so nothing is held out; None where it
     proves nothing, or at a larger failure probability than that of the test it stands for.
     """
-    part = getattr(algorithm, "restrict", algorithm)
-    if "certified-advantage" not in part.name or problem.counts.is_sparse or problem.pi_b_estimated:
+    if not algorithm.proves or problem.counts.is_sparse or problem.pi_b_estimated:
         return None
     solution = improve(problem, algorithm)
     try:
@@ -95,7 +81,9 @@ def proof(problem: Problem, algorithm: Any) -> tuple[Solution, str] | None:
     )
 
 
-def assure(problem: Problem, solution: Solution, algorithm: Any, *, doubt: str = "") -> Assurance:
+def assure(
+    problem: Problem, solution: Solution, algorithm: Algorithm, *, doubt: str = ""
+) -> Assurance:
     """The certificate of a solution; none where there is doubt that pi_b made the log."""
     if problem.counts.is_sparse or doubt:
         return Assurance(None, doubt or LARGE, ())

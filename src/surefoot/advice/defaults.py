@@ -4,10 +4,10 @@ papers.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-from surefoot.algorithms import ALGORITHMS, algorithm
+from surefoot.algorithms import ALGORITHMS, Algorithm, algorithm, parts, taxonomy
+from surefoot.parameters import names_of
 from surefoot.problems import Problem
 
 DEFAULT = "lower-exact-soft-spibb"
@@ -22,7 +22,9 @@ DEFAULT = "lower-exact-soft-spibb"
 EPSILON, LOWER_EPSILON, DELTA, N_WEDGE = 1.0, 0.5, 1.0, 10.0
 FAILURE = 0.05  # delta of the algorithms for which it is one
 KAPPA = 0.5  # of the width of the reward range: 2 of 4 on Wet Chicken
+SOFT, LOWER_SOFT = ({"epsilon": epsilon, "delta": DELTA} for epsilon in (EPSILON, LOWER_EPSILON))
 PARAMETERS: dict[str, dict[str, float]] = {
+    "ramdp": {"kappa": KAPPA},
     "r-min": {"n_wedge": 3.0},
     "duipi": {"xi": 0.5},
     "duipi-centred": {"xi": 0.5},
@@ -31,6 +33,12 @@ PARAMETERS: dict[str, dict[str, float]] = {
     "vi-lcb": {"c_b": 0.05, "delta": 0.1},
     "pi-b-spibb": {"n_wedge": N_WEDGE},
     "pi-leq-b-spibb": {"n_wedge": N_WEDGE},
+    "approx-soft-spibb": SOFT,
+    "lower-approx-soft-spibb": LOWER_SOFT,
+    "adv-approx-soft-spibb": SOFT,
+    "exact-soft-spibb": SOFT,
+    "lower-exact-soft-spibb": LOWER_SOFT,
+    "adv-exact-soft-spibb": SOFT,
     "certified-advantage": {"delta": FAILURE},
     "one-step-certified-advantage": {"delta": FAILURE},
     "hcpi": {"delta": FAILURE},
@@ -38,46 +46,30 @@ PARAMETERS: dict[str, dict[str, float]] = {
 
 
 def default_parameters(name: str, problem: Problem) -> dict[str, Any]:
-    """What an algorithm is run with unless told otherwise; kappa of RaMDP, which has the unit of
-    a reward, follows the rewards.
-    """
-    if "+" in name:
-        return {
-            k: v for part in name.split("+") for k, v in default_parameters(part, problem).items()
-        }
-    if name == "ramdp":
-        low, high = problem.reward_range
-        return {"kappa": KAPPA * (high - low)}
-    if "soft-spibb" in name:
-        return {"epsilon": LOWER_EPSILON if "lower" in name else EPSILON, "delta": DELTA}
-    return dict(PARAMETERS.get(name, {}))
+    """What an algorithm is run with unless told otherwise; of a composed one, for both parts."""
+    low, high = problem.reward_range
+    found: dict[str, Any] = {}
+    for part in parts(name):
+        found |= PARAMETERS.get(str(part.name), {})
+    if "kappa" in found:  # it has the unit of a reward
+        found["kappa"] *= high - low
+    return found
 
 
 def chosen_algorithm(
     problem: Problem, name: str = DEFAULT, given: dict[str, Any] | None = None
-) -> Any:
+) -> Algorithm:
     """The algorithm by name, with the default of every parameter that is not given."""
     return algorithm(name, **(default_parameters(name, problem) | (given or {})))
-
-
-def parameters_of(algorithm: Any) -> dict[str, Any]:
-    """{parameter: value} of an algorithm; of a composed one, those of both parts."""
-    if hasattr(algorithm, "penalise"):
-        return parameters_of(algorithm.penalise) | parameters_of(algorithm.restrict)
-    return {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}
 
 
 def described() -> list[tuple[str, str, list[str], str]]:
     """(name, class of method, parameters, first sentence of its docstring) of every algorithm."""
     rows = []
-    for name, cls in ALGORITHMS.items():
-        sentence = " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
-        rows.append(
-            (
-                name,
-                str(getattr(cls, "taxonomy", "")),
-                [f.name for f in dataclasses.fields(cls)],
-                sentence,
-            )
-        )
+    for name, classes in ALGORITHMS.items():
+        sentence = f"Short for {'+'.join(str(cls.name) for cls in classes)}."
+        if len(classes) == 1:
+            sentence = " ".join((classes[0].__doc__ or "").strip().split("\n\n")[0].split())
+        parameters = [x for cls in classes for x in names_of(cls)]
+        rows.append((name, taxonomy(*classes), parameters, sentence))
     return rows

@@ -12,12 +12,13 @@ import numpy as np
 import surefoot
 from surefoot.advice.advise import Advice
 from surefoot.advice.assurance import assurance_lines, assurance_summary
-from surefoot.advice.defaults import DEFAULT, parameters_of
+from surefoot.advice.defaults import DEFAULT
 from surefoot.advice.estimate import DELTA, EVENTS
 from surefoot.advice.gain import FINITE_SAMPLE, Gain
 from surefoot.advice.provenance import TRAINING
 from surefoot.advice.unit_model import Comparison
 from surefoot.advice.value_on_log import WHERE, own_lines
+from surefoot.algorithms import parameters_of
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import DOUBTFUL
 from surefoot.logs import Disagreement, Log

@@ -1,5 +1,5 @@
-"""The algorithms: one file per paper; this file is the explicit list that the command line,
-studies and tests read.
+"""The algorithms: one file per paper; this file is the list that the command line, studies and
+tests read.
 """
 
 from __future__ import annotations
@@ -8,40 +8,48 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from surefoot.algorithms.algorithm import NEITHER, PENALISES, RESTRICTS, Algorithm, needs_log
-from surefoot.algorithms.approx_soft_spibb import (
-    AdvApproxSoftSPIBB,
-    ApproxSoftSPIBB,
-    LowerApproxSoftSPIBB,
+from surefoot.algorithms.algorithm import (
+    NEITHER,
+    PENALISES,
+    RESTRICTS,
+    Algorithm,
+    Estimates,
+    Restricts,
+    Whole,
+    solve,
 )
 from surefoot.algorithms.basic_rl import BasicRL
 from surefoot.algorithms.certified_advantage import CertifiedAdvantage, OneStepCertifiedAdvantage
-from surefoot.algorithms.composed import Composed
+from surefoot.algorithms.composed import Composed, parameters_of, taxonomy
 from surefoot.algorithms.duipi import DUIPI
 from surefoot.algorithms.duipi_centred import CentredDUIPI
-from surefoot.algorithms.exact_soft_spibb import (
-    AdvExactSoftSPIBB,
-    ExactSoftSPIBB,
-    LowerExactSoftSPIBB,
-)
 from surefoot.algorithms.hcpi import HCPI
-from surefoot.algorithms.one_step import (
-    OneStepAdvApproxSoftSPIBB,
-    OneStepAdvExactSoftSPIBB,
-    OneStepApproxSoftSPIBB,
-    OneStepExactSoftSPIBB,
-    OneStepLowerApproxSoftSPIBB,
-    OneStepLowerExactSoftSPIBB,
-)
+from surefoot.algorithms.one_step import OneStep
 from surefoot.algorithms.r_min import RMin
 from surefoot.algorithms.ramdp import RaMDP
+from surefoot.algorithms.soft_spibb import (
+    AdvApproxSoftSPIBB,
+    AdvExactSoftSPIBB,
+    ApproxSoftSPIBB,
+    ExactSoftSPIBB,
+    LowerApproxSoftSPIBB,
+    LowerExactSoftSPIBB,
+)
 from surefoot.algorithms.spibb import PiBSPIBB, PiLeqBSPIBB
 from surefoot.algorithms.vi_lcb import VILCB
 from surefoot.algorithms.worst_case import MBIE, RobustMDP
 from surefoot.errors import UnknownNameError
 from surefoot.parameters import check_known, look_up, make, names_of
 
-_ALL: tuple[type, ...] = (
+_SOFT: tuple[type[Restricts], ...] = (
+    ApproxSoftSPIBB,
+    LowerApproxSoftSPIBB,
+    AdvApproxSoftSPIBB,
+    ExactSoftSPIBB,
+    LowerExactSoftSPIBB,
+    AdvExactSoftSPIBB,
+)
+_ALL: tuple[type[Algorithm], ...] = (
     BasicRL,
     RaMDP,
     RMin,
@@ -50,73 +58,69 @@ _ALL: tuple[type, ...] = (
     MBIE,
     RobustMDP,
     VILCB,
+    OneStep,
     PiBSPIBB,
     PiLeqBSPIBB,
-    ApproxSoftSPIBB,
-    LowerApproxSoftSPIBB,
-    AdvApproxSoftSPIBB,
-    ExactSoftSPIBB,
-    LowerExactSoftSPIBB,
-    AdvExactSoftSPIBB,
-    OneStepApproxSoftSPIBB,
-    OneStepLowerApproxSoftSPIBB,
-    OneStepAdvApproxSoftSPIBB,
-    OneStepExactSoftSPIBB,
-    OneStepLowerExactSoftSPIBB,
-    OneStepAdvExactSoftSPIBB,
+    *_SOFT,
     CertifiedAdvantage,
     OneStepCertifiedAdvantage,
     HCPI,
 )
 
-ALGORITHMS: Mapping[str, type] = MappingProxyType({cls.name: cls for cls in _ALL})  # type: ignore[attr-defined]
+# Every name stands for one class, or for two that are composed: one-step-exact-soft-spibb is
+# short for one-step+exact-soft-spibb.
+ALGORITHMS: Mapping[str, tuple[type[Algorithm], ...]] = MappingProxyType(
+    {str(cls.name): (cls,) for cls in _ALL}
+    | {f"one-step-{cls.name}": (OneStep, cls) for cls in _SOFT}
+)
 
 
 def algorithm(name: str, **parameters: Any) -> Algorithm:
-    """The algorithm of this name with these hyper-parameters; "penalising+restricting" combines
-    two.
+    """The algorithm of this name with these hyper-parameters; "values+limits" combines two.
 
     >>> algorithm("pi-b-spibb", n_wedge=10)
     PiBSPIBB(n_wedge=10)
     >>> algorithm("ramdp+lower-exact-soft-spibb", kappa=0.1, epsilon=1.5, delta=1).name
     'ramdp+lower-exact-soft-spibb'
     """
+    classes = parts(name)
+    if len(classes) == 1:
+        return make(classes[0], parameters)
+    check_known(name, parameters, sorted({x for cls in classes for x in names_of(cls)}))
+    values, limits = (
+        make(cls, {k: v for k, v in parameters.items() if k in names_of(cls)}) for cls in classes
+    )
+    assert isinstance(values, Estimates)
+    assert isinstance(limits, Restricts)
+    return Composed(values, limits, "" if "+" in name else name)
+
+
+def parts(name: str) -> tuple[type[Algorithm], ...]:
+    """The class that a name stands for, or the two that it combines."""
     if not isinstance(name, str) or "+" not in name:
-        found: Algorithm = make(_find(name), parameters)
-        return found
+        return _find(name)
     first, *others = name.split("+")
     if len(others) != 1:
         raise UnknownNameError(
             f"{name!r}: one penalising and one restricting algorithm are combined, as in"
             " 'ramdp+pi-b-spibb'"
         )
-    penalise, restrict = _find(first), _find(others[0])
-    if not hasattr(penalise, "plan"):
-        able = ", ".join(n for n, c in ALGORITHMS.items() if hasattr(c, "plan"))
-        raise UnknownNameError(
-            f"{name!r}: {first!r} cannot lend its values to another algorithm; these can: {able}"
-        )
-    if not hasattr(restrict, "trust") or getattr(restrict, "one_step", False):
-        able = ", ".join(
-            n
-            for n, c in ALGORITHMS.items()
-            if hasattr(c, "trust") and not getattr(c, "one_step", False)
-        )
-        raise UnknownNameError(
-            f"{name!r}: {others[0]!r} does not restrict an iteration; these do: {able}"
-        )
-    check_known(name, parameters, sorted({*names_of(penalise), *names_of(restrict)}))
-    parts: list[Any] = [
-        make(c, {k: v for k, v in parameters.items() if k in names_of(c)})
-        for c in (penalise, restrict)
-    ]
-    return Composed(*parts)
+    found = []
+    for part, kind, cannot, can in (
+        (first, Estimates, "cannot lend its values to another algorithm", "these can"),
+        (others[0], Restricts, "does not restrict an iteration", "these do"),
+    ):
+        classes = _find(part)
+        if len(classes) > 1 or not issubclass(classes[0], kind):
+            able = (n for n, c in ALGORITHMS.items() if len(c) == 1 and issubclass(c[0], kind))
+            raise UnknownNameError(f"{name!r}: {part!r} {cannot}; {can}: {', '.join(able)}")
+        found.append(classes[0])
+    return tuple(found)
 
 
-def _find(name: str) -> type:
-    return look_up(
-        "algorithm", name, ALGORITHMS, f"surefoot.ALGORITHMS lists all {len(ALGORITHMS)}"
-    )
+def _find(name: str) -> tuple[type[Algorithm], ...]:
+    listed = f"surefoot.ALGORITHMS lists all {len(ALGORITHMS)}"
+    return look_up("algorithm", name, ALGORITHMS, listed)
 
 
 __all__ = [
@@ -126,6 +130,12 @@ __all__ = [
     "RESTRICTS",
     "Algorithm",
     "Composed",
+    "Estimates",
+    "Restricts",
+    "Whole",
     "algorithm",
-    "needs_log",
+    "parameters_of",
+    "parts",
+    "solve",
+    "taxonomy",
 ]

@@ -1,50 +1,126 @@
-"""What every algorithm is: a frozen dataclass of hyper-parameters with a name, a place in the
-taxonomy, and `solve`.
+"""What an algorithm is, and the one function that plans with it.
+
+An algorithm is a frozen dataclass of hyper-parameters. It says what an action is worth
+(`Estimates`), or how far each probability may move (`Restricts`), or both; what neither says is
+that of Basic RL. One that fits neither frame has its own `solve` (`Whole`).
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from surefoot.core import Solution
-from surefoot.planning import Estimate, ModelEstimate, Trust, policy_iteration
+from surefoot.planning import (
+    Backup,
+    Estimate,
+    FixedValues,
+    ModelEstimate,
+    Trust,
+    one_step,
+    policy_iteration,
+    value_iteration,
+)
 from surefoot.problems import Problem
+from surefoot.rows.arrays import Array, namespace
+from surefoot.trust import unrestricted
 
-PENALISES = "penalises"  # uncertainty lowers the action value
-RESTRICTS = "restricts"  # uncertainty restricts the set of policies
+# The taxonomy of Scholl et al. 2022: what uncertainty does.
+PENALISES = "penalises"  # it lowers the action value
+RESTRICTS = "restricts"  # it restricts the set of policies
 NEITHER = "neither"
 
+Bound = tuple[str, Mapping[str, Any]]  # a certificate by name, and its parameters
+ANY_POLICY: Bound = ("advantage", {"error": "mpeb"})  # the bound that holds for any policy
 
-class Algorithm(Protocol):
-    """solve works on blocks: every array has exactly one batch dimension.
 
-    `surefoot.improve` is the door for users.
-    """
+@dataclass(frozen=True)
+class Algorithm(ABC):
+    """Abstract: what every algorithm declares; `surefoot.improve` is the door for users."""
+
+    taxonomy: ClassVar[str] = NEITHER
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """By which it is asked for."""
 
     @property
-    def taxonomy(self) -> str:
-        """Whether it penalises action values or restricts the set of policies."""
+    def needs_returns(self) -> bool:
+        """Whether it asks for the Monte-Carlo returns of the baseline."""
+        return False
 
+    @property
+    def needs_log(self) -> bool:
+        """Whether it reads the log itself, and so takes one problem at a time."""
+        return False
+
+    @property
+    def advantageous(self) -> bool:
+        """Whether  sum_a q_mc (pi - pi_b) >= 0  in every state, by construction."""
+        return False
+
+    @property
+    def certificates(self) -> tuple[Bound, ...]:
+        """The certificates that its policy may meet, to be tried in turn."""
+        return (ANY_POLICY,)
+
+    @property
+    def proves(self) -> bool:
+        """Whether its certificate holds for the data that the policy is learned from."""
+        return False
+
+
+class Estimates(Algorithm):
+    """Abstract: has its own values of actions, and composes with every restriction."""
+
+    taxonomy: ClassVar[str] = PENALISES
+
+    @abstractmethod
+    def estimate(self, problem: Problem) -> Estimate | Backup | FixedValues:
+        """What an action is worth, penalties included."""
+
+
+class Restricts(Algorithm):
+    """Abstract: limits how far each probability may move, whatever the values are."""
+
+    taxonomy: ClassVar[str] = RESTRICTS
+
+    @abstractmethod
+    def trust(self, problem: Problem, n: Array) -> Trust:
+        """The policies it allows; n [B, S, A] says on how many samples each value rests."""
+
+
+class Whole(Algorithm):
+    """Abstract: neither frame fits; composes with nothing."""
+
+    @abstractmethod
     def solve(self, problem: Problem) -> Solution:
         """The improved policy."""
 
 
-def needs_log(algorithm: Any) -> bool:
-    """Whether it reads the log itself, and so one problem at a time: counts and returns are not
-    enough.
-    """
-    return bool(getattr(algorithm, "needs_log", False))
+def solve(problem: Problem, algorithm: Algorithm) -> Solution:
+    """Improve a block of problems: every array of it has exactly one batch dimension."""
+    if isinstance(algorithm, Whole):
+        return algorithm.solve(problem)
+    estimate: Estimate | Backup | FixedValues = ModelEstimate(problem.model, problem.tolerance)
+    if isinstance(algorithm, Estimates):
+        estimate = algorithm.estimate(problem)
+    n = estimate.n if isinstance(estimate, FixedValues) else problem.n_sa
+    if isinstance(algorithm, Restricts):
+        return plan(problem, estimate, algorithm.trust(problem, n))
+    return plan(problem, estimate, unrestricted(problem))
 
 
-def maximum_likelihood(problem: Problem) -> ModelEstimate:
-    """Action values of the maximum-likelihood model, without a penalty."""
-    return ModelEstimate(problem.model, problem.tolerance)
-
-
-def plan(problem: Problem, estimate: Estimate, trust: Trust) -> Solution:
-    """Policy iteration from the baseline with these action values inside this trust."""
+def plan(problem: Problem, estimate: Estimate | Backup | FixedValues, trust: Trust) -> Solution:
+    """The best policy for these values inside this trust, from the baseline."""
+    if isinstance(estimate, FixedValues):
+        return one_step(estimate, trust, problem.pi_b)
+    if isinstance(estimate, Backup):  # from the lowest value upwards
+        xp = namespace(problem.pi_b)
+        lowest = xp.full_like(problem.pi_b[..., 0], problem.return_range.lo)
+        v = xp.where(problem.terminal, 0.0, lowest)
+        return value_iteration(estimate, trust, problem.pi_b, v)
     return policy_iteration(estimate, trust, problem.pi_b, accuracy=problem.evaluation_tolerance)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefoot.algorithms.algorithm import RESTRICTS, maximum_likelihood, plan
+from surefoot.algorithms.algorithm import RESTRICTS, Algorithm, Bound, Restricts, Whole
 from surefoot.core import Solution, Status
 from surefoot.parameters import check_choice, check_number
 from surefoot.problems import Problem
@@ -29,20 +29,17 @@ MARGIN = 1e-9  # by which share errors are enlarged, so that rounding never brea
 
 
 @dataclass(frozen=True)
-class CertifiedAdvantage:
-    """max_pi  v(pi; M_hat)   s.t.   c(s) = sum_a (pi - pi_b) q_mc  -  sum_a E |pi - pi_b|  >=  0   in every state.
+class _FromEvidence(Algorithm):
+    """Abstract: what both forms share.
 
     q_mc are Monte-Carlo values of the baseline and E their error, |q^{pi_b} - q_mc| <= E for all
-    pairs w.p. 1 - delta (`evidence`). By the performance difference lemma v^pi >= v^{pi_b} in every
-    state then: no epsilon, and no slack. A state in which nothing is proved keeps the baseline.
-    visits says which returns are used; "every" needs no log, and proves nothing. Where the start is
-    estimated a tenth of delta is left for it, so that the certificate at the start finds the same
-    c.
+    pairs w.p. 1 - delta (`evidence`). visits says which returns are used; "every" needs no log, and
+    proves nothing. Where the start is estimated a tenth of delta is left for it, so that the
+    certificate at the start finds the same c.
     """
 
-    name: ClassVar[str] = "certified-advantage"
     taxonomy: ClassVar[str] = RESTRICTS
-    one_step: ClassVar[bool] = False
+    proves: ClassVar[bool] = True
     delta: float
     error: str = "bernstein"
     visits: str = "independent"
@@ -54,25 +51,45 @@ class CertifiedAdvantage:
 
     @property
     def needs_log(self) -> bool:
-        """Whether the log itself is read: every return is there without it."""
+        """Every return is there without it."""
         return self.visits != "every"
 
-    def trust(self, problem: Problem) -> CertifiedTrust:
-        """The policies whose advantage is certified."""
-        return _trust(
-            problem,
-            evidence(
-                problem, left_for_values(problem, self.delta), error=self.error, visits=self.visits
-            ),
-        )
+    @property
+    def needs_returns(self) -> bool:
+        """Those that are not read off the log."""
+        return self.visits == "every"
 
-    def solve(self, problem: Problem) -> Solution:
-        """Policy iteration inside the trust."""
-        return plan(problem, maximum_likelihood(problem), self.trust(problem))
+    @property
+    def certificates(self) -> tuple[Bound, ...]:
+        """Its own proof, at its own parameters."""
+        own = {"delta": self.delta, "error": self.error, "visits": self.visits}
+        return (("certified-advantage", own),)
+
+    def certified(self, problem: Problem) -> CertifiedTrust:
+        """The policies whose advantage is certified."""
+        delta = left_for_values(problem, self.delta)
+        return _trust(problem, evidence(problem, delta, error=self.error, visits=self.visits))
 
 
 @dataclass(frozen=True)
-class OneStepCertifiedAdvantage(CertifiedAdvantage):
+class CertifiedAdvantage(_FromEvidence, Restricts):
+    """max_pi  v(pi; M_hat)   s.t.   c(s) >= 0   in every state,   with
+
+        c(s) = sum_a (pi - pi_b) q_mc  -  sum_a E |pi - pi_b|.
+
+    By the performance difference lemma v^pi >= v^{pi_b} in every state then: no epsilon, and no
+    slack. A state in which nothing is proved keeps the baseline.
+    """
+
+    name: ClassVar[str] = "certified-advantage"
+
+    def trust(self, problem: Problem, n: Array) -> CertifiedTrust:
+        """The policies whose advantage is certified, by the samples of the evidence."""
+        return self.certified(problem)
+
+
+@dataclass(frozen=True)
+class OneStepCertifiedAdvantage(_FromEvidence, Whole):
     """max_pi  c(s)  in every state, in closed form and without a model; c, q_mc and E as in
     `CertifiedAdvantage`.
 
@@ -81,12 +98,11 @@ class OneStepCertifiedAdvantage(CertifiedAdvantage):
     """
 
     name: ClassVar[str] = "one-step-certified-advantage"
-    one_step: ClassVar[bool] = True
 
     def solve(self, problem: Problem) -> Solution:
         """One step."""
         xp = namespace(problem.pi_b)
-        trust = self.trust(problem)
+        trust = self.certified(problem)
         q = xp.where(trust.error < xp.inf, trust.w, problem.return_range.lo)
         q = xp.where(problem.terminal[..., None], 0.0, q)
         one = xp.ones_like(problem.pi_b[:, 0, 0], dtype=xp.int64)

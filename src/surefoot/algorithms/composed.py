@@ -1,17 +1,18 @@
-"""Both classes at once: penalised action values inside a restricting trust."""
+"""Two algorithms at once: the values of one inside the limits of another."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from surefoot.algorithms.algorithm import needs_log
-from surefoot.core import Solution
+from surefoot.algorithms.algorithm import NEITHER, Algorithm, Bound, Estimates, Restricts
+from surefoot.planning import Backup, Estimate, FixedValues, Trust
 from surefoot.problems import Problem
+from surefoot.rows.arrays import Array
 
 
 @dataclass(frozen=True)
-class Composed:
+class Composed(Estimates, Restricts):
     """Plan with the values of one algorithm inside the trust of another:
     "ramdp+lower-exact-soft-spibb".
 
@@ -20,21 +21,59 @@ class Composed:
     forbids both.
     """
 
-    taxonomy: ClassVar[str] = "penalises and restricts"
-    penalise: Any
-    restrict: Any
+    taxonomy: ClassVar[str] = "composed"  # `taxonomy` says it of the parts
+    values: Estimates
+    limits: Restricts
+    short: str = ""  # another name for the two
 
     @property
     def name(self) -> str:
-        """The composed name."""
-        return f"{self.penalise.name}+{self.restrict.name}"
+        """The composed name, or the short one."""
+        return self.short or f"{self.values.name}+{self.limits.name}"
+
+    @property
+    def needs_returns(self) -> bool:
+        """Whether a part asks for returns."""
+        return self.values.needs_returns or self.limits.needs_returns
 
     @property
     def needs_log(self) -> bool:
         """Whether a part reads the log itself."""
-        return needs_log(self.penalise) or needs_log(self.restrict)
+        return self.values.needs_log or self.limits.needs_log
 
-    def solve(self, problem: Problem) -> Solution:
-        """The penalised values decide, the trust limits."""
-        solution: Solution = self.penalise.plan(problem, self.restrict.trust(problem))
-        return solution
+    @property
+    def advantageous(self) -> bool:
+        """Whether a part sees to it."""
+        return self.values.advantageous or self.limits.advantageous
+
+    @property
+    def certificates(self) -> tuple[Bound, ...]:
+        """Bounds ask what a policy may be, not what it was planned with."""
+        return self.limits.certificates
+
+    @property
+    def proves(self) -> bool:
+        """As its limits do."""
+        return self.limits.proves
+
+    def estimate(self, problem: Problem) -> Estimate | Backup | FixedValues:
+        """The values decide,"""
+        return self.values.estimate(problem)
+
+    def trust(self, problem: Problem, n: Array) -> Trust:
+        """the trust limits."""
+        return self.limits.trust(problem, n)
+
+
+def parameters_of(algorithm: Algorithm) -> dict[str, Any]:
+    """{parameter: value} of an algorithm; of a composed one, those of both parts."""
+    parts = (
+        (algorithm.values, algorithm.limits) if isinstance(algorithm, Composed) else (algorithm,)
+    )
+    return {f.name: getattr(part, f.name) for part in parts for f in fields(part)}
+
+
+def taxonomy(*classes: type[Algorithm]) -> str:
+    """Where an algorithm of these parts stands: "penalises", "restricts", both, or "neither"."""
+    found = [cls.taxonomy for cls in classes if cls.taxonomy != NEITHER]
+    return " and ".join(found) or NEITHER

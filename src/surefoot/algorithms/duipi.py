@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefoot.algorithms.algorithm import PENALISES
+from surefoot.algorithms.algorithm import PENALISES, Whole
 from surefoot.core import Model, Operator, Solution, operator
 from surefoot.parameters import check_choice, check_number
 from surefoot.planning import evaluate, iterate
@@ -32,7 +32,7 @@ TOGETHER = 4  # it is tried at steps divisible by this only, so that more are so
 
 
 @dataclass(frozen=True)
-class DUIPI:
+class DUIPI(Whole):
     """Diagonal approximation of uncertainty incorporating policy iteration (Hans & Udluft 2009,
     Jain et al. 2010); iterate jointly
 

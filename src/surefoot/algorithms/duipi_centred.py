@@ -7,17 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefoot.algorithms.algorithm import PENALISES
-from surefoot.core import Model, Solution, Support
+from surefoot.algorithms.algorithm import Estimates
+from surefoot.core import Model, Support
 from surefoot.parameters import check_choice, check_number
-from surefoot.planning import Trust, evaluate, policy_iteration, values_within
+from surefoot.planning import evaluate, values_within
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows.arrays import Array, namespace
-from surefoot.trust import unrestricted
 
 
 @dataclass(frozen=True)
-class CentredDUIPI:
+class CentredDUIPI(Estimates):
     """argmax_pi  of  q - xi sqrt(u),   q = r + gamma P v,   u = gamma^2 sum_s' P^2 w' + Var_P(R + gamma v') / m,
 
     with v = sum_a pi q, w = sum_a pi^2 u; m = n - 1 (frequentist) or n + alpha S + 1 (Bayesian:
@@ -33,7 +32,6 @@ class CentredDUIPI:
     """
 
     name: ClassVar[str] = "duipi-centred"
-    taxonomy: ClassVar[str] = PENALISES
     xi: float
     prior: str = "bayesian"
     alpha: float = 0.1
@@ -45,27 +43,18 @@ class CentredDUIPI:
         check_number(self, "alpha", low=0, open_low=True, finite=True)
         check_number(self, "max_steps", low=1, whole=True, finite=True)
 
-    def plan(self, problem: Problem, trust: Trust) -> Solution:
-        """Policy iteration with the penalised values inside a trust."""
-        estimate = _estimate(problem, self.xi, self.alpha if self.prior == "bayesian" else 0.0)
-        return policy_iteration(
-            estimate,
-            trust,
-            problem.pi_b,
-            accuracy=problem.evaluation_tolerance,
-            max_steps=int(self.max_steps),
-            damped=True,
-        )
-
-    def solve(self, problem: Problem) -> Solution:
-        """Without a trust: every seen action is open."""
-        return self.plan(problem, unrestricted(problem))
+    def estimate(self, problem: Problem) -> _CentredEstimate:
+        """The penalised values."""
+        alpha = self.alpha if self.prior == "bayesian" else 0.0
+        return _estimate(problem, self.xi, alpha, int(self.max_steps))
 
 
 @dataclass(frozen=True)
 class _CentredEstimate:
     """q - xi sqrt(u) of a policy."""
 
+    exact: ClassVar[bool] = True  # to rounding, or (sparse models) to the final accuracy
+    damped: ClassVar[bool] = True
     mean: Model
     support: Support
     arrivals: Arrivals
@@ -77,13 +66,7 @@ class _CentredEstimate:
     middle: float  # of the reward range
     xi: float
     tolerance: float
-
-    @property
-    def exact(self) -> bool:
-        """Solved to rounding on dense models; on sparse ones to the final accuracy at every
-        step.
-        """
-        return True
+    max_steps: int
 
     def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> tuple[Array, float]:
         """Two linear systems: q, then u with the variance of its targets."""
@@ -142,7 +125,7 @@ class _CentredEstimate:
         )
 
 
-def _estimate(problem: Problem, xi: float, alpha: float) -> _CentredEstimate:
+def _estimate(problem: Problem, xi: float, alpha: float, max_steps: int) -> _CentredEstimate:
     """The penalised values of this problem; alpha = 0 is the frequentist form."""
     xp = namespace(problem.pi_b)
     support, arrivals, n = problem.support, problem.arrivals, problem.n_sa
@@ -173,4 +156,5 @@ def _estimate(problem: Problem, xi: float, alpha: float) -> _CentredEstimate:
         0.5 * (low + high),
         xi,
         problem.tolerance,
+        max_steps,
     )

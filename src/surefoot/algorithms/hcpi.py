@@ -5,11 +5,11 @@ better.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from surefoot.algorithms.algorithm import RESTRICTS
+from surefoot.algorithms.algorithm import RESTRICTS, Algorithm, Whole, solve
 from surefoot.core import Batch, Solution
 from surefoot.errors import NotAvailableError, ParameterError, UnknownNameError
 from surefoot.ope.caps import APPROXIMATE, FLOORED
@@ -21,7 +21,7 @@ from surefoot.problems import Problem, return_range
 
 
 @dataclass(frozen=True)
-class HCPI:
+class HCPI(Whole):
     """(1 - alpha) pi_hat + alpha pi_b  if held-out episodes show at level delta that it is better
     than pi_b, else pi_b.
 
@@ -59,7 +59,7 @@ class HCPI:
         self.proposer  # noqa: B018 - refuses what is no algorithm
 
     @property
-    def proposer(self) -> Any:
+    def proposer(self) -> Algorithm:
         """The algorithm that makes pi_hat."""
         from surefoot.algorithms import algorithm  # the list that this class is part of
 
@@ -88,7 +88,7 @@ class HCPI:
         proposed: list[Solution] = []
 
         def propose(training: Batch) -> np.ndarray:
-            proposed.append(self.proposer.solve(problem.with_log(training)))
+            proposed.append(solve(problem.with_log(training), self.proposer))
             return np.asarray(proposed[0].pi[0])
 
         standard = standard_of(

@@ -1,75 +1,36 @@
-"""One-step variants: a single improvement on the Monte-Carlo q of the baseline, without a model
-(Scholl et al. 2022b).
-
-Such a policy is advantageous with respect to that q by construction, so Theorem 1 applies without
-its third constraint; the lower variants, which may take mass from pairs without a return (worth lo
-here), are outside of it in any case.
-"""
+"""One step: a single improvement on Monte-Carlo values of the baseline, without a model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefoot.algorithms.approx_soft_spibb import (
-    AdvApproxSoftSPIBB,
-    ApproxSoftSPIBB,
-    LowerApproxSoftSPIBB,
-)
-from surefoot.algorithms.exact_soft_spibb import (
-    AdvExactSoftSPIBB,
-    ExactSoftSPIBB,
-    LowerExactSoftSPIBB,
-)
+from surefoot.algorithms.algorithm import NEITHER, Estimates
+from surefoot.planning import FixedValues
+from surefoot.problems import Problem
+from surefoot.rows.arrays import namespace
 
 
 @dataclass(frozen=True)
-class OneStepApproxSoftSPIBB(ApproxSoftSPIBB):
-    """One greedy step within  sum_a e |pi - pi_b| <= epsilon  on q_mc."""
+class OneStep(Estimates):
+    """max_pi  sum_a pi q_mc  in every state: q_mc are the mean returns of the baseline.
 
-    name: ClassVar[str] = "one-step-approx-soft-spibb"
-    one_step: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class OneStepLowerApproxSoftSPIBB(LowerApproxSoftSPIBB):
-    """One greedy step within  sum_a e max(0, pi - pi_b) <= epsilon  on q_mc."""
-
-    name: ClassVar[str] = "one-step-lower-approx-soft-spibb"
-    one_step: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class OneStepAdvApproxSoftSPIBB(AdvApproxSoftSPIBB):
-    """One greedy step on q_mc with the advantage account: the same as without it, since each
-    trade gains.
+    Alone as in Brandfonbrener et al., NeurIPS 2021; with a soft constraint ("one-step-...-soft-
+    spibb", short for "one-step+...-soft-spibb") as in Scholl et al. 2022b. Such a policy is
+    advantageous with respect to q_mc by construction, so Theorem 1 applies without its third
+    constraint; lower constraints, which may take mass from pairs without a return (worth lo here),
+    are outside of it in any case.
     """
 
-    name: ClassVar[str] = "one-step-adv-approx-soft-spibb"
-    one_step: ClassVar[bool] = True
+    name: ClassVar[str] = "one-step"
+    taxonomy: ClassVar[str] = NEITHER
+    needs_returns: ClassVar[bool] = True
+    advantageous: ClassVar[bool] = True
 
-
-@dataclass(frozen=True)
-class OneStepExactSoftSPIBB(ExactSoftSPIBB):
-    """The best row within  sum_a e |pi - pi_b| <= epsilon  for q_mc."""
-
-    name: ClassVar[str] = "one-step-exact-soft-spibb"
-    one_step: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class OneStepLowerExactSoftSPIBB(LowerExactSoftSPIBB):
-    """The best row within  sum_a e max(0, pi - pi_b) <= epsilon  for q_mc."""
-
-    name: ClassVar[str] = "one-step-lower-exact-soft-spibb"
-    one_step: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class OneStepAdvExactSoftSPIBB(AdvExactSoftSPIBB):
-    """The best row for q_mc with the advantage constraint: the same as without it, since the
-    best row gains.
-    """
-
-    name: ClassVar[str] = "one-step-adv-exact-soft-spibb"
-    one_step: ClassVar[bool] = True
+    def estimate(self, problem: Problem) -> FixedValues:
+        """q_mc, and the returns there are: errors rest on these, not on visits."""
+        xp = namespace(problem.pi_b)
+        returns = problem.returns
+        q = xp.where(returns.n > 0, returns.mean, problem.return_range.lo)
+        q = xp.where(problem.terminal[..., None], 0.0, q)
+        return FixedValues(q, xp.minimum(problem.n_sa, returns.n))

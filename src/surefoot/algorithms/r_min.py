@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefoot.algorithms.algorithm import PENALISES, plan
-from surefoot.core import Solution
+from surefoot.algorithms.algorithm import Estimates
 from surefoot.parameters import check_number
-from surefoot.planning import ModelEstimate, Trust
+from surefoot.planning import ModelEstimate
 from surefoot.problems import Problem
 from surefoot.rows.arrays import namespace
-from surefoot.trust import unrestricted
 
 
 @dataclass(frozen=True)
-class RMin:
+class RMin(Estimates):
     """q(s, a) = lo  where n(s, a) <= n_wedge,   q = r + gamma P max q  elsewhere.
 
     Scholl et al. 2022, after R-MAX (Brafman & Tennenholtz 2002). With nothing known all values are
@@ -23,22 +21,17 @@ class RMin:
     """
 
     name: ClassVar[str] = "r-min"
-    taxonomy: ClassVar[str] = PENALISES
     n_wedge: float
 
     def __post_init__(self) -> None:
         check_number(self, "n_wedge", low=0)
 
-    def plan(self, problem: Problem, trust: Trust) -> Solution:
-        """Policy iteration in the model where an unknown pair ends with lo."""
+    def estimate(self, problem: Problem) -> ModelEstimate:
+        """The model in which an unknown pair ends with lo."""
         xp = namespace(problem.n_sa)
         known = (problem.n_sa > self.n_wedge) | problem.terminal[..., None]
         model = problem.model_of(
             xp.where(known, problem.r, problem.return_range.lo),
             xp.where(known, problem.weight, 0.0),
         )
-        return plan(problem, ModelEstimate(model, problem.tolerance), trust)
-
-    def solve(self, problem: Problem) -> Solution:
-        """Without a trust: every seen action is open."""
-        return self.plan(problem, unrestricted(problem))
+        return ModelEstimate(model, problem.tolerance)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefoot.algorithms.algorithm import RESTRICTS, maximum_likelihood, plan
-from surefoot.core import Solution
+from surefoot.algorithms.algorithm import Bound, Restricts
 from surefoot.parameters import check_number
 from surefoot.planning import Trust
 from surefoot.problems import Problem
+from surefoot.rows.arrays import Array
 from surefoot.trust import by_count
 
 
 @dataclass(frozen=True)
-class PiBSPIBB:
+class PiBSPIBB(Restricts):
     """max_pi  v(pi; M_hat)   s.t.   pi(a|s) = pi_b(a|s)  wherever  n(s, a) <= n_wedge.
 
     Laroche, Trichelair & Tachet des Combes, ICML 2019, Algorithm 1. The published code, and so this
@@ -22,23 +22,19 @@ class PiBSPIBB:
     """
 
     name: ClassVar[str] = "pi-b-spibb"
-    taxonomy: ClassVar[str] = RESTRICTS
+    certificates: ClassVar[tuple[Bound, ...]] = (("spibb", {}),)
     n_wedge: float
 
     def __post_init__(self) -> None:
         check_number(self, "n_wedge", low=0)
 
-    def trust(self, problem: Problem) -> Trust:
+    def trust(self, problem: Problem, n: Array) -> Trust:
         """Cost 0 for known pairs, infinite for the others, up and down alike."""
-        return by_count(problem, self.n_wedge, free_fall=False)
-
-    def solve(self, problem: Problem) -> Solution:
-        """Policy iteration inside the trust."""
-        return plan(problem, maximum_likelihood(problem), self.trust(problem))
+        return by_count(problem, n > self.n_wedge, free_fall=False)
 
 
 @dataclass(frozen=True)
-class PiLeqBSPIBB:
+class PiLeqBSPIBB(Restricts):
     """max_pi  v(pi; M_hat)   s.t.   pi(a|s) <= pi_b(a|s)  wherever  n(s, a) <= n_wedge.
 
     Laroche, Trichelair & Tachet des Combes, ICML 2019, Algorithm 2: a heuristic relaxation without
@@ -46,16 +42,11 @@ class PiLeqBSPIBB:
     """
 
     name: ClassVar[str] = "pi-leq-b-spibb"
-    taxonomy: ClassVar[str] = RESTRICTS
     n_wedge: float
 
     def __post_init__(self) -> None:
         check_number(self, "n_wedge", low=0)
 
-    def trust(self, problem: Problem) -> Trust:
+    def trust(self, problem: Problem, n: Array) -> Trust:
         """Raising an unknown pair is forbidden; lowering is free everywhere."""
-        return by_count(problem, self.n_wedge, free_fall=True)
-
-    def solve(self, problem: Problem) -> Solution:
-        """Policy iteration inside the trust."""
-        return plan(problem, maximum_likelihood(problem), self.trust(problem))
+        return by_count(problem, n > self.n_wedge, free_fall=True)

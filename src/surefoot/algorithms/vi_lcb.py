@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefoot.algorithms.algorithm import PENALISES
-from surefoot.core import Model, Solution
+from surefoot.algorithms.algorithm import Estimates
+from surefoot.core import Model
 from surefoot.errors import NotAvailableError
 from surefoot.parameters import check_number
-from surefoot.planning import Trust, value_iteration
+from surefoot.planning import Backup
 from surefoot.problems import Problem
 from surefoot.rows.arrays import Array, namespace
-from surefoot.trust import unrestricted
 
 
 @dataclass(frozen=True)
-class VILCB:
+class VILCB(Estimates):
     """q <- max{ r + gamma P v - b(v), lo },   v = max_a q,   with
 
         b = min{ max{ sqrt(c_b L Var_P(v) / n), 2 c_b L H / n }, H } + 5 R / n,   L = ln( N / ((1 -
@@ -29,7 +28,6 @@ class VILCB:
     """
 
     name: ClassVar[str] = "vi-lcb"
-    taxonomy: ClassVar[str] = PENALISES
     c_b: float
     delta: float
 
@@ -37,15 +35,15 @@ class VILCB:
         check_number(self, "c_b", low=0, finite=True)
         check_number(self, "delta", low=0, high=1, open_low=True)
 
-    def plan(self, problem: Problem, trust: Trust) -> Solution:
-        """Value iteration with the penalty inside a trust, from the lowest value."""
+    def estimate(self, problem: Problem) -> Backup:
+        """The backup with its penalty."""
         if problem.gamma == 1:
             raise NotAvailableError("vi-lcb divides by 1 - gamma: use gamma < 1")
         xp = namespace(problem.n_sa)
         total = xp.sum(problem.n_sa, axis=(-2, -1))[:, None, None]
         log = xp.log(xp.where(total > 0, total, 1.0) / ((1 - problem.gamma) * self.delta))
         low, high = problem.reward_range
-        operator = _PenalisedBackup(
+        return _PenalisedBackup(
             problem.model,
             self.c_b * xp.where(log > 0, log, 0.0) * problem.weight,
             5 * (high - low) * problem.weight,
@@ -55,18 +53,10 @@ class VILCB:
             problem.gamma,
             problem.tolerance,
         )
-        v = xp.where(
-            problem.terminal, 0.0, xp.full_like(problem.pi_b[..., 0], problem.return_range.lo)
-        )
-        return value_iteration(operator, trust, problem.pi_b, v)
-
-    def solve(self, problem: Problem) -> Solution:
-        """Without a trust: every seen action is open."""
-        return self.plan(problem, unrestricted(problem))
 
 
 @dataclass(frozen=True)
-class _PenalisedBackup:
+class _PenalisedBackup(Backup):
     """v -> max{ r + gamma P v - b(v), lo }."""
 
     model: Model

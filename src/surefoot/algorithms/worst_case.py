@@ -8,18 +8,17 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefoot.algorithms.algorithm import PENALISES
-from surefoot.core import Solution, Support
+from surefoot.algorithms.algorithm import Bound, Estimates
+from surefoot.core import Support
 from surefoot.errors import NotAvailableError
 from surefoot.parameters import check_number
-from surefoot.planning import Trust, value_iteration
+from surefoot.planning import Backup
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows.arrays import Array, namespace
-from surefoot.trust import unrestricted
 
 
 @dataclass(frozen=True)
-class MBIE:
+class MBIE(Estimates):
     """q(s, a) = min { sum_s' P (R + gamma max q) :  ||P - P_hat(.|s, a)||_1 <= e },   e = sqrt( (2/n) ln( 2 S A (2^S - 2) / delta ) ).
 
     Strehl & Littman, JCSS 2008, with the sign turned to pessimism, as in the experiments of Scholl
@@ -28,14 +27,14 @@ class MBIE:
     """
 
     name: ClassVar[str] = "mbie"
-    taxonomy: ClassVar[str] = PENALISES
+    certificates: ClassVar[tuple[Bound, ...]] = (("mbie", {}),)
     delta: float
 
     def __post_init__(self) -> None:
         check_number(self, "delta", low=0, high=1, open_low=True)
 
-    def plan(self, problem: Problem, trust: Trust) -> Solution:
-        """Value iteration of the worst case inside a trust."""
+    def estimate(self, problem: Problem) -> WorstCase:
+        """The worst case of every backup."""
         s, a = problem.n_bound_states, problem.n_actions
         # ln(2^S - 2) = S ln 2 + ln(1 - 2^(1 - S)), which does not overflow.
         log = (
@@ -43,15 +42,11 @@ class MBIE:
             if s > 1
             else 0.0
         )
-        return _plan_worst_case(problem, trust, log)
-
-    def solve(self, problem: Problem) -> Solution:
-        """Without a trust: every seen action is open."""
-        return self.plan(problem, unrestricted(problem))
+        return _worst_case(problem, log)
 
 
 @dataclass(frozen=True)
-class RobustMDP:
+class RobustMDP(Estimates):
     """max_pi min_P  v(pi; P)  over all P with  ||P(.|s, a) - P_hat(.|s, a)||_1 <= sqrt( (2/n) ln( S
     A 2^S / delta ) )  for every pair.
 
@@ -60,24 +55,20 @@ class RobustMDP:
     """
 
     name: ClassVar[str] = "robust"
-    taxonomy: ClassVar[str] = PENALISES
+    certificates: ClassVar[tuple[Bound, ...]] = (("robust", {}),)
     delta: float
 
     def __post_init__(self) -> None:
         check_number(self, "delta", low=0, high=1, open_low=True)
 
-    def plan(self, problem: Problem, trust: Trust) -> Solution:
-        """Value iteration of the worst case inside a trust."""
+    def estimate(self, problem: Problem) -> WorstCase:
+        """The worst case of every backup."""
         s, a = problem.n_bound_states, problem.n_actions
-        return _plan_worst_case(problem, trust, math.log(s * a / self.delta) + s * math.log(2))
-
-    def solve(self, problem: Problem) -> Solution:
-        """Without a trust: every seen action is open."""
-        return self.plan(problem, unrestricted(problem))
+        return _worst_case(problem, math.log(s * a / self.delta) + s * math.log(2))
 
 
-def _plan_worst_case(problem: Problem, trust: Trust, log: float) -> Solution:
-    """Robust value iteration with radius sqrt(2 log / n), from the lowest value."""
+def _worst_case(problem: Problem, log: float) -> WorstCase:
+    """The worst case within the radius sqrt(2 log / n)."""
     if problem.gamma == 1:
         raise NotAvailableError(
             "worst-case value iteration needs gamma < 1: at gamma = 1 it need not converge"
@@ -85,7 +76,7 @@ def _plan_worst_case(problem: Problem, trust: Trust, log: float) -> Solution:
     xp = namespace(problem.n_sa)
     radius = xp.sqrt(2 * max(log, 0.0) * problem.weight)
     mass = xp.minimum(0.5 * radius, xp.ones_like(radius))
-    operator = WorstCase(
+    return WorstCase(
         problem.support,
         problem.arrivals,
         problem.weight,
@@ -96,12 +87,10 @@ def _plan_worst_case(problem: Problem, trust: Trust, log: float) -> Solution:
         problem.gamma,
         problem.tolerance,
     )
-    v = xp.where(problem.terminal, 0.0, xp.full_like(problem.pi_b[..., 0], problem.return_range.lo))
-    return value_iteration(operator, trust, problem.pi_b, v)
 
 
 @dataclass(frozen=True)
-class WorstCase:
+class WorstCase(Backup):
     """v -> min over the L1 balls of  sum_s' P(s') (R(s, a, s') + gamma v(s')).
 
     The worst case takes `mass`, half the radius, from the best successors seen and gives it to the

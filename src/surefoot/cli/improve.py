@@ -138,8 +138,8 @@ def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
 
 
 def _row(advice: Advice) -> dict[str, Any]:
-    from surefoot.advice import parameters_of
     from surefoot.advice.summary import gain_summary
+    from surefoot.algorithms import parameters_of
 
     return {
         "algorithm": advice.algorithm.name,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefoot.algorithms import algorithm
+from surefoot.algorithms.soft_spibb import AdvApproxSoftSPIBB, ApproxSoftSPIBB, ExactSoftSPIBB
 from surefoot.benchmarks import Benchmark, RandomMDPs, WetChicken
 from surefoot.core import Solution
 from surefoot.improvement import improve
@@ -158,9 +158,7 @@ def _block(case: Case, start: int, stop: int, seed: int, device: str) -> Fits:
     bounds = {}
     for delta in DELTAS:
         for epsilon in EPSILONS:
-            found = improve(
-                problem, algorithm("adv-approx-soft-spibb", epsilon=epsilon, delta=delta)
-            )
+            found = improve(problem, AdvApproxSoftSPIBB(epsilon, delta))
             moved = to_numpy(
                 namespace(found.pi).max(
                     namespace(found.pi).abs(found.pi - problem.pi_b), axis=(1, 2)
@@ -168,12 +166,12 @@ def _block(case: Case, start: int, stop: int, seed: int, device: str) -> Fits:
             )
             bounds[delta, epsilon] = np.stack([to_numpy(_worst_change(worlds, found.pi)), moved])
     budgets = {}
-    for name in ("approx-soft-spibb", "adv-approx-soft-spibb"):
+    for cls in (ApproxSoftSPIBB, AdvApproxSoftSPIBB):
         for published in (True, False):
             for epsilon in sorted({0.1, 0.5, 1.0, 2.0, 5.0, case.table_1}):
-                chosen = algorithm(name, epsilon=epsilon, delta=1, published=published)
-                e = chosen.e(problem)  # type: ignore[attr-defined]
-                budgets[name, published, epsilon] = (
+                chosen = cls(epsilon, 1.0, published=published)
+                e = chosen.e(problem, problem.n_sa)
+                budgets[cls.name, published, epsilon] = (
                     to_numpy(_spent(e, improve(problem, chosen).pi, problem.pi_b)) / epsilon
                 )
     return bounds, budgets, _certify(problem, case.table_1)
@@ -195,10 +193,10 @@ def _certify(problem: Problem, epsilon: float) -> tuple[int, int, float, float]:
     """(rows, fits not converged, largest relative duality gap, largest relative overspending) of
     Exact-Soft-SPIBB.
     """
-    chosen = algorithm("exact-soft-spibb", epsilon=epsilon, delta=1)
+    chosen = ExactSoftSPIBB(epsilon, 1.0)
     solution: Solution = improve(problem, chosen)
     xp = namespace(problem.pi_b)
-    e = xp.where(problem.may_rise, chosen.e(problem), xp.inf)  # type: ignore[attr-defined]
+    e = xp.where(problem.may_rise, chosen.e(problem, problem.n_sa), xp.inf)
     q, b = solution.q, problem.pi_b
     rows = best_rows(q, b, e, e, epsilon)
     scale = 1.0 + xp.max(xp.abs(q), axis=-1)

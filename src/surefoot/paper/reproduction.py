@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from surefoot.algorithms import ALGORITHMS
+from surefoot.algorithms import PENALISES, RESTRICTS, parts, taxonomy
 from surefoot.atomic import write_csv, write_whole
 from surefoot.errors import StudyError
 from surefoot.paper import Verdict, judge_figures, judge_table_1, render_claims, render_table_1
@@ -229,10 +229,8 @@ def class_of(cell: Cell) -> str:
     """The paper's taxonomy: "penalises", "restricts", "both" (a penalised estimate inside a
     trust), or "neither".
     """
-    if "+" in cell.algorithm:
-        return "both"
-    found: str = ALGORITHMS[cell.algorithm].taxonomy  # type: ignore[attr-defined]
-    return found
+    found = taxonomy(*parts(cell.algorithm))
+    return "both" if found == f"{PENALISES} and {RESTRICTS}" else found
 
 
 def _write_rows(path: Path, rows: Sequence[object]) -> None:

@@ -5,6 +5,7 @@ policy of a known model.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -51,6 +52,17 @@ class Estimate(Protocol):
     def exact(self) -> bool:
         """Whether `evaluate` is exact whatever accuracy is asked for."""
 
+    @property
+    def max_steps(self) -> int:
+        """Steps after which policy iteration gives up."""
+
+    @property
+    def damped(self) -> bool:
+        """Whether policies may cycle, so that late moves must shrink.
+
+        So it is where the values are not those of an MDP: a penalty that depends on the policy.
+        """
+
     def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> tuple[Array, float]:
         """q of policy pi [B, S, A] and a bound on the error of its values; iterative methods start
         from v [B, S] and may stop at `accuracy`.
@@ -67,6 +79,8 @@ class ModelEstimate:
     Penalised rewards are rewards (RaMDP), pinned values are rows that end (R-MIN).
     """
 
+    max_steps: ClassVar[int] = MAX_STEPS
+    damped: ClassVar[bool] = False
     model: Model
     tolerance: float
 
@@ -103,7 +117,6 @@ class _PolicyIteration:
     estimate: Estimate
     trust: Trust
     final: float  # the accuracy of evaluation that ends it
-    damped: bool  # whether late moves shrink
 
     def advance(self, state: tuple[Array, ...], step: int) -> tuple[tuple[Array, ...], Array]:
         pi, q, v, gain, error = state
@@ -120,7 +133,7 @@ class _PolicyIteration:
         # Absolute: a first step that must leave unseen actions can lose value, and is not the end.
         gain = xp.max(xp.abs(v - row_dot(pi, q)), axis=-1)
         done = (gain <= self.estimate.tolerance) & (accuracy <= self.final)
-        if self.damped and step > FREE_STEPS:
+        if self.estimate.damped and step > FREE_STEPS:
             new = xp.where(done[:, None, None], new, pi + (new - pi) / (step - FREE_STEPS))
         return (new, q, v, gain, xp.zeros_like(error) + reached), done
 
@@ -129,26 +142,20 @@ class _PolicyIteration:
 
 
 def policy_iteration(
-    estimate: Estimate,
-    trust: Trust,
-    pi: Array,
-    *,
-    accuracy: float = 0.0,
-    max_steps: int = MAX_STEPS,
-    damped: bool = False,
+    estimate: Estimate, trust: Trust, pi: Array, *, accuracy: float = 0.0
 ) -> Solution:
     """Repeat  q <- q of pi,  pi <- the best rows for q within the trust,  until no row gains.
 
-    `damped`: for values that are not those of an MDP (a penalty that depends on the policy),
-    policies may cycle; after some free steps the moves shrink as 1, 1/2, 1/3, ... (a mixture of
-    rows within a trust is within it too). Values that rounding keeps from their `accuracy` do not
-    count as converged.
+    Where the estimate asks for damping the moves shrink as 1, 1/2, 1/3, ... after some free steps
+    (a mixture of rows within a trust is within it too). Values that rounding keeps from their
+    `accuracy` do not count as converged.
     """
     xp = namespace(pi)
-    body = _PolicyIteration(estimate, trust, accuracy, damped)
     nothing = xp.zeros_like(pi[..., 0])
     (pi, q, _, _, error), status = iterate(
-        body, (pi, xp.zeros_like(pi), nothing, nothing[:, 0], nothing[:, 0]), max_steps
+        _PolicyIteration(estimate, trust, accuracy),
+        (pi, xp.zeros_like(pi), nothing, nothing[:, 0], nothing[:, 0]),
+        estimate.max_steps,
     )
     off = status.converged & ~(error <= accuracy)
     if not bool(xp.any(off)):
@@ -160,22 +167,24 @@ def policy_iteration(
     return Solution(pi, q, Status(status.converged & ~off, status.steps), notes=(note,))
 
 
-class Backup(Protocol):
+class Backup(ABC):
     """A contraction T on state values that is not linear: q = T v, with its own worst case or
     penalty.
     """
 
+    gamma: float
+    tolerance: float  # how far from their limit values may be at the end
+
     @property
+    @abstractmethod
     def contraction(self) -> float:
         """|T v - T w| <= contraction |v - w|."""
 
-    @property
-    def tolerance(self) -> float:
-        """How far from their limit values may be at the end."""
-
+    @abstractmethod
     def backup(self, v: Array) -> Array:
         """q [B, S, A] from v [B, S]."""
 
+    @abstractmethod
     def take(self, index: Array) -> Any:
         """The same for these problems of the batch."""
 
@@ -204,15 +213,32 @@ class _ValueIteration:
 def value_iteration(
     operator: Backup, trust: Trust, pi: Array, v: Array, *, max_steps: int = 100_000
 ) -> Solution:
-    """Repeat  q <- T v,  pi <- the best rows for q within the trust,  v <- pi .
-
-    q,  until v is within the tolerance of its limit.
+    """Repeat  q <- T v,  pi <- the best rows for q within the trust,  v <- sum_a pi q,  until v
+    is within the tolerance of its limit.
     """
     xp = namespace(pi)
     (pi, q, _), status = iterate(
         _ValueIteration(operator, trust), (pi, xp.zeros_like(pi), v), max_steps
     )
     return Solution(pi, q, status)
+
+
+@dataclass(frozen=True)
+class FixedValues:
+    """Values that do not follow the policy: there is one step to take.
+
+    n [B, S, A] says on how many samples each of them rests.
+    """
+
+    q: Array
+    n: Array
+
+
+def one_step(values: FixedValues, trust: Trust, pi: Array) -> Solution:
+    """The best rows for these values within the trust."""
+    xp = namespace(pi)
+    one = xp.ones_like(pi[:, 0, 0], dtype=xp.int64)
+    return Solution(trust.step(values.q, pi), values.q, Status(one > 0, one))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Thread
 
-from surefoot.algorithms import needs_log
 from surefoot.errors import StudyError
 from surefoot.studies.results import Results
 from surefoot.studies.shards import Folder, Shard, open_folder, undone_if_fruitless, write_shard
@@ -92,7 +91,7 @@ def _kind(study: Study, device: str) -> str:
     """Which cut into shards suits a study."""
     if variants(study)[0].benchmark.sparse:
         return "sparse"
-    if any(needs_log(setting.algorithm) for setting in settings(study)):
+    if any(setting.algorithm.needs_log for setting in settings(study)):
         return "logs"
     return "cpu" if device == "cpu" else "gpu"
 

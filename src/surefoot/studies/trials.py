@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefoot.algorithms import needs_log
 from surefoot.benchmarks import NORMALISED, Benchmark
 from surefoot.core import Counts, Returns
 from surefoot.errors import StudyError
@@ -86,7 +85,7 @@ def run_trials(
         tick("data")
         n = trials.stop - trials.start
         for j, setting in enumerate(chosen):
-            if needs_log(setting.algorithm) and problem.log is None:
+            if setting.algorithm.needs_log and problem.log is None:
                 continue  # below, one log after the other
             solution = improve(problem, setting.algorithm)
             tick(setting.label)
@@ -98,7 +97,7 @@ def run_trials(
                 rho[i, j, trials] = to_numpy(worlds.value(pi[k * n : (k + 1) * n, ...]))
                 converged[i, j, trials] = done[k]
             tick("evaluation")
-    readers = [j for j, setting in enumerate(chosen) if needs_log(setting.algorithm)]
+    readers = [j for j, setting in enumerate(chosen) if setting.algorithm.needs_log]
     if readers and not benchmark.sparse:
         for t, i, world, problem in _logged_problems(study, benchmark, worlds, keys):
             tick("logs")
@@ -121,7 +120,8 @@ def _dense_problems(
     """
     data = tuple(benchmark.episodes(size) for size in study.benchmark.sizes)
     options, everyone = study.problem.model_dump(), slice(0, keys.shape[0])
-    parts = Sampler(worlds).counts(keys, data, with_returns=_needs_returns(study))
+    with_returns = any(setting.algorithm.needs_returns for setting in settings(study))
+    parts = Sampler(worlds).counts(keys, data, with_returns=with_returns)
     if is_numpy_array(keys):
         for i, (counts, returns) in enumerate(parts):
             yield [i], everyone, worlds.problem(counts, returns, **options)
@@ -178,13 +178,3 @@ def _logged_problems(
                 sampler.logs(keys[first : first + together], benchmark.episodes(size)), start=first
             ):
                 yield t, i, world, world.problem_of_log(log, sparse=False, **options)
-
-
-def _needs_returns(study: Study) -> bool:
-    """Whether an algorithm asks for Monte-Carlo returns: the advantageous and one-step ones, and
-    errors from their variance.
-    """
-    return any(
-        "adv-" in x.name or "one-step" in x.name or "certified" in x.name or "mpeb" in x.parameters
-        for x in settings(study)
-    )

@@ -146,11 +146,11 @@ def unrestricted(problem: Problem) -> FreeTrust:
     )
 
 
-def by_count(problem: Problem, n_wedge: float, *, free_fall: bool) -> FreeTrust:
-    """Known pairs (n > n_wedge) move freely; the others keep their probability, or (free_fall)
-    may only lose it.
+def by_count(problem: Problem, known: Array, *, free_fall: bool) -> FreeTrust:
+    """Known pairs [B, S, A] move freely; the others keep their probability, or (free_fall) may
+    only lose it.
     """
-    known = problem.may_rise & (problem.n_sa > n_wedge)
+    known = problem.may_rise & known
     return FreeTrust(
         problem.pi_b,
         known,

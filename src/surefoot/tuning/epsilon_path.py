@@ -42,7 +42,7 @@ def row_paths(problem: Problem, name: str = SOFT, delta: float = 1.0) -> dict[in
     """
     algorithm = _soft(problem, name, delta, 1.0)
     (block,) = problem.blocks
-    trust = algorithm.trust(block)
+    trust = algorithm.trust(block, block.n_sa)
     v = to_numpy(evaluate(block.model, block.pi_b, tolerance=None))
     q = to_numpy(block.model.backup(v))[0]
     b, up, down = (

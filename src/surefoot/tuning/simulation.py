@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from surefoot.algorithms import Algorithm
 from surefoot.core import Counts, Returns
 from surefoot.errors import NotAvailableError, ParameterError
 from surefoot.improvement import improve
@@ -53,7 +53,7 @@ class Simulation:
 
 def simulate(
     problem: Problem,
-    algorithms: Sequence[Any],
+    algorithms: Sequence[Algorithm],
     models: int,
     again: int,
     *,
@@ -79,7 +79,7 @@ def simulate(
     here, anew = np.empty((len(own), models)), np.empty((len(own), again))
     rho_b, reward = np.empty(models), np.empty(again)
     data = log_shape(problem) if again else ()
-    returns = any(needs_returns(x) for x in algorithms)
+    returns = any(x.needs_returns for x in algorithms)
     size = max(1, CELLS // (problem.n_states**2 * problem.n_actions))
     done, total = 0, len(own) * (models + again)
 
@@ -124,16 +124,6 @@ def rewards_of(problem: Problem) -> np.ndarray:
     return np.asarray(
         (to_numpy(problem.counts.n_sas) * to_numpy(problem.reward_table)).sum(axis=(-3, -2, -1))
     )
-
-
-def needs_returns(algorithm: Any) -> bool:
-    """Whether it asks for Monte-Carlo returns: the advantageous and one-step ones, and errors
-    from their variance.
-    """
-    part = getattr(algorithm, "restrict", algorithm)
-    return bool(
-        getattr(part, "one_step", False) or getattr(part, "advantageous", False)
-    ) or "mpeb" in str(getattr(part, "error", ""))
 
 
 def log_shape(problem: Problem) -> tuple[Episodes, ...]:
