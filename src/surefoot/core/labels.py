@@ -33,6 +33,10 @@ class Labels:
     def __repr__(self) -> str:
         return f"Labels({len(self.states)} states x {len(self.actions)} actions)"
 
+    def same(self, other: Labels) -> bool:
+        """Whether the codes of both stand for the same."""
+        return (self.states, self.actions) == (other.states, other.actions)
+
     def state(self, s: Any) -> str:
         """A state in a sentence: 'x=2 y=1', or its code."""
         return _named(self.states, int(s))

@@ -6,25 +6,27 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from surefoot.core import Batch, Counts, Labels, Policy, Returns
-from surefoot.core.batch import MOST_PAIRS, number_array
+from surefoot.core.batch import MOST_PAIRS
 from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
-from surefoot.errors import BaselineError, LogError, NotAvailableError, ParameterError, ProblemError
+from surefoot.errors import LogError, NotAvailableError, ProblemError
 from surefoot.logs.accounting import Accounting
 from surefoot.logs.database import Database, Workspace
 from surefoot.logs.notes import notes_on
+from surefoot.logs.policy_files import fitted, read_allowed, read_policy
 from surefoot.logs.query import Reading
 from surefoot.logs.store import written_out
 from surefoot.logs.tally import Tally, all_labels, merged
-from surefoot.parameters import check_name
-from surefoot.problems import Problem, estimate_baseline, given
-from surefoot.problems.montecarlo import check_cut_returns
+from surefoot.problems import Problem
+from surefoot.problems.build import build
+from surefoot.problems.counted import Counted, Start
+from surefoot.problems.given import checked_gamma, estimated_policy, given_start, held_sparse
 from surefoot.problems.problem import VISITS
-from surefoot.problems.ranges import check_returns, pair_of_numbers
 
 # rows up to which a Problem carries them, so that every kind of Monte-Carlo return can be computed
 # from it
@@ -166,22 +168,7 @@ class Log:
         """pi_b(a|s) = (n(s, a) + smoothing) / sum over allowed a; uniform in states never visited
         (Simao et al. 2020: smoothing 0).
         """
-        is_number = isinstance(smoothing, (int, float)) and not isinstance(smoothing, bool)
-        if not is_number or not 0 <= smoothing < np.inf:
-            raise ParameterError(f"smoothing must be a number >= 0, got {smoothing!r}")
-        how = (
-            f"with {smoothing:g} added to every count"
-            if smoothing
-            else "by frequencies, without smoothing"
-        )
-        note = (
-            f"the baseline is estimated from the log ({how}); guarantees for a known baseline do"
-            " not apply"
-        )
-        pi = estimate_baseline(self.n_sa + smoothing, allowed)
-        return Policy(
-            pi=pi, labels=self.labels, estimated=True, smoothing=float(smoothing), notes=(note,)
-        )
+        return estimated_policy(self.n_sa, self.labels, smoothing, allowed)
 
     def problem(
         self,
@@ -201,8 +188,9 @@ class Log:
     ) -> Problem:
         """The Problem of this log, with the meaning of `surefoot.problem`; arrays are over codes.
 
-        pi_b            a Policy (see `read_policy`), an array [S, A], or None: estimated from the
-                        log without smoothing
+        pi_b            a Policy, the path of a policy file, an array [S, A], or None: estimated
+                        from the log without smoothing
+        allowed         a mask [S, A], or the path of a file with the allowed (state, action)
         start           a state's label or a distribution over states, taken as known; or "visits":
                         as often as the log was there. Default: where the episodes started, an
                         estimate; for a log of one episode its visits, since its first row is an
@@ -211,141 +199,57 @@ class Log:
                         along up to 2,000,000 of them; True computes every-visit returns now for a
                         larger log, False never reads the log again
         """
-        check_name("masked_baseline", masked_baseline, ("error", "renormalise"))
-        check_cut_returns(cut_returns)
-        gamma = given.checked_gamma(gamma)
-        mask = given.allowed_mask(allowed, self, self.terminal, self.n_sa, masked_baseline)
-        table = given.declared_rewards(reward_table, self)
-        notes = list(self.notes)
-        policy, estimated = self._baseline(pi_b, mask, masked_baseline, notes)
-        computed = log = None
+        gamma = checked_gamma(gamma)
+        batch = returns = None
+        blocks: Iterable[Batch] | None = None
         if needs_returns is not False and self._has_rows:
             if self.accounting.used <= IN_MEMORY:
-                log = self.batch()
+                batch = self.batch()
             elif needs_returns:
-                computed = self.returns(gamma, cut_returns=cut_returns)
+                returns = self.returns(gamma, cut_returns=cut_returns)
+            blocks = self.blocks() if batch is None else (batch,)
         elif needs_returns:
             raise NotAvailableError(
                 "this log holds counts alone (its rows were counted elsewhere, or not in order): no"
                 " returns"
             )
-        blocks = (
-            [log]
-            if log is not None
-            else self.blocks()
-            if needs_returns is not False and self._has_rows
-            else None
-        )
-        rewards, returns = self._ranges(gamma, table, reward_range, return_range, notes, blocks)
-        where, visits = self._start(start, notes)
-        return Problem(
+        if isinstance(pi_b, (str, Path)):
+            pi_b = read_policy(pi_b, self, unknown_states="ignore")
+        elif isinstance(pi_b, Policy) and not pi_b.estimated:
+            pi_b = fitted(pi_b, self)
+        data = Counted(
             counts=self.counts,
-            pi_b=policy,
-            gamma=gamma,
-            start=where,
             terminal=self.terminal,
-            allowed=mask,
-            return_range=returns,
-            reward_range=rewards,
-            reward_table=table,
-            pi_b_estimated=estimated,
+            rewards=self.rewards,
+            has_end=self.has_end,
+            labels=self.labels,
+            notes=self.notes,
+            batch=batch,
+            returns=returns,
+            blocks=blocks,
+        )
+        return build(
+            data,
+            gamma,
+            pi_b,
+            self._start(start, data),
+            allowed=read_allowed(allowed, self) if isinstance(allowed, (str, Path)) else allowed,
+            reward_range=reward_range,
+            return_range=return_range,
+            reward_table=reward_table,
             unseen_states=unseen_states,
             ties=ties,
+            masked_baseline=masked_baseline,
             cut_returns=cut_returns,
-            log=log,
-            returns_given=computed,
-            n_bound_states=self.n_states - self.has_end,
-            labels=self.labels,
-            notes=tuple(notes),
-            start_episodes=self.n_episodes if start is None and not visits else None,
-            start_visits=visits,
         )
-
-    def _baseline(
-        self, pi_b: Any, mask: np.ndarray, masked_baseline: str, notes: list[str]
-    ) -> tuple[np.ndarray, bool]:
-        """(pi_b, whether it is estimated); what is to be known about it joins the notes."""
-        if pi_b is None:
-            pi_b = self.estimated_baseline(allowed=mask)
-        if isinstance(pi_b, Policy):
-            if (pi_b.labels.states, pi_b.labels.actions) != (self.states, self.actions):
-                raise BaselineError(
-                    "this baseline belongs to a log with other labels: read it again with this log"
-                )
-            rows, estimated = pi_b.pi, pi_b.estimated
-            notes.extend(pi_b.notes)
-        else:
-            rows, estimated = number_array("pi_b", pi_b, BaselineError), False
-        if rows.ndim != 2:
-            raise BaselineError(f"pi_b must be [S, A], got shape {rows.shape}")
-        policy = given.given_baseline(
-            np.array(rows), self, self.terminal, mask, masked_baseline, notes
-        )
-        impossible = 0 if estimated else int(self.n_sa[(policy == 0) & mask].sum())
-        if impossible:
-            notes.append(f"{impossible} logged actions have probability 0 under the given baseline")
-        return policy, estimated
 
     @property
     def _has_rows(self) -> bool:
         """Whether the rows can be read again, in order."""
         return self.reading is not None and self.starts is not None
 
-    def _ranges(
-        self,
-        gamma: float,
-        table: Any,
-        reward_range: Any,
-        return_range: Any,
-        notes: list[str],
-        blocks: Iterable[Batch] | None,
-    ) -> Any:
-        """(reward range, return range) as `surefoot.problem` finds them; every return of the
-        blocks lies in a declared one.
-        """
-        if return_range is not None:
-            declared = pair_of_numbers("return_range", return_range)
-            if blocks is None:
-                notes.append(self._check_last_rewards(*declared))
-            else:
-                notes.extend(
-                    sorted(
-                        {note for block in blocks for note in check_returns(block, gamma, declared)}
-                    )
-                )
-        rewards, returns, said = given.found_ranges(
-            self.rewards, gamma, table, reward_range, return_range, bool(self.terminal.any())
-        )
-        notes.extend(said)
-        return rewards, returns
-
-    def _check_last_rewards(self, lo: float, hi: float) -> str:
-        """Raise unless the mean rewards of last steps, all that the counts say of returns, lie
-        in the range; a note that says so.
-        """
-        last = self._last_rewards()
-        if len(last) and (last.min() < lo or last.max() > hi):
-            raise ProblemError(
-                f"return_range ({lo:g}, {hi:g}) does not hold: the mean rewards of steps that end"
-                f" an episode, which are their returns, go from {last.min():g} to {last.max():g}"
-            )
-        return (
-            "the declared return range was checked against last steps only: the rows were not read"
-            " again"
-        )
-
-    def _last_rewards(self) -> np.ndarray:
-        """The mean rewards of the triples that end an episode."""
-        n, r = self.counts.n_sas, self.counts.r_sas
-        if self.counts.is_sparse:
-            there = self.terminal[n.indices]
-            return np.asarray(r.data[there] / n.data[there])
-        there = (n > 0) & self.terminal
-        return np.asarray(r[there] / n[there])
-
-    def _start(self, start: Any, notes: list[str]) -> tuple[np.ndarray, bool]:
-        """(a distribution over states, whether it is that of visits): given, a state's label, where
-        episodes start, or all visits.
+    def _start(self, start: Any, data: Counted) -> Start:
+        """Given, a state's label, where episodes start, or all visits.
 
         A log that is one episode, or has none, has one first row by accident: there the start is
         where decisions are taken.
@@ -355,21 +259,22 @@ class Log:
                 "this log was read with check_order=False, which does not find the first states:"
                 " give start"
             )
-        if (isinstance(start, str) and start == VISITS) or (start is None and self.n_episodes == 1):
-            if start is None:
-                notes.append(
-                    "the log is one episode: values at the start are averages over all states as"
-                    " often as they were visited"
-                )
+        if start is None and self.n_episodes == 1:
+            note = (
+                "the log is one episode: values at the start are averages over all states as often"
+                " as they were visited"
+            )
+            return replace(self._start(VISITS, data), notes=(note,))
+        if isinstance(start, str) and start == VISITS:
             visits = self.n_sa.sum(axis=1)
-            return np.asarray(visits / visits.sum()), True
+            return Start(visits / visits.sum(), is_visits=True)
         if start is None:
             assert self.starts is not None
-            return np.asarray(self.starts / self.starts.sum()), False
+            return Start(self.starts / self.starts.sum(), episodes=self.n_episodes)
         if np.ndim(start) == 0 or isinstance(start, (str, tuple)):
             label = start.item() if isinstance(start, np.generic) else start
-            return np.asarray(np.eye(1, self.n_states, self.labels.state_code(label))[0]), False
-        return given.given_start(start, self), False
+            return Start(np.eye(1, self.n_states, self.labels.state_code(label))[0])
+        return Start(given_start(start, data))
 
 
 def make_log(
@@ -403,7 +308,7 @@ def make_log(
             f"{len(states)} states x {len(tally.actions)} actions are more than {MOST_PAIRS:,}"
             " pairs: is the state column right?"
         )
-    counts = tally.counts(as_sparse=given.held_sparse(sparse, len(states), len(tally.actions)))
+    counts = tally.counts(as_sparse=held_sparse(sparse, len(states), len(tally.actions)))
     if reading is not None:
         label_columns = (reading.store.columns.state, reading.store.columns.action)
     labels = Labels(states, tally.actions, *label_columns)

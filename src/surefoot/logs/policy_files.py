@@ -5,6 +5,7 @@ and files of allowed actions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,6 +83,18 @@ def read_policy(
     }
     ignore = unknown_states == "ignore"
     return _policy(read_table(source, roles), own, log.terminal, what, ignore)
+
+
+def fitted(policy: Policy, log: Log) -> Policy:
+    """A policy over the labels of a log; what it says of other states is in `elsewhere`."""
+    if log.labels.same(policy.labels):
+        return policy
+    states, actions = policy.labels.states, policy.labels.actions
+    rows: list[tuple[Any, ...]] = [
+        (states[s], actions[a], policy.pi[s, a]) for s, a in np.argwhere(policy.pi > 0)
+    ]
+    found = _policy([*rows, *policy.elsewhere], log.labels, log.terminal, "baseline", ignore=True)
+    return replace(found, notes=(*policy.notes, *found.notes))
 
 
 def read_allowed(

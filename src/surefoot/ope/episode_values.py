@@ -17,8 +17,8 @@ from surefoot.ope.estimates import episode_returns, notes_on
 from surefoot.ope.models import doubly_robust_values
 from surefoot.ope.weights import Overlap, checked_policy, weigh_checked
 from surefoot.parameters import check_name
-from surefoot.problems.given import checked_gamma, found_ranges
-from surefoot.problems.ranges import ReturnRange
+from surefoot.problems.given import checked_gamma
+from surefoot.problems.ranges import ReturnRange, found_ranges
 
 ESTIMATORS = ("pdis", "is", "dr")
 GAIN, VALUE, LOSS = "V^pi - V^pi_b", "V^pi", "V^pi_b - V^pi"

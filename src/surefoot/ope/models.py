@@ -15,7 +15,8 @@ from surefoot.ope.estimates import ValueEstimate, discounted_sums, weighted_esti
 from surefoot.ope.weights import Weights, checked_policy, overlap, weigh
 from surefoot.planning import evaluate
 from surefoot.problems import Problem
-from surefoot.problems.given import checked_gamma, found_ranges, held_sparse
+from surefoot.problems.given import checked_gamma, held_sparse
+from surefoot.problems.ranges import found_ranges
 
 FOLDS = 2
 

@@ -1,6 +1,7 @@
 """What an algorithm may know: counting, estimating, declared facts, all in a frozen Problem."""
 
-from surefoot.problems.build import estimate_baseline, problem
+from surefoot.problems.build import problem
+from surefoot.problems.given import estimate_baseline
 from surefoot.problems.montecarlo import discounted_returns, monte_carlo, separation, thinned_counts
 from surefoot.problems.problem import Problem
 from surefoot.problems.ranges import ReturnRange, return_range

@@ -1,4 +1,4 @@
-"""`surefoot.problem`: from plain arrays of one log to a checked Problem."""
+"""`problem`: from plain arrays of one log to a checked Problem; `build`: from a counted log to it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch, count, make_batch
-from surefoot.core.batch import LARGEST, number_array
-from surefoot.errors import BaselineError, ProblemError
+from surefoot.core import Batch, Policy, count, make_batch
+from surefoot.errors import ProblemError
 from surefoot.parameters import check_name
+from surefoot.problems.counted import Counted, Start
 from surefoot.problems.given import (
     allowed_mask,
+    baseline_array,
     checked_gamma,
     declared_rewards,
-    found_ranges,
+    estimated_policy,
     given_baseline,
     given_start,
     held_sparse,
 )
 from surefoot.problems.montecarlo import check_cut_returns
 from surefoot.problems.problem import Problem
-from surefoot.problems.ranges import check_returns, number, pair_of_numbers
+from surefoot.problems.ranges import checked_ranges, number
 
 
 def problem(
@@ -83,24 +84,11 @@ def problem(
     >>> surefoot.improve(problem, "basic-rl").pi.tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    check_name("masked_baseline", masked_baseline, ("error", "renormalise"))
-    check_cut_returns(cut_returns)
-    gamma = checked_gamma(gamma)
     if pi_b is not None:
-        pi_b = number_array("pi_b", pi_b, BaselineError)
-        if pi_b.ndim != 2:
-            raise BaselineError(f"pi_b must be [S, A], got shape {pi_b.shape}")
-        wrong = np.argwhere(~(np.abs(pi_b) <= LARGEST))
-        if len(wrong):
-            s, a = wrong[0]
-            raise BaselineError(
-                f"pi_b must hold probabilities, action {a} of state {s} has {pi_b[s, a]}"
-                f" ({len(wrong)} such entries)"
-            )
+        pi_b = baseline_array(pi_b)
         n_states = pi_b.shape[0] if n_states is None else n_states
         n_actions = pi_b.shape[1] if n_actions is None else n_actions
-    n_states, n_actions = _size("n_states", n_states), _size("n_actions", n_actions)
-    log = make_batch(
+    batch = make_batch(
         state=state,
         action=action,
         reward=reward,
@@ -109,50 +97,63 @@ def problem(
         time=time,
         terminal=terminal,
         truncated=truncated,
-        n_states=n_states,
-        n_actions=n_actions,
+        n_states=_size("n_states", n_states),
+        n_actions=_size("n_actions", n_actions),
         terminal_states=terminal_states,
     )
-    is_sparse = held_sparse(sparse, log.n_states, log.n_actions)
-    counts = count(
-        log.state,
-        log.action,
-        log.reward,
-        log.next_state,
-        log.n_states,
-        log.n_actions,
-        as_sparse=is_sparse,
+    data = _counted(batch, sparse)
+    return build(
+        data,
+        gamma,
+        pi_b,
+        _first_states(batch) if start is None else Start(given_start(start, data)),
+        allowed=allowed,
+        reward_range=reward_range,
+        return_range=return_range,
+        reward_table=reward_table,
+        unseen_states=unseen_states,
+        ties=ties,
+        masked_baseline=masked_baseline,
+        cut_returns=cut_returns,
     )
-    n_sa = counts.n_sa.reshape(log.n_states, log.n_actions)
-    ended = np.zeros(log.n_states, dtype=bool)
-    ended[list(log.terminal_states)] = True
-    mask = allowed_mask(allowed, log, ended, n_sa, masked_baseline)
-    notes = _log_notes(log)
-    estimated = pi_b is None
+
+
+def build(
+    data: Counted,
+    gamma: float,
+    pi_b: Any,
+    start: Start,
+    *,
+    allowed: Any = None,
+    reward_range: Any = None,
+    return_range: Any = None,
+    reward_table: Any = None,
+    unseen_states: str = "baseline",
+    ties: str = "baseline",
+    masked_baseline: str = "error",
+    cut_returns: str | int = "as-end",
+) -> Problem:
+    """The Problem of a counted log and of what is declared with it: the one builder, for arrays
+    and log files.
+    """
+    check_name("masked_baseline", masked_baseline, ("error", "renormalise"))
+    check_cut_returns(cut_returns)
+    gamma = checked_gamma(gamma)
+    mask = allowed_mask(allowed, data, masked_baseline)
+    notes = list(data.notes)
     if pi_b is None:
-        pi_b = estimate_baseline(n_sa, mask)
-        notes.append(
-            "the baseline is estimated from the log; guarantees for a known baseline do not apply"
-        )
-    else:
-        pi_b = given_baseline(pi_b, log, ended, mask, masked_baseline, notes)
-        impossible = int(n_sa[(pi_b == 0) & mask].sum())
-        if impossible:
-            notes.append(f"{impossible} logged actions have probability 0 under the given baseline")
-    table = declared_rewards(reward_table, log)
-    notes += _check_rows(log, gamma, reward_range, return_range)
-    seen = float(log.reward.min()), float(log.reward.max())
-    rewards, returns, declared_note = found_ranges(
-        seen, gamma, table, reward_range, return_range, bool(ended.any())
-    )
-    notes += declared_note
-    first = _first_states(log) if start is None else given_start(start, log)
+        pi_b = estimated_policy(data.n_sa, data.labels, allowed=mask)
+    estimated = isinstance(pi_b, Policy) and pi_b.estimated
+    policy = given_baseline(pi_b, data, mask, masked_baseline, notes)
+    table = declared_rewards(reward_table, data)
+    rewards, returns = checked_ranges(data, gamma, table, reward_range, return_range, notes)
+    notes += start.notes
     return Problem(
-        counts=counts,
-        pi_b=pi_b,
+        counts=data.counts,
+        pi_b=policy,
         gamma=gamma,
-        start=first,
-        terminal=ended,
+        start=start.distribution,
+        terminal=data.terminal,
         allowed=mask,
         return_range=returns,
         reward_range=rewards,
@@ -161,27 +162,14 @@ def problem(
         unseen_states=unseen_states,
         ties=ties,
         cut_returns=cut_returns,
-        log=log,
-        n_bound_states=log.n_states - log.has_end,
+        log=data.batch,
+        returns_given=data.returns,
+        n_bound_states=data.n_states - data.has_end,
+        labels=data.labels,
         notes=tuple(notes),
-        start_episodes=log.n_episodes if start is None else None,
+        start_episodes=start.episodes,
+        start_visits=start.is_visits,
     )
-
-
-def estimate_baseline(n_sa: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
-    """pi_b(a|s) = n(s, a) / n(s); uniform over the allowed actions where the state was never
-    visited (Simao et al. 2020).
-    """
-    allowed = np.ones(np.shape(n_sa), dtype=bool) if allowed is None else np.asarray(allowed)
-    if not allowed.any(axis=-1).all():
-        raise ProblemError(
-            f"every state needs an allowed action, {int((~allowed.any(axis=-1)).sum())} have none"
-        )
-    n_sa = np.where(allowed, n_sa, 0.0)
-    n_s = n_sa.sum(axis=-1, keepdims=True)
-    uniform = allowed / allowed.sum(axis=-1, keepdims=True)
-    pi_b: np.ndarray = np.where(n_s > 0, n_sa / np.where(n_s > 0, n_s, 1.0), uniform)
-    return pi_b
 
 
 def _size(name: str, n: Any) -> int | None:
@@ -194,31 +182,28 @@ def _size(name: str, n: Any) -> int | None:
     return int(value)
 
 
-def _check_rows(log: Batch, gamma: float, reward_range: Any, returns: Any) -> list[str]:
-    """Declared ranges hold in every row; the first row that breaks one is named.
-
-    Notes on what could not be checked.
-    """
-    if reward_range is not None:
-        low, high = pair_of_numbers("reward_range", reward_range)
-        outside = np.flatnonzero((log.reward < low) | (log.reward > high))
-        if len(outside):
-            raise ProblemError(
-                f"reward_range {(low, high)} does not hold: row {log.row[outside[0]]} has reward"
-                f" {log.reward[outside[0]]} ({len(outside)} such rows)"
-            )
-    return (
-        []
-        if returns is None
-        else check_returns(log, gamma, pair_of_numbers("return_range", returns))
+def _counted(batch: Batch, sparse: bool | None) -> Counted:
+    """The rows of arrays, counted."""
+    s, a = batch.n_states, batch.n_actions
+    rows = (batch.state, batch.action, batch.reward, batch.next_state)
+    terminal = np.zeros(s, dtype=bool)
+    terminal[list(batch.terminal_states)] = True
+    return Counted(
+        counts=count(*rows, s, a, as_sparse=held_sparse(sparse, s, a)),
+        terminal=terminal,
+        rewards=(float(batch.reward.min()), float(batch.reward.max())),
+        has_end=batch.has_end,
+        notes=tuple(_log_notes(batch)),
+        batch=batch,
+        blocks=(batch,),
     )
 
 
-def _first_states(log: Batch) -> np.ndarray:
+def _first_states(batch: Batch) -> Start:
     """Where the episodes of the log started, as a distribution over states."""
-    first = log.state[np.append(True, log.last[:-1])]
-    found: np.ndarray = np.bincount(first, minlength=log.n_states) / len(first)
-    return found
+    first = batch.state[np.append(True, batch.last[:-1])]
+    found: np.ndarray = np.bincount(first, minlength=batch.n_states) / len(first)
+    return Start(found, episodes=batch.n_episodes)
 
 
 def _log_notes(log: Batch) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from surefoot.core import Batch
 from surefoot.core.batch import LARGEST
 from surefoot.errors import ProblemError
+from surefoot.problems.counted import Counted
 from surefoot.problems.montecarlo import discounted_returns
 
 ROUNDING = 1e-9  # by which share of the range a sum of rewards may miss it
@@ -68,6 +69,111 @@ def return_range(
     if has_terminal:
         lo, hi = min(r_min, lo), max(r_max, hi)
     return ReturnRange(lo, hi, declared)
+
+
+def checked_ranges(
+    data: Counted,
+    gamma: float,
+    table: np.ndarray | None,
+    reward_range: Any,
+    returns: Any,
+    notes: list[str],
+) -> tuple[tuple[float, float], ReturnRange]:
+    """(reward range, return range) of a counted log; declared ones hold in every row that can be
+    looked at.
+    """
+    if reward_range is not None and data.batch is not None:
+        _check_rewards(data.batch, pair_of_numbers("reward_range", reward_range))
+    if returns is not None:
+        declared = pair_of_numbers("return_range", returns)
+        notes += (
+            [_check_last_rewards(data, *declared)]
+            if data.blocks is None
+            else sorted(
+                {note for block in data.blocks for note in check_returns(block, gamma, declared)}
+            )
+        )
+    has_terminal = bool(data.terminal.any())
+    rewards, found, said = found_ranges(
+        data.rewards, gamma, table, reward_range, returns, has_terminal
+    )
+    notes += said
+    return rewards, found
+
+
+def found_ranges(
+    seen: tuple[float, float],
+    gamma: float,
+    table: np.ndarray | None,
+    reward_range: Any,
+    returns: Any,
+    has_terminal: bool,
+) -> tuple[tuple[float, float], ReturnRange, list[str]]:
+    """(reward range, return range, notes): declared, or observed and said so; `seen` are the
+    least and the largest reward.
+    """
+    low, high = seen
+    notes = []
+    if reward_range is not None:
+        rewards = pair_of_numbers("reward_range", reward_range)
+        spans = [("rewards go", low, high)] + (
+            [] if table is None else [("reward_table goes", float(table.min()), float(table.max()))]
+        )
+        for what, least, most in spans:
+            if least < rewards[0] or most > rewards[1]:
+                raise ProblemError(
+                    f"reward_range {rewards} does not hold: {what} from {least:g} to {most:g}"
+                )
+    elif table is not None:
+        rewards = (min(low, float(table.min())), max(high, float(table.max())))
+    else:
+        rewards = (low, high)
+        if returns is None:
+            notes.append(
+                f"the reward range [{low:g}, {high:g}] is observed, not declared: values of unseen"
+                " pairs rest on it"
+            )
+    if returns is not None:
+        return rewards, ReturnRange(*pair_of_numbers("return_range", returns), declared=True), notes
+    declared = reward_range is not None or table is not None
+    return (
+        rewards,
+        return_range(rewards, gamma, has_terminal=has_terminal, declared=declared),
+        notes,
+    )
+
+
+def _check_rewards(batch: Batch, declared: tuple[float, float]) -> None:
+    """Raise unless every reward lies in the declared range; the first row outside is named."""
+    low, high = declared
+    outside = np.flatnonzero((batch.reward < low) | (batch.reward > high))
+    if len(outside):
+        raise ProblemError(
+            f"reward_range {(low, high)} does not hold: row {batch.row[outside[0]]} has reward"
+            f" {batch.reward[outside[0]]} ({len(outside)} such rows)"
+        )
+
+
+def _check_last_rewards(data: Counted, lo: float, hi: float) -> str:
+    """Raise unless the mean rewards of last steps, all that the counts say of returns, lie in the
+    range; a note that says so.
+    """
+    n, r = data.counts.n_sas, data.counts.r_sas
+    if data.counts.is_sparse:
+        there = data.terminal[n.indices]
+        n, r = n.data, r.data
+    else:
+        there = (n > 0) & data.terminal
+    last = r[there] / n[there]
+    if len(last) and (last.min() < lo or last.max() > hi):
+        raise ProblemError(
+            f"return_range ({lo:g}, {hi:g}) does not hold: the mean rewards of steps that end an"
+            f" episode, which are their returns, go from {last.min():g} to {last.max():g}"
+        )
+    return (
+        "the declared return range was checked against last steps only: the rows were not read"
+        " again"
+    )
 
 
 def check_returns(log: Batch, gamma: float, declared: tuple[float, float]) -> list[str]:
