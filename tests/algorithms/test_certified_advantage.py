@@ -61,7 +61,7 @@ def test_the_multi_step_row_is_the_optimum_of_the_linear_program() -> None:
         trust = trust_of(b, w, e)
         pi = trust.step(q[None], b[None])[0]
         assert q @ pi == pytest.approx(by_lp(q, b, w, e), abs=1e-7)
-        assert trust.certified((pi - b)[None])[0] >= -1e-13
+        assert trust.c((pi - b)[None])[0] >= -1e-13
         assert pi.sum() == pytest.approx(1, abs=1e-13)
         assert (pi >= -1e-15).all()
 
@@ -71,7 +71,7 @@ def test_the_one_step_row_has_the_largest_certified_advantage_of_all_rows() -> N
     for _ in range(60):
         _, b, w, e = random_row(rng)
         trust = trust_of(b, w, e)
-        best = trust.certified(trust.best_move(w[None], 1.0))[0]
+        best = trust.c(trust.best_move(w[None], 1.0))[0]
         movable = np.where(e < np.inf, b, 0.0)
         others = rng.dirichlet(np.full(len(b), 0.5), 200) * movable.sum()
         others = np.where(e < np.inf, others, 0.0)
@@ -80,7 +80,7 @@ def test_the_one_step_row_has_the_largest_certified_advantage_of_all_rows() -> N
             many = CertifiedTrust(
                 *(np.broadcast_to(x, others.shape) for x in (b, w, e, e < np.inf)), 0.0
             )
-            assert best >= many.certified(others - b).max() - 1e-12
+            assert best >= many.c(others - b).max() - 1e-12
         assert best >= 0
 
 

@@ -4,6 +4,7 @@ included, that it does no harm.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -19,10 +20,10 @@ from surefoot.rows.arrays import (
     first_max,
     namespace,
     only,
-    restore,
     row_sum,
     times,
 )
+from surefoot.rows.multiplier import Maximum, best_moves
 from surefoot.trust.starts import left_for_values
 
 MARGIN = 1e-9  # by which share errors are enlarged, so that rounding never breaks the proof
@@ -127,13 +128,14 @@ class CertifiedTrust:
     """
 
     maximises: ClassVar[bool] = True
+    slack: ClassVar[float] = 0.0  # what is proved is proved
     b: Array
     w: Array
     error: Array
     may_rise: Array
     tolerance: float
 
-    def certified(self, move: Array) -> Array:
+    def c(self, move: Array) -> Array:
         """c [...] of a move away from b."""
         return row_sum(times(self.w, move)) - row_sum(times(self.error, namespace(move).abs(move)))
 
@@ -154,84 +156,28 @@ class CertifiedTrust:
         return only(to, xp.zeros_like(given) + row_sum(given)[..., None]) - given
 
     def step(self, q: Array, pi: Array) -> Array:
-        """argmax q . pi  s.t.  c(pi) >= 0:  where the best move is not certified, a search over the
-        multiplier of c.
-
-        h(mu) = max_pi q . (pi - b) + mu c(pi) is convex and piecewise linear in mu >= 0, and each
-        maximum is a closed form. Keep a move that violates the constraint and one that meets it (at
-        first none), go to the multiplier at which their lines cross, solve, replace one of them.
-        Where h does not rise above the crossing both maximise the Lagrangian, so does every
-        mixture, and c is linear between them: the mixture with c = 0 is optimal.
+        """argmax q . pi  s.t.  c(pi) >= 0:  where the best move is not certified, the search of
+        `rows.multiplier`; each of its maxima is a closed form.
         """
         xp = namespace(q)
-        flat = _flat(self)
+        flat = self._each(lambda x: xp.reshape(x, (-1, x.shape[-1])))
         q = xp.reshape(q, flat.b.shape)
-        moves = flat.best_move(q, 0.0)
-        breaks = flat.certified(moves) < 0
-        todo, rest = xp.nonzero(breaks)[0], xp.nonzero(~breaks)[0]
-        if todo.shape[0] > 0:
-            found = _cross(xp.take(q, todo, axis=0), flat.take(todo), xp.take(moves, todo, axis=0))
-            moves = restore([todo, rest], [found, xp.take(moves, rest, axis=0)])
+        moves, _ = best_moves(q, flat.best_move(q, 0.0), flat)
         return self.b + xp.reshape(moves, self.b.shape)
 
-    def take(self, index: Array) -> CertifiedTrust:
-        """The same for these problems of the batch."""
-        xp = namespace(self.b)
-        parts = {
-            name: xp.take(getattr(self, name), index, axis=0)
-            for name in ("b", "w", "error", "may_rise")
-        }
-        return replace(self, **parts)
-
-
-def _flat(trust: CertifiedTrust) -> CertifiedTrust:
-    """The same rows as [rows, A]."""
-    xp = namespace(trust.b)
-    parts = {
-        name: xp.reshape(getattr(trust, name), (-1, trust.b.shape[-1]))
-        for name in ("b", "w", "error", "may_rise")
-    }
-    return replace(trust, **parts)
-
-
-def _cross(q: Array, trust: CertifiedTrust, against: Array) -> Array:
-    """Moves for rows whose best move `against` is not certified; a row leaves when its search
-    ends.
-    """
-    xp = namespace(q)
-    with_it = xp.zeros_like(q)
-    index = count_up(q.shape[0], q)
-    last = xp.full_like(q[:, 0], -1.0)
-    finished: list[tuple[Array, Array]] = []
-    for left in range(
-        4 * q.shape[1] + 16, -1, -1
-    ):  # each round finds a new vertex; the cap is for rounding that finds two in turn
-        c_against, c_with, q_with = (
-            trust.certified(against),
-            trust.certified(with_it),
-            row_sum(q * with_it),
-        )
-        mu = (row_sum(q * against) - q_with) / (c_with - c_against)
-        mu = xp.maximum(mu, xp.zeros_like(mu))
+    def maximise(self, q: Array, mu: Array) -> Maximum:
+        """Of q . m + mu c(m): the best move for q + mu w at the price mu of errors."""
+        xp = namespace(q)
         price = mu[:, None]
-        move = trust.best_move(q + price * trust.w, price)
-        c_move = trust.certified(move)
-        size = 1.0 + xp.max(xp.abs(q), axis=-1) + mu * xp.max(xp.abs(trust.w), axis=-1)
-        rise = row_sum(q * move) + mu * c_move - (q_with + mu * c_with)
-        over = (rise <= 1e-14 * size + trust.tolerance) | (mu == last)
-        over = over if left else over == over
-        if bool(xp.any(over)):
-            at, keep = xp.nonzero(over)[0], xp.nonzero(~over)[0]
-            share = xp.maximum(c_with, xp.zeros_like(mu)) / (c_with - c_against)
-            mix = with_it + share[:, None] * (against - with_it)
-            finished.append((xp.take(index, at), xp.take(mix, at, axis=0)))
-            if keep.shape[0] == 0:
-                break
-            index, q, against, with_it, mu, move, c_move = (
-                xp.take(x, keep, axis=0) for x in (index, q, against, with_it, mu, move, c_move)
-            )
-            trust = trust.take(keep)
-        last = mu
-        meets = (c_move >= 0)[:, None]
-        with_it, against = xp.where(meets, move, with_it), xp.where(meets, against, move)
-    return restore([i for i, _ in finished], [m for _, m in finished])
+        move = self.best_move(q + price * self.w, price)
+        size = 1.0 + xp.max(xp.abs(q), axis=-1) + mu * xp.max(xp.abs(self.w), axis=-1)
+        return Maximum(move, row_sum(q * move) + mu * self.c(move), 1e-14 * size + self.tolerance)
+
+    def take(self, index: Array) -> CertifiedTrust:
+        """The same for these problems of the batch, or for these rows."""
+        xp = namespace(self.b)
+        return self._each(lambda x: xp.take(x, index, axis=0))
+
+    def _each(self, change: Callable[[Array], Array]) -> CertifiedTrust:
+        b, w, error, may_rise = map(change, (self.b, self.w, self.error, self.may_rise))
+        return replace(self, b=b, w=w, error=error, may_rise=may_rise)

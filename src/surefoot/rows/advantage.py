@@ -5,8 +5,10 @@ its multiplier.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from surefoot.rows.arrays import Array, like, namespace, restore, row_sum
+from surefoot.rows.arrays import Array, like, namespace, row_sum
+from surefoot.rows.multiplier import Maximum, best_moves
 from surefoot.rows.sweep import best_rows, duality_gap
 
 ROUNDING = 1e-14  # a constraint missed by this share of its scale is met
@@ -34,12 +36,7 @@ def best_rows_with_advantage(
 ) -> AdvantageRows:
     """argmax_pi  q . pi   s.t.  the budget of `best_rows`  and  w . (pi - b) >= 0.
 
-    Dualise the new constraint: h(mu) = max_pi (q + mu w) . pi - mu w . b over the budget set is
-    convex and piecewise linear in mu >= 0, and each solve is a sweep. Keep a row that violates the
-    constraint and one that meets it (at first b itself), go to the multiplier at which their two
-    lines cross, solve, replace one of them; where h does not rise above the crossing, the mixture
-    of the two that makes w . (pi - b) = 0 is optimal. Each round finds a new vertex, so the search
-    ends.
+    The search is that of `multiplier`, with c(m) = w . m, and each of its maxima is a sweep.
 
     Where up and down are both infinite nothing can move and w is not read; a row with a NaN in w
     elsewhere keeps b.
@@ -53,18 +50,41 @@ def best_rows_with_advantage(
     budget = xp.reshape(xp.broadcast_to(like(q, budget), shape[:-1]), (-1,))
     # Moves away from b, so that an action nobody may touch keeps b to the last bit.
     moves = best_rows(q, b, up, down, budget, tolerance=tolerance).pi - b
-    multiplier = xp.zeros_like(budget)
-    unknown = xp.any(w != w, axis=-1)[
-        :, None
-    ]  # an advantage that is not a number holds for no move
+    unknown = xp.any(w != w, axis=-1)[:, None]  # an advantage that is not a number: no move
     w, moves = xp.where(unknown, 0.0, w), xp.where(unknown, 0.0, moves)
-    violates = row_sum(w * moves) < -ROUNDING * xp.max(xp.abs(w), axis=-1)
-    todo, rest = xp.nonzero(violates)[0], xp.nonzero(~violates)[0]
-    if todo.shape[0] > 0:
-        found = _cross(*(xp.take(x, todo, axis=0) for x in (q, b, up, down, budget, w, moves)))
-        moves = restore([todo, rest], [found[0], xp.take(moves, rest, axis=0)])
-        multiplier = restore([todo, rest], [found[1], xp.take(multiplier, rest)])
+    moves, multiplier = best_moves(q, moves, _Advantage(b, up, down, budget, w))
     return AdvantageRows(xp.reshape(b + moves, shape), xp.reshape(multiplier, shape[:-1]))
+
+
+@dataclass(frozen=True)
+class _Advantage:
+    """c(m) = w . m for moves m away from b within the budget."""
+
+    b: Array
+    up: Array
+    down: Array
+    budget: Array
+    w: Array
+
+    @cached_property
+    def slack(self) -> Array:
+        xp = namespace(self.w)
+        return ROUNDING * xp.max(xp.abs(self.w), axis=-1)
+
+    def c(self, move: Array) -> Array:
+        return row_sum(self.w * move)
+
+    def maximise(self, q: Array, mu: Array) -> Maximum:
+        xp = namespace(q)
+        tilted = q + mu[:, None] * self.w
+        move = best_rows(tilted, self.b, self.up, self.down, self.budget).pi - self.b
+        size = 1.0 + xp.max(xp.abs(tilted), axis=-1)
+        return Maximum(move, row_sum(tilted * move), 1e-15 * size)
+
+    def take(self, index: Array) -> _Advantage:
+        xp = namespace(self.w)
+        parts = (self.b, self.up, self.down, self.budget, self.w)
+        return _Advantage(*(xp.take(x, index, axis=0) for x in parts))
 
 
 def advantage_gap(
@@ -94,45 +114,3 @@ def _readable(w: Array, b: Array, up: Array, down: Array) -> Array:
     fixed = (up == xp.inf) & ((down == xp.inf) | (b == 0))
     top = xp.max(xp.where(fixed, -xp.inf, w), axis=-1)[..., None]
     return xp.where(fixed, 0.0, xp.where(fixed, 0.0, w) - xp.where(top > -xp.inf, top, 0.0))
-
-
-def _cross(
-    q: Array, b: Array, up: Array, down: Array, budget: Array, w: Array, against: Array
-) -> tuple[Array, Array]:
-    """(moves, multiplier) for rows whose unconstrained best move `against` lowers w; a row
-    leaves when its search ends.
-    """
-    xp = namespace(q)
-    with_it = xp.zeros_like(b)  # the move that meets the constraint: none, at first
-    last = xp.full_like(budget, -1.0)
-    index = xp.nonzero(budget == budget)[0]
-    finished: list[tuple[Array, Array, Array]] = []
-    for left in range(
-        4 * q.shape[1] + 16, -1, -1
-    ):  # each round finds a new vertex; the cap is for rounding that finds two in turn
-        w_against, w_with, q_with = row_sum(w * against), row_sum(w * with_it), row_sum(q * with_it)
-        mu = (row_sum(q * against) - q_with) / (w_with - w_against)
-        mu = xp.maximum(mu, xp.zeros_like(mu))
-        tilted = q + mu[:, None] * w
-        move = best_rows(tilted, b, up, down, budget).pi - b
-        size = 1.0 + xp.max(xp.abs(tilted), axis=-1)
-        # Over when h does not rise above the crossing, or rounding finds the same crossing again.
-        over = (row_sum(tilted * move) - (q_with + mu * w_with) <= 1e-15 * size) | (mu == last)
-        over = over if left else over == over
-        if bool(xp.any(over)):
-            at = xp.nonzero(over)[0]
-            share = xp.maximum(w_with, xp.zeros_like(mu)) / (w_with - w_against)
-            mix = with_it + share[:, None] * (against - with_it)
-            finished.append((xp.take(index, at), xp.take(mix, at, axis=0), xp.take(mu, at)))
-            keep = xp.nonzero(~over)[0]
-            if keep.shape[0] == 0:
-                break
-            index, q, b, up, down, budget, w, against, with_it, mu, move = (
-                xp.take(x, keep, axis=0)
-                for x in (index, q, b, up, down, budget, w, against, with_it, mu, move)
-            )
-        last = mu
-        meets = (row_sum(w * move) >= -ROUNDING * xp.max(xp.abs(w), axis=-1))[:, None]
-        with_it, against = xp.where(meets, move, with_it), xp.where(meets, against, move)
-    where = [i for i, _, _ in finished]
-    return restore(where, [m for _, m, _ in finished]), restore(where, [m for _, _, m in finished])
