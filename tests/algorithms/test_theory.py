@@ -143,7 +143,7 @@ def test_the_counterexample_breaks_assumption_1_for_every_gamma_and_data_set(
         data.draw(st.lists(st.integers(1, 1000), min_size=n, max_size=n)), dtype=float
     )
     counts = np.concatenate([[arrivals.sum()], arrivals])[:, None]
-    e = surefoot.trust.transition(counts, model.n_states, 1, 0.1)
+    e = surefoot.trust.e_p(counts, model.n_states, 1, 0.1)
     found = assumption_1(model, np.ones((n + 1, 1)), e)
     assert not found.holds
     assert found.kappa >= math.sqrt(n) * (1 - 1e-12) > 1 / gamma
@@ -201,26 +201,24 @@ def test_the_counterexample_asks_for_a_gamma_between_0_and_1(gamma: float) -> No
 
 
 def test_error_functions_are_infinite_where_nothing_was_seen_and_do_not_overflow() -> None:
-    from surefoot.trust import hoeffding, mpeb, transition
+    from surefoot.trust import e_b, e_p, e_q
 
     n = np.array([[0.0, 1.0, 50.0]])
     for e in (
-        hoeffding(n, 5, 3, 0.1),
-        transition(n, 5, 3, 0.1),
-        mpeb(n, np.ones_like(n), 5, 3, 0.1, 2.0),
+        e_q(n, 5, 3, 0.1),
+        e_p(n, 5, 3, 0.1),
+        e_b(n, np.ones_like(n), 5, 3, 0.1, 2.0),
     ):
         assert e[0, 0] == np.inf
         assert e[0, 2] < e[0, 1] or e[0, 1] == np.inf
-    assert hoeffding(n, 5, 3, 0.1)[0, 2] == pytest.approx(
-        math.sqrt(2 / 50 * math.log(2 * 5 * 3 / 0.1))
-    )
-    assert transition(n, 5, 3, 0.1)[0, 2] == pytest.approx(
+    assert e_q(n, 5, 3, 0.1)[0, 2] == pytest.approx(math.sqrt(2 / 50 * math.log(2 * 5 * 3 / 0.1)))
+    assert e_p(n, 5, 3, 0.1)[0, 2] == pytest.approx(
         math.sqrt(2 / 50 * math.log(2 * 5 * 3 * 2**5 / 0.1))
     )
-    assert transition(n, 10_000, 3, 0.1)[0, 2] == pytest.approx(
+    assert e_p(n, 10_000, 3, 0.1)[0, 2] == pytest.approx(
         math.sqrt(2 / 50 * (math.log(60_000 / 0.1) + 10_000 * math.log(2)))
     )
     log = math.log(4 * 5 * 3 / 0.1)
     expected = 2 * (math.sqrt(2 * (1 / 16) * log / 50) + 7 * log / (3 * 49))
-    assert mpeb(n, np.ones_like(n), 5, 3, 0.1, 2.0)[0, 2] == pytest.approx(expected)
-    assert mpeb(n, np.ones_like(n), 5, 3, 0.1, 2.0)[0, 1] == np.inf
+    assert e_b(n, np.ones_like(n), 5, 3, 0.1, 2.0)[0, 2] == pytest.approx(expected)
+    assert e_b(n, np.ones_like(n), 5, 3, 0.1, 2.0)[0, 1] == np.inf

@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import math
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 
 import surefoot
 from support import worlds
+from support.small_world import better, known, truth, world
 from surefoot.algorithms.certified_advantage import OneStepCertifiedAdvantage
 from surefoot.certificates import CERTIFICATES, certificate, certify
 from surefoot.certificates.advantage_bound import AdvantageBound
@@ -26,28 +26,6 @@ FRESH = {"duipi", "delta-method"}
 ALL = [
     pytest.param(name, {"data": "fresh"} if name in FRESH else {}, id=name) for name in CERTIFICATES
 ]
-
-
-@cache
-def world() -> worlds.World:
-    return worlds.garnet(np.random.default_rng(3), 4, 3, gamma=0.5)
-
-
-@cache
-def known(episodes: int = 4000, **options: Any) -> surefoot.Problem:
-    """A small continuing problem in which every pair was seen often; rewards are declared."""
-    return worlds.problem(
-        world(), worlds.sample(world(), np.random.default_rng(4), episodes, 12), **options
-    )
-
-
-@cache
-def better(episodes: int = 4000) -> surefoot.Solution:
-    return surefoot.improve(known(episodes), OneStepCertifiedAdvantage(0.05, "hoeffding"))
-
-
-def truth(pi: np.ndarray) -> np.ndarray:
-    return surefoot.evaluate(world().model, pi) - surefoot.evaluate(world().model, world().pi_b)
 
 
 def bandit(n: int, **options: Any) -> surefoot.Problem:

@@ -19,7 +19,7 @@ from surefoot.paper.assumption import (
     needed_kappa,
 )
 from surefoot.simulate import Sampler, first_key, trial_numbers
-from surefoot.trust.error_functions import hoeffding
+from surefoot.trust.error_functions import e_q
 
 
 def test_kappa_of_a_batch_is_that_of_each_data_set_alone() -> None:
@@ -38,8 +38,8 @@ def test_kappa_of_a_batch_is_that_of_each_data_set_alone() -> None:
         if unseen:
             continue
         decided += 1
-        e = np.array(hoeffding(counts.n_sa[i], 8, 3, 0.3))
-        e[terminal] = hoeffding(counts.n_sas[i].sum(axis=(0, 1)), 8, 3, 0.3)[terminal][:, None]
+        e = np.array(e_q(counts.n_sa[i], 8, 3, 0.3))
+        e[terminal] = e_q(counts.n_sas[i].sum(axis=(0, 1)), 8, 3, 0.3)[terminal][:, None]
         model = surefoot.known_model(worlds.p[i], np.zeros((8, 3)), 0.8, np.flatnonzero(terminal))
         alone = theory.assumption_1(model, worlds.pi_b[i], e)
         np.testing.assert_allclose(

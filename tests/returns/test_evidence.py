@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 import pytest
-from test_certificates import better, known
 
 import surefoot
+from support.small_world import better, known
 from surefoot.certificates import certify
 from surefoot.returns import evidence, with_independent_returns
 from surefoot.trust import radii

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, multinomial
 
-from surefoot.trust import hoeffding, mpeb, radii
+from surefoot.trust import e_b, e_q, radii
 
 SIZES = (2, 3, 5, 8, 13, 21, 36, 55, 90, 144, 233, 377, 610, 1000)
 DELTAS = (0.05, 0.2)
@@ -162,9 +162,9 @@ def test_radii_are_their_formulas_and_the_papers_error_functions_are_radii_of_re
     spread = np.log((n + 10) / 10) + 2 * np.log(1 / delta)
     assert np.allclose(radii.any_time(n, delta), np.sqrt((n + 10) * spread) / (2 * n))
     wide = variance * (2 * g_max) ** 2
-    assert np.allclose(g_max * hoeffding(n, 5, 3, delta), radii.hoeffding(n, delta / 15, 2 * g_max))
+    assert np.allclose(g_max * e_q(n, 5, 3, delta), radii.hoeffding(n, delta / 15, 2 * g_max))
     assert np.allclose(
-        g_max * mpeb(n, wide, 5, 3, delta, g_max),
+        g_max * e_b(n, wide, 5, 3, delta, g_max),
         radii.empirical_bernstein(n, wide, delta / 15, 2 * g_max),
     )
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from surefoot.core.batch import number_array
 from surefoot.errors import ParameterError, ProblemError
+from surefoot.trust.radii import empirical_bernstein_at, hoeffding_at
 
 FINITE_SAMPLE = (
     "finite-sample: at least 1 - delta for i.i.d. values in [lo, inf) and a cap chosen without them"
@@ -67,7 +68,7 @@ def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
     Finite-sample, for i.i.d. X >= lo.
     """
     x, y = _truncated(x, delta, lo, cap, fewest=1)
-    bound = float(y.mean() - hoeffding_width(cap - lo, len(y), delta))
+    bound = float(y.mean() - hoeffding_at(np.array(len(y)), math.log(1 / delta), cap - lo))
     return LowerBound("hoeffding", bound, delta, FINITE_SAMPLE, len(x), float(x.mean()), lo, cap)
 
 
@@ -81,7 +82,10 @@ def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
     n (n - 1) s^2. Finite-sample, for i.i.d. X >= lo.
     """
     x, y = _truncated(x, delta, lo, cap, fewest=2)
-    bound = float(y.mean() - bernstein_width(y.var(ddof=1), cap - lo, len(y), delta))
+    bound = float(
+        y.mean()
+        - empirical_bernstein_at(np.array(len(y)), y.var(ddof=1), math.log(2 / delta), cap - lo)
+    )
     return LowerBound(
         "maurer-pontil", bound, delta, FINITE_SAMPLE, len(x), float(x.mean()), lo, cap
     )
@@ -191,17 +195,6 @@ def bca(
         float(x.mean()),
         notes=_flat_note(spread),
     )
-
-
-def hoeffding_width(width: float | np.ndarray, n: int, delta: float) -> Any:
-    """width sqrt( ln(1/delta) / (2 n) )."""
-    return width * math.sqrt(math.log(1 / delta) / (2 * n))
-
-
-def bernstein_width(variance: Any, width: Any, n: int, delta: float) -> Any:
-    """sqrt( 2 variance ln(2/delta) / n ) + 7 width ln(2/delta) / (3 (n - 1))."""
-    log = math.log(2 / delta)
-    return np.sqrt(2 * variance * log / n) + 7 * width * log / (3 * (n - 1))
 
 
 def student_width(variance: Any, n: int, delta: float) -> Any:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.ope.bounds import bernstein_width, check_delta, hoeffding_width, student_width
+from surefoot.ope.bounds import check_delta, student_width
 from surefoot.parameters import check_name
+from surefoot.trust.radii import empirical_bernstein_at, hoeffding_at
 
 CAPPED = ("maurer-pontil", "hoeffding")  # finite-sample, for values cut at a cap
 FLOORED = ("betting", *CAPPED)  # finite-sample, for values with a floor
@@ -71,8 +72,8 @@ def forecast_width(variance: Any, width: Any, n: int, delta: float, method: str)
     Bernstein's width, with ln(1/delta).
     """
     if method == "hoeffding":
-        return hoeffding_width(width, n, delta)
+        return hoeffding_at(np.array(n), math.log(1 / delta), width)
     if method == "maurer-pontil":
-        return bernstein_width(variance, width, n, delta)
+        return empirical_bernstein_at(np.array(n), variance, math.log(2 / delta), width)
     log = math.log(1 / delta)
     return np.sqrt(2 * variance * log / n) + width * log / n

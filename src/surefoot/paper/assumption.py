@@ -16,7 +16,7 @@ from surefoot.rows.arrays import namespace, row_sum, times, to_numpy
 from surefoot.simulate import Sampler, Worlds, first_key, trial_numbers
 from surefoot.text import Table
 from surefoot.theory import assumption_1, counterexample
-from surefoot.trust.error_functions import hoeffding
+from surefoot.trust.error_functions import e_q
 
 GAMMAS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 ETAS = (0.1, 0.5, 0.9)
@@ -91,8 +91,8 @@ def needed_kappa(worlds: Worlds, counts: Counts) -> tuple[np.ndarray, np.ndarray
     xp = namespace(counts.n_sas)
     n, terminal = counts.n_sa, worlds.terminal
     s, a = n.shape[-2:]
-    e = hoeffding(n, s, a, 1.0)
-    ends = hoeffding(xp.sum(counts.n_sas, axis=(1, 2)), s, a, 1.0)
+    e = e_q(n, s, a, 1.0)
+    ends = e_q(xp.sum(counts.n_sas, axis=(1, 2)), s, a, 1.0)
     expected = xp.where(
         terminal, ends, row_sum(times(e, worlds.pi_b))
     )  # of e in s', by the baseline's action
@@ -165,7 +165,7 @@ def _counterexample_breaks(gamma: float, seed: int) -> bool:
     for _ in range(100):
         arrivals = rng.integers(1, 50, size=model.n_states - 1)
         n = np.concatenate([[arrivals.sum()], arrivals]).astype(float)[:, None]
-        if assumption_1(model, pi_b, hoeffding(n, model.n_states, 1, 1.0)).holds:
+        if assumption_1(model, pi_b, e_q(n, model.n_states, 1, 1.0)).holds:
             return False
     return True
 

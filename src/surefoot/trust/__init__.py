@@ -1,6 +1,6 @@
 """Trust: error functions, and the costs of moving away from the baseline."""
 
-from surefoot.trust.error_functions import ERRORS, error_function, hoeffding, mpeb, transition
+from surefoot.trust.error_functions import ERRORS, e_b, e_p, e_q, error_function
 from surefoot.trust.trusts import (
     FreeTrust,
     SoftTrust,
@@ -17,11 +17,11 @@ __all__ = [
     "SoftTrust",
     "TradeTrust",
     "by_count",
+    "e_b",
+    "e_p",
+    "e_q",
     "error_function",
-    "hoeffding",
-    "mpeb",
     "soft",
     "trading",
-    "transition",
     "unrestricted",
 ]

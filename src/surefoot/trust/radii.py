@@ -14,45 +14,54 @@ import numpy as np
 from surefoot.rows.arrays import Array, like, namespace
 
 TYPICAL = 10  # the n at which the any-time radius is made tight
-TILTS = tuple(
-    0.8 / 2**k for k in range(10)
-)  # the lambdas of the any-time Bernstein radius; the least is tight at n = 1e7 or so
-# draws up to which the Clopper-Pearson radius is computed; beyond, Hoeffding's is a valid bound of
-# it
+# the lambdas of the any-time Bernstein radius; the least is tight at n = 1e7 or so
+TILTS = tuple(0.8 / 2**k for k in range(10))
+# draws up to which the Clopper-Pearson radius is computed; beyond, Hoeffding's is a valid bound
 EXACT = 100_000
 
 
 def hoeffding(n: Array, delta: Array | float, width: float = 1.0) -> Array:
-    """width sqrt( ln(2/delta) / (2n) ):  |mean - mu| exceeds it w.p. <= delta, for independent
-    draws in a range of this width.
+    """|mean - mu| exceeds it w.p. <= delta, for n independent draws in a range of this width.
 
-    Hoeffding 1963, Theorem 2, both sides. With width = 2 g_max it is g_max sqrt( (2/n) ln(2/delta)
-    ), the paper's e_Q g_max. delta may be an array like n. Infinite where n = 0, as every radius
-    here.
+    width sqrt( ln(2/delta) / (2n) ):  Hoeffding 1963, Theorem 2, both sides. With width = 2 g_max
+    it is g_max sqrt( (2/n) ln(2/delta) ), the paper's e_Q g_max. delta may be an array like n.
+    Infinite where n = 0, as every radius here.
+    """
+    return hoeffding_at(n, namespace(n).log(2 / like(n, delta)), width)
+
+
+def hoeffding_at(n: Array, log: Array | float, width: Array | float = 1.0) -> Array:
+    """width sqrt( log / (2n) ), log = ln(1/delta) on one side, ln(2/delta) on both, ln(2 k/delta)
+    for k means at once.
     """
     xp = namespace(n)
     some = n > 0
-    return xp.where(
-        some, width * xp.sqrt(xp.log(2 / like(n, delta)) / (2 * xp.where(some, n, 1.0))), xp.inf
-    )
+    return xp.where(some, width * xp.sqrt(log / (2 * xp.where(some, n, 1.0))), xp.inf)
 
 
 def empirical_bernstein(
     n: Array, variance: Array, delta: Array | float, width: float = 1.0
 ) -> Array:
-    """sqrt( 2 Var ln(4/delta) / n ) + 7 width ln(4/delta) / (3 (n - 1)),  Var the unbiased sample
-    variance; both sides.
+    """The same from the sample variance of the draws, both sides: ln(4/delta) in
+    `empirical_bernstein_at`.
+    """
+    return empirical_bernstein_at(n, variance, namespace(n).log(4 / like(n, delta)), width)
 
-    Maurer & Pontil 2009, Theorem 4 with ln(2/delta) on one side (Theorem 11: independent draws
-    suffice, they need not have one law). Infinite where n <= 1.
+
+def empirical_bernstein_at(
+    n: Array, variance: Array, log: Array | float, width: Array | float = 1.0
+) -> Array:
+    """sqrt( 2 Var log / n ) + 7 width log / (3 (n - 1)),  Var the unbiased sample variance; log =
+    ln(2/delta) on one side, ln(4/delta) on both, ln(4 k/delta) for k means at once.
+
+    Maurer & Pontil 2009, Theorem 4 (Theorem 11: independent draws suffice, they need not have one
+    law). Infinite where n <= 1.
     """
     xp = namespace(n)
     enough = n > 1
     n, variance = xp.where(enough, n, 2.0), xp.where(enough, variance, 0.0)
-    log = xp.log(4 / like(n, delta))
-    return xp.where(
-        enough, xp.sqrt(2 * variance * log / n) + 7 * width * log / (3 * (n - 1)), xp.inf
-    )
+    radius = xp.sqrt(2 * variance * log / n) + 7 * width * log / (3 * (n - 1))
+    return xp.where(enough, radius, xp.inf)
 
 
 def any_time(n: Array, delta: Array | float, width: float = 1.0, typical: float = TYPICAL) -> Array:
