@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from support import logfiles, small_study
-from surefoot.cli.terminal import Signals, Stopped, heeded_signals
+from surefoot.cli.ending import Signals, Stopped, stopping_signals
 from surefoot.logs.database import Database, Workspace
 
 COMMAND = (sys.executable, "-m", "surefoot.cli")
@@ -125,7 +125,7 @@ def test_an_interruption_that_python_drops_comes_again() -> None:
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGTERM)
 
-    with pytest.raises(Stopped), heeded_signals() as signals:
+    with pytest.raises(Stopped), stopping_signals() as signals:
         thing = Dropping()
         del thing
         assert signals.came is signal.SIGTERM
@@ -138,7 +138,7 @@ def test_signals_that_are_ignored_stay_ignored() -> None:
     """As under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with heeded_signals():
+        with stopping_signals():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
             assert isinstance(signal.getsignal(signal.SIGTERM), Signals)
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

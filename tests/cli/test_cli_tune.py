@@ -182,8 +182,15 @@ def test_the_path_is_written_as_two_tables(tmp_path: Path, run: Any) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [("--rule", "best"), ("--try", "nobody"), ("--models", 5), ("--bound", -1), ("--out", "tuning.txt"), ("--alpha", 2)],
-)  # fmt: skip
+    [
+        ("--rule", "best"),
+        ("--try", "nobody"),
+        ("--models", 5),
+        ("--bound", -1),
+        ("--out", "tuning.txt"),
+        ("--alpha", 2),
+    ],
+)
 def test_wrong_input_is_exit_code_2_and_writes_nothing(
     wrong: tuple[object, ...], tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

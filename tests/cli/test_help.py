@@ -65,7 +65,7 @@ def test_the_examples_run_one_after_the_other(
     logfiles.coin(tmp_path / "rule.csv", 0.5, wards=wards)
     rows = [(i, 0, 20 + i % 60, 50 + i % 70, i % 2, 1) for i in range(100)]
     header = ("episode", "time", "age", "pulse", "action", "reward")
-    logfiles.write(tmp_path / "measurements.csv", header, rows)
+    logfiles.write(tmp_path / "raw.csv", header, rows)
     (tmp_path / "my-study.toml").write_text(small_study.TEXT)
     for _, name, _, example in COMMANDS:
         words = shlex.split(example.replace("1000", "10"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
-from surefoot.cli.log_options import ReadOptions, progress, read
+from surefoot.cli.log_options import ReadOptions, read
 from surefoot.cli.options import BASELINE, PROBLEM, AsJson, Source, option
 from surefoot.cli.terminal import show
 from surefoot.text import plural
@@ -45,10 +45,9 @@ def check(
     from surefoot.diagnosis import check_log
     from surefoot.logs import read_policy
 
-    with progress() as shown:
-        found = read(log, options, shown)
-        given = None if baseline is None else read_policy(baseline, found, unknown_states="ignore")
-        findings = check_log(found, gamma=gamma, baseline=given)
+    found, _ = read(log, options)
+    given = None if baseline is None else read_policy(baseline, found, unknown_states="ignore")
+    findings = check_log(found, gamma=gamma, baseline=given)
     account = found.accounting
     document = {
         "log": log,

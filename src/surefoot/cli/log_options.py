@@ -1,12 +1,9 @@
-"""What the commands that read a log share: its options, reading it with progress, and the
-problem it poses.
-"""
+"""What commands on a log share: its options, how it is read, and the problem it poses."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -212,11 +209,12 @@ def as_options(message: str) -> str:
 
 @dataclass(frozen=True)
 class Posed:
-    """A log, the problem it poses, whether a given baseline agrees with it, and its units where
-    they were counted apart.
+    """A log, and the problem it poses.
 
-    `elsewhere` are the rows of the baseline file about states that the log never visits. `made_by`
-    is the policy that made the log, before forbidden actions were taken out of it.
+    `disagreement` says whether a given baseline can have made the log, `units` are what a Dask
+    cluster counted beside the log. `elsewhere` are the rows of the baseline file about states that
+    the log never visits. `made_by` is the policy that made the log, before forbidden actions were
+    taken out of it.
     """
 
     log: Log
@@ -228,50 +226,31 @@ class Posed:
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know of the problem, and whether another policy than the baseline
-        made the log.
-        """
+        """What a user should know, also if the baseline cannot have made the log."""
         from surefoot.advice.summary import doubt
 
         return [*self.problem.notes, *filter(None, [doubt(self.disagreement)])]
 
 
-@contextmanager
-def progress() -> Iterator[Any]:
-    """A bar on stderr where that is a terminal."""
-    from surefoot.logs import progress_bar
-
-    if not errors.is_terminal:
-        yield None
-        return
-    with progress_bar(errors) as shown:
-        yield shown
-
-
-def read(source: str, options: ReadOptions, shown: Any = None) -> Log:
-    """The log, whose notes speak of options."""
-    from surefoot.logs import read_log
-
-    return in_options(read_log(source, progress=shown, **options.for_reading()))
-
-
-def in_options(log: Log) -> Log:
-    """The log with notes that speak of options of the command line."""
-    return replace(log, notes=tuple(map(as_options, log.notes)))
-
-
-def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
-    """Read a log, here or on a Dask cluster, and build its problem."""
+def read(source: str, options: ReadOptions, dask: str | None = None) -> tuple[Log, Units | None]:
+    """(the log, whose notes speak of options; its units, where a Dask cluster counted them)."""
     from surefoot.advice import log_and_units_on_dask
-    from surefoot.logs import disagreement, read_allowed, read_policy
+    from surefoot.logs import progress_bar, read_log
 
     units = None
     if dask is None:
-        with progress() as shown:
-            log = read(source, options, shown)
+        with progress_bar(errors) if errors.is_terminal else nullcontext() as shown:
+            log = read_log(source, progress=shown, **options.for_reading())
     else:
         log, units = log_and_units_on_dask(dask, source, **options.for_reading())
-        log = in_options(log)
+    return replace(log, notes=tuple(map(as_options, log.notes))), units
+
+
+def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
+    """Read a log and its baseline, and build their problem."""
+    from surefoot.logs import disagreement, read_allowed, read_policy
+
+    log, units = read(source, options, dask)
     mask = (
         None
         if options.allowed is None

@@ -1,0 +1,182 @@
+"""How a command ends: errors as sentences and exit codes, signals, closed pipes, full disks."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+
+from surefoot.cli.log_options import as_options
+from surefoot.cli.terminal import (
+    CRASH,
+    DONE,
+    INTERRUPTED,
+    PIPE_CLOSED,
+    WRONG_INPUT,
+    complain,
+    print_json_error,
+)
+from surefoot.errors import SurefootError
+
+SAME_REQUEST = 10.0  # seconds in which a second signal is the same request: GNU timeout sends two
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a command ended: `kind` and `message` of an error, if any; `told`: stderr has it."""
+
+    exit_code: int
+    kind: str = ""
+    message: str = ""
+    told: bool = False
+
+
+def run_to_the_end(app: Callable[[], object]) -> None:
+    """Run the command that was asked for, and exit.
+
+    An error is a sentence on stderr and an exit code; with --json also a document on stdout.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a label that the terminal cannot show is no crash
+            stream.reconfigure(errors="backslashreplace")
+    as_json = "--json" in sys.argv[1:]
+    with stopping_signals() as signals:
+        try:
+            end = _run(app)
+        except Exception as error:
+            if signals.came is None:
+                if as_json:
+                    print_json_error(type(error).__name__, str(error), CRASH)
+                raise
+            # whatever the interruption became on its way
+            end = Ending(INTERRUPTED, "KeyboardInterrupt")
+        if signals.came is not None and end.kind:  # else it was done by then
+            end = Ending(128 + signals.came, signals.came.name, f"ended by {signals.came.name}")
+        if end.kind and not end.told:
+            complain(end.message)
+        if end.kind and as_json:
+            print_json_error(end.kind, end.message, end.exit_code)
+        sys.exit(end.exit_code)
+
+
+def _run(app: Callable[[], object]) -> Ending:
+    """How the command ended, once the last byte of its output is written."""
+    try:
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except SystemExit as stop:
+        return _stopped(stop)
+    except KeyboardInterrupt:
+        return Ending(INTERRUPTED, "KeyboardInterrupt", "interrupted")
+    except SurefootError as error:
+        return Ending(WRONG_INPUT, type(error).__name__, as_options(str(error)))
+    except BrokenPipeError:
+        silence_stdout()
+        return Ending(PIPE_CLOSED)
+    except OSError as error:
+        _drop_unwritable()
+        return Ending(
+            WRONG_INPUT,
+            type(error).__name__,
+            f"{error.strerror or error}: {error.filename}" if error.filename else str(error),
+        )
+    return Ending(DONE)
+
+
+def _drop_unwritable() -> None:
+    """Discard what stdout still holds if it cannot be written, as on a full disk.
+
+    Otherwise the interpreter would try once more at its end.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        silence_stdout()
+
+
+def _stopped(stop: SystemExit) -> Ending:
+    """The ending behind typer's SystemExit; typer has printed errors about options itself."""
+    code, cause = int(stop.code or DONE), stop.__context__
+    if isinstance(cause, BrokenPipeError):  # typer ends with 1
+        silence_stdout()
+        return Ending(PIPE_CLOSED)
+    if code == INTERRUPTED:
+        return Ending(code, "KeyboardInterrupt", "interrupted", told=True)
+    if code == WRONG_INPUT and cause is not None:
+        # In newer versions of typer these classes are private, but all have format_message.
+        return Ending(
+            code, "UsageError", getattr(cause, "format_message", cause.__str__)(), told=True
+        )
+    return Ending(code)
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked the process to end.
+
+    It is no plain KeyboardInterrupt, on which Python may end with a signal of its own.
+    """
+
+
+class Signals:
+    """SIGTERM, and SIGHUP of a closed terminal, end a command as Ctrl-C does.
+
+    Temporary files are removed on the way out.
+    """
+
+    def __init__(self) -> None:
+        self.came: signal.Signals | None = None
+        self._when = -math.inf
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Interrupt whatever is being done."""
+        self.came, before, self._when = signal.Signals(number), self._when, time.monotonic()
+        if self._when - before >= SAME_REQUEST:
+            raise Stopped
+
+    def again(self, lost: sys.UnraisableHookArgs) -> None:
+        """Raise the signal again if Python dropped its exception, as it does in some callbacks."""
+        if isinstance(lost.exc_value, Stopped) and self.came is not None:
+            self._when = -math.inf
+            threading.Timer(0.05, signal.raise_signal, [self.came]).start()
+        else:
+            sys.__unraisablehook__(lost)
+
+
+@contextmanager
+def stopping_signals() -> Iterator[Signals]:
+    """Let SIGTERM and SIGHUP end the command, unless the process ignores them.
+
+    Once one came, the handlers stay until the process has ended.
+    """
+    signals, before = Signals(), {}
+    for number in (signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            before[number] = signal.signal(number, signals)
+    hook, sys.unraisablehook = sys.unraisablehook, signals.again
+    try:
+        yield signals
+    finally:
+        sys.unraisablehook = hook
+        for number, handler in before.items() if signals.came is None else ():
+            signal.signal(number, handler)
+
+
+def silence_stdout() -> None:
+    """Discard what is still to be written: nobody reads it, or it cannot be written."""
+    with suppress(OSError, ValueError):  # a stdout that is no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
+        os.close(nowhere)
