@@ -33,7 +33,7 @@ import surefoot
 from surefoot.atomic import write_csv, write_whole
 from surefoot.benchmarks import RandomMDPs, WetChicken
 from surefoot.simulate import Sampler, first_key
-from surefoot.studies.metrics import bootstrap, cvar
+from surefoot.studies.metrics import Intervals, cvar, mean_and_cvar
 from surefoot.tuning import tune
 from surefoot.tuning.choice import preferred
 
@@ -153,7 +153,7 @@ def summary_of(rows: list[dict[str, str]]) -> dict[str, float | str]:
     value = {key: np.array([float(row[key]) for row in rows]) for key in NUMBERS}
     name, size = rows[0]["benchmark"], int(rows[0]["size"])
     both = np.stack([value["gain"], value["reference"]])
-    mean, tail = bootstrap(both, alpha=TAIL)
+    mean, tail = mean_and_cvar(both, Intervals(alpha=TAIL))
     kept = float(mean.value[0] / mean.value[1])
     enough = len(rows) * TAIL >= 5
     met = kept >= SHARE and enough and bool(tail.value[0] >= -tail.standard_error[0])

@@ -15,7 +15,7 @@ from surefoot.paper import FAILS, HOLDS, OPEN
 from surefoot.paper.assumption import (
     AssumptionRow,
     assumption_1_study,
-    judge_assumption,
+    c10,
     needed_kappa,
 )
 from surefoot.simulate import Sampler, first_key, trial_numbers
@@ -62,8 +62,17 @@ def test_the_study_has_a_row_for_every_gamma_eta_and_size_and_holds_only_where_d
 
 
 def test_the_claim_holds_fails_or_stays_open_by_the_data_sets_above_six_tenths() -> None:
-    row = AssumptionRow(0.9, 0.5, 1000, 10, 8, 0, 1.5, 0.2)
+    row = AssumptionRow(
+        gamma=0.9,
+        eta=0.5,
+        size=1000,
+        data_sets=10,
+        decisive=8,
+        holds=0,
+        kappa_low=1.5,
+        violated=0.2,
+    )
     low = dataclasses.replace(row, gamma=0.5, holds=8)
-    assert judge_assumption([row, low]).verdict == HOLDS
-    assert judge_assumption([dataclasses.replace(row, holds=1), low]).verdict == FAILS
-    assert judge_assumption([dataclasses.replace(row, decisive=0), low]).verdict == OPEN
+    assert c10([row, low]).verdict == HOLDS
+    assert c10([dataclasses.replace(row, holds=1), low]).verdict == FAILS
+    assert c10([dataclasses.replace(row, decisive=0), low]).verdict == OPEN

@@ -14,17 +14,11 @@ from surefoot.paper import (
     FAILS,
     HOLDS,
     OPEN,
-    Settings,
-    Verdict,
+    ClaimVerdict,
     judge_figures,
-    judge_table_1,
     render_claims,
-    render_table_1,
 )
-from surefoot.paper.claim import conjunction
-from surefoot.paper.comparisons import above, decide, studies_of
-from surefoot.paper.table_1 import CVAR_OVERALL, MEAN_OVERALL
-from surefoot.paper.vocabulary import (
+from surefoot.paper.claim import (
     ADV,
     ALL,
     APPROX,
@@ -35,11 +29,15 @@ from surefoot.paper.vocabulary import (
     PI_LEQ_B,
     R_MIN,
     RAMDP,
+    conjunction,
 )
+from surefoot.paper.comparisons import above, decide, studies_of
+from surefoot.paper.table_1 import CVAR_OVERALL, MEAN_OVERALL, c9, render_table_1
+from surefoot.studies.metrics import Intervals
 from surefoot.studies.results import Cell, Results
 from surefoot.text import Table
 
-QUICK = Settings(resamples=150)
+QUICK = Intervals(resamples=150)
 SIZES = {"random-mdps": (10, 20, 50, 100, 200, 2000), "wet-chicken": (100, 200, 500, 1000, 50_000)}
 # (mean, depth of the tail) with which every claim but C8 holds on both benchmarks
 RANDOM_MDPS = {
@@ -95,7 +93,9 @@ def planted(benchmark: str, trials: int = 1400, **changes: tuple[float, float]) 
 
 
 @cache
-def verdicts(random_mdps: tuple[tuple[str, tuple[float, float]], ...] = ()) -> dict[str, Verdict]:
+def verdicts(
+    random_mdps: tuple[tuple[str, tuple[float, float]], ...] = (),
+) -> dict[str, ClaimVerdict]:
     studies = (
         [planted("random-mdps", **dict(random_mdps))]
         if random_mdps
@@ -259,17 +259,17 @@ def test_results_of_other_benchmarks_are_refused() -> None:
 
 
 def test_table_1_holds_where_its_setting_leads_and_fails_where_another_does() -> None:
-    assert judge_table_1([grid("kappa=2")], QUICK).verdict == HOLDS
-    assert judge_table_1([grid("kappa=5")], QUICK).verdict == FAILS
+    assert c9([grid("kappa=2")], QUICK).verdict == HOLDS
+    assert c9([grid("kappa=5")], QUICK).verdict == FAILS
 
 
 def test_table_1_is_open_where_all_settings_are_alike() -> None:
-    assert judge_table_1([grid("none")], QUICK).verdict == OPEN
+    assert c9([grid("none")], QUICK).verdict == OPEN
 
 
 def test_only_the_baseline_of_the_figure_decides_about_table_1() -> None:
     both = [grid("kappa=2", "wet-chicken epsilon=0.1"), grid("kappa=5", "wet-chicken epsilon=0.5")]
-    found = judge_table_1(both, QUICK)
+    found = c9(both, QUICK)
     assert found.verdict == HOLDS
     assert {row[0] for row in found.numbers.rows} == {
         "wet-chicken epsilon=0.1",
@@ -293,7 +293,7 @@ def test_a_grid_without_the_paper_s_setting_or_with_it_twice_is_refused() -> Non
             for c in study.cells
         )
         with pytest.raises(ProblemError, match=r"settings of ramdp on wet-chicken are Table 1's"):
-            judge_table_1([Results(cells, study.score, study.baseline, study.converged)], QUICK)
+            c9([Results(cells, study.score, study.baseline, study.converged)], QUICK)
 
 
 def test_an_unknown_criterion_is_refused() -> None:
@@ -303,7 +303,14 @@ def test_an_unknown_criterion_is_refused() -> None:
 
 def test_claims_md_lists_every_claim_in_the_order_of_numbers() -> None:
     made = [
-        Verdict(claim, f"statement {claim}", "reading", Table(("a",), (("x|y",),)), "test", HOLDS)
+        ClaimVerdict(
+            claim=claim,
+            statement=f"statement {claim}",
+            reading="reading",
+            numbers=Table(("a",), (("x|y",),)),
+            test="test",
+            verdict=HOLDS,
+        )
         for claim in ("C11b", "C10", "C2", "C11")
     ]
     text = render_claims(made)
@@ -333,6 +340,8 @@ def test_a_conjunction_fails_if_one_fails_and_holds_if_all_hold() -> None:
 
 def test_a_verdict_of_other_words_is_refused() -> None:
     with pytest.raises(ProblemError, match="C1"):
-        Verdict("C1", "", "", Table((), ()), "", "perhaps")
+        ClaimVerdict(
+            claim="C1", statement="", reading="", numbers=Table((), ()), test="", verdict="perhaps"
+        )
     with pytest.raises(ProblemError, match="columns"):
         Table(("a", "b"), (("x",),))

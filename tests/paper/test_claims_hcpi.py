@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from surefoot.paper import FAILS, HOLDS, OPEN, Settings
-from surefoot.paper.hcpi_claims import by_setting, hcpi_table, judge_hcpi
+from surefoot.paper import FAILS, HOLDS, OPEN
+from surefoot.paper.hcpi_claims import by_setting, c16, hcpi_table
+from surefoot.studies.metrics import Intervals
 from surefoot.studies.results import Cell, Results
 
 OTHERS = {
@@ -41,7 +42,7 @@ def planted(cautious: float, bold: float, robust: float = 0.1, scatter: float = 
 
 
 def judged(*means: float, **options: float) -> str:
-    return judge_hcpi(planted(*means, **options), Settings(resamples=150)).verdict
+    return c16(planted(*means, **options), Intervals(resamples=150)).verdict
 
 
 def test_the_claim_holds_where_every_version_and_robust_mdp_fall_behind_by_more_than_the_margin() -> (
@@ -71,7 +72,7 @@ def test_settings_of_one_algorithm_are_kept_apart_in_the_table() -> None:
         "robust",
         "certified-advantage",
     }
-    table = hcpi_table(results, alpha=0.01, seed=0)
+    table = hcpi_table(results)
     assert table.columns[1:] == ("20", "500")
     row = next(row for row in table.rows if row[0] == f"hcpi {BOLD}")
     assert row[1].startswith("0.20") and row[1].endswith(", 0.0%")

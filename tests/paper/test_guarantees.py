@@ -12,7 +12,7 @@ import pytest
 import surefoot
 from surefoot.benchmarks import RandomMDPs
 from surefoot.paper import FAILS, HOLDS, OPEN, guarantees
-from surefoot.paper.step_claims import judge_steps, mending
+from surefoot.paper.step_claims import c13, mending
 from surefoot.simulate import Sampler, first_key, trial_numbers
 from surefoot.studies.results import Cell, Results
 
@@ -53,12 +53,10 @@ def test_the_published_step_overspends_and_the_mended_one_never(
     published = [row for row in found.budgets if row.published]
     assert sum(row.overspent for row in published) > 0
     assert all(row.overspent == 0 for row in found.budgets if not row.published)
-    verdict = {v.claim: v.verdict for v in guarantees.judge_guarantees(found)}
-    assert verdict == {
-        "C11": OPEN,
-        "C11b": FAILS,
-        "C12": HOLDS,
-    }  # 30 fits without a violation cannot prove a share below 0.05
+    assert guarantees.c11b(found.budgets).verdict == FAILS
+    assert guarantees.c12(found.exact).verdict == HOLDS
+    # 30 fits without a violation cannot prove a share below 0.05
+    assert guarantees.c11(found.bounds).verdict == OPEN
 
 
 def test_a_bound_is_judged_by_the_share_of_fits_that_violate_it(
@@ -66,7 +64,7 @@ def test_a_bound_is_judged_by_the_share_of_fits_that_violate_it(
 ) -> None:
     def with_violations(n: int, fits: int) -> str:
         rows = tuple(dataclasses.replace(row, violated=n, fits=fits) for row in found.bounds)
-        return guarantees.judge_guarantees(dataclasses.replace(found, bounds=rows))[0].verdict
+        return guarantees.c11(rows).verdict
 
     assert with_violations(0, 1000) == HOLDS
     assert with_violations(400, 1000) == FAILS
@@ -74,7 +72,7 @@ def test_a_bound_is_judged_by_the_share_of_fits_that_violate_it(
 
 def test_an_uncertified_row_makes_the_exact_step_fail(found: guarantees.Guarantees) -> None:
     worse = tuple(dataclasses.replace(row, gap=1e-9) for row in found.exact)
-    assert guarantees.judge_guarantees(dataclasses.replace(found, exact=worse))[2].verdict == FAILS
+    assert guarantees.c12(worse).verdict == FAILS
 
 
 def steps(shift: float) -> Results:
@@ -99,8 +97,8 @@ def steps(shift: float) -> Results:
 
 
 def test_exact_and_approximate_steps_are_alike_within_the_margin_only() -> None:
-    assert judge_steps([steps(0.01)]).verdict == HOLDS
-    assert judge_steps([steps(0.2)]).verdict == FAILS
+    assert c13([steps(0.01)]).verdict == HOLDS
+    assert c13([steps(0.2)]).verdict == FAILS
 
 
 def test_what_mending_moves_is_the_mended_minus_the_published_score() -> None:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from support import small_study
 from surefoot.errors import StudyError
 from surefoot.paper import FAILS, HOLDS, OPEN, reproduction
-from surefoot.paper.reproduction import Options, class_of, reproduce
+from surefoot.paper.reproduction import RunOptions, class_of, draw_study, reproduce, run_study
+from surefoot.studies import metrics
 from surefoot.studies.results import Cell
 from surefoot.studies.spec import Study, shipped_study
 
@@ -51,18 +53,18 @@ def small(name: str, **changes: Any) -> Study:
 
 
 @pytest.fixture
-def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
+def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunOptions:
     pytest.importorskip(
         "torch", reason="PyTorch is an extra; make test-all installs it"
     )  # runs in this process, unlike "cpu"
     monkeypatch.setattr(reproduction, "shipped_study", small)
     monkeypatch.setattr(reproduction, "PRODUCT", ("wet-chicken-product",))
-    return Options(tmp_path / "out", 12, device="torch")
+    return RunOptions(out=tmp_path / "out", trials=12, device="torch")
 
 
 def test_an_unknown_target_is_named_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"figure-3.*wet-chicken.*all"):
-        reproduce("figure-3", Options(tmp_path))
+        reproduce("figure-3", RunOptions(out=tmp_path))
 
 
 def test_the_classes_are_those_of_the_papers_taxonomy() -> None:
@@ -80,11 +82,11 @@ def test_the_classes_are_those_of_the_papers_taxonomy() -> None:
 
 @pytest.mark.slow
 def test_the_grids_become_table_1_and_a_verdict(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: RunOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         reproduction,
-        "judge_table_1",
+        "c9",
         lambda results: pytest.fail("no cell of Table 1") if not results else None,
     )
     monkeypatch.setattr(reproduction, "render_table_1", lambda results: f"{len(results)} grids\n")
@@ -97,7 +99,7 @@ def test_the_grids_become_table_1_and_a_verdict(
 
 @pytest.mark.slow
 def test_assumption_1_becomes_a_table_a_heat_map_and_a_verdict(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: RunOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def few(instances: int, **keywords: Any) -> Any:
         from surefoot.paper.assumption import assumption_1_study
@@ -118,7 +120,7 @@ def test_assumption_1_becomes_a_table_a_heat_map_and_a_verdict(
 
 @pytest.mark.slow
 def test_the_guarantees_become_three_tables_and_four_verdicts(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: RunOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from surefoot.paper import guarantees
 
@@ -135,7 +137,7 @@ def test_the_guarantees_become_three_tables_and_four_verdicts(
 
 @pytest.mark.slow
 def test_the_hcpi_study_becomes_a_table_and_a_verdict(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: RunOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = shipped_study("random-mdps-hcpi", trials=4)
     study = study.model_copy(
@@ -151,7 +153,7 @@ def test_the_hcpi_study_becomes_a_table_and_a_verdict(
 
 
 @pytest.mark.slow
-def test_the_product_study_becomes_fronts_and_rivals(options: Options) -> None:
+def test_the_product_study_becomes_fronts_and_rivals(options: RunOptions) -> None:
     assert reproduce("product", options) == ()
     out = options.out / "wet-chicken-product"
     assert {
@@ -163,3 +165,21 @@ def test_the_product_study_becomes_fronts_and_rivals(options: Options) -> None:
         "product.md",
     } <= {x.name for x in out.iterdir()}
     assert "at least as good in mean and CVaR at every size" in (out / "product.md").read_text()
+
+
+def test_a_study_is_resampled_once_for_its_summary_and_its_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    estimate = metrics.contrast
+
+    def counted(score: Any, contrasts: Any, metric: str, how: Any = None) -> Any:
+        calls.append(metric)
+        return estimate(score, contrasts, metric, how)
+
+    monkeypatch.setattr(metrics, "contrast", counted)
+    done = run_study(
+        small_study.small(trials=4), tmp_path, RunOptions(out=tmp_path, trials=4, workers=1)
+    )
+    assert len(draw_study(done)) == 4
+    assert calls == ["mean", "cvar"]

@@ -19,7 +19,52 @@ from surefoot.errors import ProblemError
 from surefoot.report.figures import Share, assumption_1_figure, pareto_figure, study_figure
 from surefoot.report.style import STYLES, save
 from surefoot.studies.pareto import FrontRow
-from surefoot.studies.summaries import SummaryRow
+from surefoot.studies.results import SummaryRow
+
+
+def row(
+    benchmark: str,
+    size: int,
+    algorithm: str,
+    parameters: str,
+    mean: float,
+    cvar: float,
+    reach: float,
+) -> SummaryRow:
+    return SummaryRow(
+        benchmark=benchmark,
+        size=size,
+        algorithm=algorithm,
+        parameters=parameters,
+        trials=10_000,
+        mean=mean,
+        mean_low=mean - 0.02,
+        mean_high=mean + 0.02,
+        cvar=cvar,
+        cvar_low=cvar - reach,
+        cvar_high=cvar + reach,
+        worse_than_baseline=0.0,
+        not_converged=0,
+    )
+
+
+def point(
+    size: int | None, group: str, parameters: str, x: float, y: float, **fronts: bool
+) -> FrontRow:
+    return FrontRow(
+        benchmark="random-mdps",
+        size=size,
+        group=group,
+        algorithm=group,
+        parameters=parameters,
+        mean=x,
+        mean_low=x - 0.01,
+        mean_high=x + 0.01,
+        cvar=y,
+        cvar_low=y - 0.01,
+        cvar_high=y + 0.01,
+        **fronts,
+    )
 
 
 def rows(
@@ -30,23 +75,7 @@ def rows(
     for i, size in enumerate((10, 100, 1000)):
         for j, name in enumerate(names):
             value = 0.2 * i + 0.01 * j - (low if name == "basic-rl" and i == 0 else 0.0)
-            made.append(
-                SummaryRow(
-                    benchmark,
-                    size,
-                    name,
-                    "",
-                    10_000,
-                    value,
-                    value - 0.02,
-                    value + 0.02,
-                    value,
-                    value - 0.1,
-                    value + 0.1,
-                    0.0,
-                    0,
-                )
-            )
+            made.append(row(benchmark, size, name, "", value, value, 0.1))
     return made
 
 
@@ -56,23 +85,7 @@ def points() -> list[FrontRow]:
         for i, group in enumerate(("neither", "penalises", "restricts", "both")):
             for k in range(3):
                 x, y = 0.1 * i + 0.01 * k, 0.1 * i - 0.02 * k
-                made.append(
-                    FrontRow(
-                        "random-mdps",
-                        size,
-                        group,
-                        group,
-                        f"k={k}",
-                        x,
-                        x - 0.01,
-                        x + 0.01,
-                        y,
-                        y - 0.01,
-                        y + 0.01,
-                        True,
-                        i == 3,
-                    )
-                )
+                made.append(point(size, group, f"k={k}", x, y, on_front=True, on_combined=i == 3))
     return made
 
 
@@ -148,18 +161,12 @@ def test_the_baseline_is_always_in_view() -> None:
 
 
 def test_a_cvar_that_is_not_reported_is_said_to_be_missing() -> None:
-    nan = float("nan")
-    made = study_figure(
-        [SummaryRow("random-mdps", 10, "ramdp", "", 100, 0.1, 0.0, 0.2, nan, nan, nan, 0.0, 0)]
-    )
+    made = study_figure([row("random-mdps", 10, "ramdp", "", 0.1, float("nan"), 0.1)])
     assert "not reported" in words(made)
 
 
 def test_settings_of_one_algorithm_get_their_own_lines() -> None:
-    made = [
-        SummaryRow("x", 10, "ramdp", f"kappa={k}", 100, 0.1, 0, 0.2, 0.1, 0, 0.2, 0, 0)
-        for k in (1, 2)
-    ]
+    made = [row("x", 10, "ramdp", f"kappa={k}", 0.1, 0.1, 0.1) for k in (1, 2)]
     assert "ramdp kappa=1" in words(study_figure(made))
     assert "ramdp kappa=2" in words(study_figure(made))
 
@@ -181,9 +188,7 @@ def test_a_field_without_a_decisive_data_set_carries_no_number() -> None:
 
 
 def test_settings_outside_a_panel_are_counted() -> None:
-    far = FrontRow(
-        "random-mdps", 10, "both", "both", "k=9", -50, -51, -49, -50, -51, -49, False, False
-    )
+    far = point(10, "both", "k=9", -50, -50, on_front=False, on_combined=False)
     assert "4 of 13 outside" in words(pareto_figure([*points(), far]))
 
 

@@ -17,23 +17,22 @@ from surefoot.studies import metrics
 from surefoot.studies.metrics import (
     CVAR,
     MEAN,
-    bootstrap,
+    Contrast,
+    Estimates,
+    Intervals,
     contrast,
     cvar,
-    paired_difference,
+    mean_and_cvar,
     worse_than_baseline,
 )
-from surefoot.studies.results import Cell, Results
 
-A, B, C = (
-    Cell("random-mdps", 10, "ramdp", "kappa=1"),
-    Cell("random-mdps", 10, "duipi", "xi=1"),
-    Cell("random-mdps", 20, "duipi", "xi=1"),
-)
+FEW = Intervals(resamples=50)
+A_MINUS_B: Contrast = ((0, 1.0), (1, -1.0))
+B_MINUS_A: Contrast = ((1, 1.0), (0, -1.0))
 
 
-def results(score: np.ndarray, *cells: Cell) -> Results:
-    return Results(cells, score, np.zeros_like(score), np.ones(score.shape, dtype=bool))
+def differences(score: np.ndarray, one: Contrast) -> tuple[Estimates, Estimates]:
+    return contrast(score, [one], MEAN), contrast(score, [one], CVAR)
 
 
 def skewed(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -48,7 +47,7 @@ def covered(n: int, alpha: float, samples: int, metric: int) -> float:
     true = -1.0 if metric == 0 else math.log(alpha) - 1.0
     hits = 0
     for seed in range(samples // 50):
-        low, high = bootstrap(skewed(rng, 50, n), alpha=alpha, seed=seed, resamples=400)[
+        low, high = mean_and_cvar(skewed(rng, 50, n), Intervals(alpha, 400, seed))[
             metric
         ].interval()
         hits += int(np.count_nonzero((low <= true) & (true <= high)))
@@ -80,7 +79,7 @@ def test_cvar_of_everything_is_the_mean() -> None:
 def test_cvar_is_reported_from_five_trials_on(n: int, alpha: float) -> None:
     assert np.isfinite(cvar(np.zeros(n), alpha))
     assert np.isnan(cvar(np.zeros(n - 1), alpha))
-    assert np.isnan(bootstrap(np.zeros((1, n - 1)), alpha=alpha, resamples=10)[1].interval()).all()
+    assert np.isnan(mean_and_cvar(np.zeros((1, n - 1)), Intervals(alpha, 10))[1].interval()).all()
 
 
 def test_a_missing_score_raises_and_says_where() -> None:
@@ -88,7 +87,7 @@ def test_a_missing_score_raises_and_says_where() -> None:
     score[1, 7] = np.nan
     for judged in (
         lambda: cvar(score),
-        lambda: bootstrap(score),
+        lambda: mean_and_cvar(score),
         lambda: worse_than_baseline(score, np.zeros((2, 600))),
     ):
         with pytest.raises(ProblemError, match=r"score \[1, 7\] is nan"):
@@ -101,7 +100,7 @@ def test_a_missing_score_raises_and_says_where() -> None:
 )
 def test_a_wrong_parameter_raises(word: str, wrong: dict[str, float]) -> None:
     with pytest.raises(ParameterError, match=word):
-        bootstrap(np.zeros((1, 600)), **wrong)  # type: ignore[arg-type]
+        mean_and_cvar(np.zeros((1, 600)), Intervals(**wrong))  # type: ignore[arg-type]
 
 
 def test_an_unknown_metric_raises() -> None:
@@ -145,16 +144,16 @@ def test_resamples_draw_as_many_trials_as_there_are() -> None:
 
 def test_blocks_of_resamples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     score = skewed(np.random.default_rng(1), 3, 600)
-    whole = bootstrap(score, resamples=50)
+    whole = mean_and_cvar(score, FEW)
     monkeypatch.setattr(metrics, "BLOCK", 7 * 600)
-    for a, b in zip(whole, bootstrap(score, resamples=50), strict=True):
+    for a, b in zip(whole, mean_and_cvar(score, FEW), strict=True):
         assert (np.array(a.interval()) == np.array(b.interval())).all()
 
 
 def test_another_seed_gives_another_interval_and_the_same_the_same() -> None:
     score = skewed(np.random.default_rng(1), 1, 600)
     first, again, other = (
-        bootstrap(score, seed=seed, resamples=50)[0].interval() for seed in (1, 1, 2)
+        mean_and_cvar(score, Intervals(seed=seed, resamples=50))[0].interval() for seed in (1, 1, 2)
     )
     assert first == again
     assert first != other
@@ -163,7 +162,7 @@ def test_another_seed_gives_another_interval_and_the_same_the_same() -> None:
 def test_a_cell_s_interval_does_not_depend_on_the_others() -> None:
     score = skewed(np.random.default_rng(1), 3, 600)
     for together, alone in zip(
-        bootstrap(score, resamples=50), bootstrap(score[1:2], resamples=50), strict=True
+        mean_and_cvar(score, FEW), mean_and_cvar(score[1:2], FEW), strict=True
     ):
         assert together.interval()[0][1] == alone.interval()[0][0]
 
@@ -186,13 +185,13 @@ def test_a_few_trials_that_matter_give_an_interval_no_narrower_than_the_exact_on
     """
     score = np.zeros((1, 2000))
     score[0, :3] = 1.0
-    low, high = (2000 * x[0] for x in bootstrap(score)[0].interval())
+    low, high = (2000 * x[0] for x in mean_and_cvar(score)[0].interval())
     assert low < 1.0
     assert 8.77 < high < 30
 
 
 def test_a_constant_score_has_an_interval_of_no_width() -> None:
-    for found in bootstrap(np.full((1, 600), 2.0), resamples=50):
+    for found in mean_and_cvar(np.full((1, 600), 2.0), FEW):
         assert np.array(found.interval()) == pytest.approx(2.0, abs=1e-12)
 
 
@@ -200,7 +199,7 @@ def test_a_constant_score_has_an_interval_of_no_width() -> None:
 def test_more_comparisons_stretch_both_sides_as_student_s_quantiles_do(
     metric: int, freedom: int
 ) -> None:
-    found = bootstrap(skewed(np.random.default_rng(1), 1, 600), resamples=50)[metric]
+    found = mean_and_cvar(skewed(np.random.default_rng(1), 1, 600), FEW)[metric]
     (low, high), (low_20, high_20) = found.interval(), found.interval(20)
     stretch = stats.t.ppf(1 - 0.025 / 20, freedom) / stats.t.ppf(0.975, freedom)
     assert found.value - low_20 == pytest.approx(stretch * (found.value - low))
@@ -214,7 +213,7 @@ def test_intervals_of_thirty_differences_hold_together() -> None:
         rng = np.random.default_rng(seed)
         score = -(0.7 * rng.exponential(size=1000) + 0.3 * rng.exponential(size=(31, 1000)))
         low, high = contrast(
-            score, [((i, 1.0), (30, -1.0)) for i in range(30)], CVAR, seed=seed
+            score, [((i, 1.0), (30, -1.0)) for i in range(30)], CVAR, Intervals(seed=seed)
         ).interval(30)
         failures += bool(((low > 0) | (high < 0)).any())
     assert failures <= 20
@@ -224,17 +223,16 @@ def test_a_paired_difference_sees_what_two_intervals_do_not() -> None:
     rng = np.random.default_rng(1)
     shared = skewed(rng, 600)
     score = np.stack([shared + 0.01 + 0.01 * rng.standard_normal(600), shared])
-    difference = paired_difference(results(score, A, B), A, B)
-    for found, apart in zip((difference.mean, difference.cvar), bootstrap(score), strict=True):
+    for found, apart in zip(differences(score, A_MINUS_B), mean_and_cvar(score), strict=True):
         assert found.interval()[0][0] > 0
         assert found.p_value[0] < 0.05
         assert apart.interval()[1][1] > apart.interval()[0][0]
 
 
 def test_a_difference_and_its_reverse_mirror_each_other() -> None:
-    both = results(skewed(np.random.default_rng(1), 2, 600), A, B)
-    forth, back = paired_difference(both, A, B), paired_difference(both, B, A)
-    for x, y in ((forth.mean, back.mean), (forth.cvar, back.cvar)):
+    score = skewed(np.random.default_rng(1), 2, 600)
+    forth, back = differences(score, A_MINUS_B), differences(score, B_MINUS_A)
+    for x, y in zip(forth, back, strict=True):
         assert x.value == pytest.approx(-y.value)
         assert x.p_value == y.p_value
         assert x.interval()[0] == pytest.approx(-y.interval()[1], abs=0.02)
@@ -242,22 +240,13 @@ def test_a_difference_and_its_reverse_mirror_each_other() -> None:
 
 def test_equal_cells_do_not_differ() -> None:
     score = np.repeat(skewed(np.random.default_rng(1), 1, 600), 2, axis=0)
-    difference = paired_difference(results(score, A, B), A, B)
-    for found in (difference.mean, difference.cvar):
+    for found in differences(score, A_MINUS_B):
         assert (found.value[0], *np.ravel(found.interval())) == (0, 0, 0)
         assert found.p_value[0] == 1
 
 
-def test_cells_of_different_sizes_or_unknown_ones_are_not_paired() -> None:
-    both = results(np.zeros((2, 600)), A, C)
-    with pytest.raises(ProblemError, match="different data"):
-        paired_difference(both, A, C)
-    with pytest.raises(ProblemError, match="not in these results"):
-        paired_difference(both, A, B)
-
-
 def test_one_trial_has_no_interval() -> None:
-    mean, _ = bootstrap(np.array([[0.3], [0.7]]))
+    mean, _ = mean_and_cvar(np.array([[0.3], [0.7]]))
     assert mean.value.tolist() == [0.3, 0.7]
     assert np.isnan(mean.interval()).all()
-    assert np.isfinite(bootstrap(np.array([[0.3, 0.4]]))[0].interval()).all()
+    assert np.isfinite(mean_and_cvar(np.array([[0.3, 0.4]]))[0].interval()).all()

@@ -11,12 +11,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from support import small_study
 from surefoot.errors import StudyError
+from surefoot.studies import runner, spec
 from surefoot.studies.results import Results
 from surefoot.studies.runner import run
 from surefoot.studies.shards import open_folder
@@ -335,7 +337,8 @@ import os, signal, threading, time
 from pathlib import Path
 from support import small_study
 from surefoot.studies.runner import run
-from surefoot.studies.summaries import summarise, write_summary
+from surefoot.studies.metrics import Intervals
+from surefoot.studies.results import summary_rows, write_summary
 
 def murder(cluster, out):
     while len(list((out / "shards").glob("*.parquet"))) < 2:
@@ -348,7 +351,7 @@ if __name__ == "__main__":
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
         threading.Thread(target=murder, args=(cluster, out), daemon=True).start()
         results = run(study, out, dask=cluster.scheduler_address, shard_trials=4)
-    write_summary(out / "summary.csv", summarise(results, alpha=study.alpha, resamples=50))
+    write_summary(out / "summary.csv", summary_rows(results, Intervals(study.alpha, 50)))
     print(small_study.digest(results))
 """
 
@@ -373,3 +376,22 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path) -> None:
         tmp_path / "out",
     )
     assert "StudyError: no Dask scheduler answers at 'tcp://127.0.0.1:9'" in done.stderr
+
+
+def test_the_benchmarks_of_a_study_are_made_once_for_all_its_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    study = small_study.small(trials=6)
+    build = spec.benchmark
+
+    def counted(name: str, **parameters: Any) -> Any:
+        made.append(name)
+        return build(name, **parameters)
+
+    monkeypatch.setattr(spec, "benchmark", counted)
+    folder = open_folder(tmp_path, study, 3, "cpu")
+    for shard in folder.missing():
+        runner.compute(folder, shard, "cpu")
+    folder.results()
+    assert len(made) == 2

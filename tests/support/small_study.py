@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from surefoot.studies.results import Results
+from surefoot.studies.metrics import Intervals
+from surefoot.studies.results import Results, summary_rows, write_summary
 from surefoot.studies.runner import run
 from surefoot.studies.spec import Study, parse_study
-from surefoot.studies.summaries import summarise, write_summary
 
 TEXT = """
 name = "small"
@@ -133,7 +133,7 @@ def main() -> None:
     out, workers, shard_trials, *trials = sys.argv[1:]
     study = small(trials=int(trials[0]) if trials else None)
     results = run(study, out, workers=int(workers), shard_trials=int(shard_trials))
-    write_summary(Path(out) / "summary.csv", summarise(results, alpha=study.alpha, resamples=50))
+    write_summary(Path(out) / "summary.csv", summary_rows(results, Intervals(study.alpha, 50)))
     print(digest(results))
 
 

@@ -44,15 +44,18 @@ def run(
     The file names benchmark, sizes, algorithms and trials. Writes summary.csv and figures. What is
     finished is never computed again: run the same command to resume.
     """
-    from surefoot.paper.reproduction import Options, draw_study, run_study
+    from surefoot.paper.reproduction import RunOptions, draw_study, run_study
     from surefoot.studies.spec import read_study
 
     study = read_study(file, trials=trials)
     with _resumable(out) as progress:
-        options = Options(out, trials, workers, device, dask, progress)
-        results = run_study(study, out, options)
-        made = draw_study(study, results, out)
-    typer.echo(f"{study.trials:,} trials of {len(results.cells)} cells: {out / 'summary.csv'}")
+        options = RunOptions(
+            out=out, trials=trials, workers=workers, device=device, dask=dask, progress=progress
+        )
+        done = run_study(study, out, options)
+        made = draw_study(done)
+    cells = len(done.results.cells)
+    typer.echo(f"{study.trials:,} trials of {cells} cells: {out / 'summary.csv'}")
     for path in made:
         typer.echo(f"figure: {path}")
 
@@ -78,11 +81,14 @@ def reproduce(
     of all algorithms that goes beyond the paper. Writes summaries, figures, and a file of claims
     with a verdict on each: claims.md for all, claims-TARGET.md for one.
     """
-    from surefoot.paper.reproduction import Options
+    from surefoot.paper.reproduction import RunOptions
     from surefoot.paper.reproduction import reproduce as reproduce_target
 
     with _resumable(out) as progress:
-        verdicts = reproduce_target(target, Options(out, trials, workers, device, dask, progress))
+        options = RunOptions(
+            out=out, trials=trials, workers=workers, device=device, dask=dask, progress=progress
+        )
+        verdicts = reproduce_target(target, options)
     for verdict in verdicts:
         console.print(
             f"[bold]{verdict.claim}[/] {verdict.verdict} ({verdict.note})",

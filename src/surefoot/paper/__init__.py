@@ -1,22 +1,18 @@
-"""The paper's claims judged from results: comparisons with intervals, a verdict on each claim,
-claims.md and Table 1.
+"""The claims of Scholl et al. 2022, judged from studies, and what `surefoot reproduce` writes.
+
+A claim Cn is judged by the function cn:
+
+C1 ... C8, C14, C15  figure_claims  the curves of Figures 3 and 5
+C9                   table_1        the best hyper-parameters
+C10                  assumption     Assumption 1 of the Soft-SPIBB papers
+C11, C11b, C12       guarantees     Theorem 1, overspent budgets, the exact step
+C13                  step_claims    exact against approximate
+C16                  hcpi_claims    HCPI and Robust MDP
+
+`claim` has the words and the verdicts, `comparisons` the test, `reproduction` the targets.
 """
 
-from surefoot.paper.claim import FAILS, HOLDS, OPEN, Verdict, render_claims
-from surefoot.paper.comparisons import Settings
+from surefoot.paper.claim import FAILS, HOLDS, OPEN, ClaimVerdict, render_claims
 from surefoot.paper.figure_claims import judge_figures
-from surefoot.paper.table_1 import TABLE_1, judge_table_1, render_table_1, table_1
 
-__all__ = [
-    "FAILS",
-    "HOLDS",
-    "OPEN",
-    "TABLE_1",
-    "Settings",
-    "Verdict",
-    "judge_figures",
-    "judge_table_1",
-    "render_claims",
-    "render_table_1",
-    "table_1",
-]
+__all__ = ["FAILS", "HOLDS", "OPEN", "ClaimVerdict", "judge_figures", "render_claims"]

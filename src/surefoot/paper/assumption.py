@@ -1,5 +1,5 @@
-"""Assumption 1 put to the test (claim C10): on how many data sets of Random MDPs does it hold,
-over gamma, eta and size?
+"""C10, Assumption 1 put to the test: on how many data sets of Random MDPs does it hold, over gamma,
+eta and size?
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from surefoot.benchmarks import RandomMDPs
 from surefoot.core import Counts
-from surefoot.paper.claim import FAILS, HOLDS, OPEN, Verdict
+from surefoot.paper.claim import FAILS, HOLDS, OPEN, ClaimVerdict
 from surefoot.rows.arrays import namespace, row_sum, times, to_numpy
 from surefoot.simulate import Sampler, Worlds, first_key, trial_numbers
 from surefoot.text import Table
@@ -24,7 +24,7 @@ SIZES = (100, 1_000, 10_000, 100_000)
 BLOCK = 25  # instances at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AssumptionRow:
     """Of `data_sets` at (gamma, eta, size), `decisive` ones visit every pair; on `holds` of those
     kappa < 1 / gamma at all pairs.
@@ -68,9 +68,8 @@ def assumption_1_study(
             )
             worlds = benchmark.worlds(keys)
             data = tuple(benchmark.episodes(size) for size in sizes)
-            for size, (counts, _) in zip(
-                sizes, Sampler(worlds).counts(keys, data, with_returns=False), strict=True
-            ):
+            sampled = Sampler(worlds).counts(keys, data, with_returns=False)
+            for size, (counts, _) in zip(sizes, sampled, strict=True):
                 found[size].append(needed_kappa(worlds, counts))
         rows += [
             _row(gamma, eta, size, *(np.concatenate(x) for x in zip(*found[size], strict=True)))
@@ -93,9 +92,8 @@ def needed_kappa(worlds: Worlds, counts: Counts) -> tuple[np.ndarray, np.ndarray
     s, a = n.shape[-2:]
     e = e_q(n, s, a, 1.0)
     ends = e_q(xp.sum(counts.n_sas, axis=(1, 2)), s, a, 1.0)
-    expected = xp.where(
-        terminal, ends, row_sum(times(e, worlds.pi_b))
-    )  # of e in s', by the baseline's action
+    # of e in s', by the baseline's action
+    expected = xp.where(terminal, ends, row_sum(times(e, worlds.pi_b)))
     following = xp.matmul(worlds.p, xp.where(expected < xp.inf, expected, 0.0)[:, None, :, None])[
         ..., 0
     ]
@@ -110,11 +108,11 @@ def needed_kappa(worlds: Worlds, counts: Counts) -> tuple[np.ndarray, np.ndarray
     return to_numpy(kappa), to_numpy(xp.where(decisive, share, xp.nan))
 
 
-def judge_assumption(
+def c10(
     rows: Sequence[AssumptionRow], gammas: Sequence[float] = GAMMAS, seed: int = 0
-) -> Verdict:
-    """C10: the counterexample breaks it for every gamma, and on Random MDPs it holds on no
-    decisive data set with gamma above 0.6.
+) -> ClaimVerdict:
+    """The counterexample breaks it for every gamma, and on Random MDPs it holds on no decisive
+    data set with gamma above 0.6.
     """
     broken = all(_counterexample_breaks(gamma, seed) for gamma in gammas)
     high = [row for row in rows if row.gamma > 0.6]
@@ -129,29 +127,23 @@ def judge_assumption(
         )
         table.append((f"{gamma:g}", f"{1 / gamma:.2f}", *numbers, kappas))
     verdict = FAILS if holding or not broken else HOLDS if decisive else OPEN
-    return Verdict(
-        "C10",
-        "Assumption 1 fails: the counterexample of Theorem 3 for every gamma, and on Random MDPs no"
-        " gamma above 0.6 with a data set for which it holds at all pairs.",
-        f"Counterexample: 100 random count vectors for each of {len(gammas)} discount factors."
-        " Random MDPs: baselines with eta"
-        f" {', '.join(f'{e:g}' for e in sorted({row.eta for row in rows}))}; decisive are data sets"
-        " that visit every pair and every terminal state.",
-        Table(
-            (
-                "gamma",
-                "limit 1 / gamma",
-                "data sets",
-                "decisive",
-                "holds on",
-                "smallest kappa needed",
-            ),
-            tuple(table),
-        ),
-        "Counting; no test is needed where nothing holds.",
-        verdict,
-        f"counterexample {'breaks it for every gamma' if broken else 'does not always break it'};"
-        f" above gamma 0.6 it holds on {holding} of {decisive} decisive data sets",
+    etas = ", ".join(f"{eta:g}" for eta in sorted({row.eta for row in rows}))
+    columns = (
+        "gamma", "limit 1 / gamma", "data sets", "decisive", "holds on", "smallest kappa needed"
+    )  # fmt: skip
+    return ClaimVerdict(
+        claim="C10",
+        statement="Assumption 1 fails: the counterexample of Theorem 3 for every gamma, and on"
+        " Random MDPs no gamma above 0.6 with a data set for which it holds at all pairs.",
+        reading=f"Counterexample: 100 random count vectors for each of {len(gammas)} discount"
+        f" factors. Random MDPs: baselines with eta {etas}; decisive are data sets that visit every"
+        " pair and every terminal state.",
+        numbers=Table(columns, tuple(table)),
+        test="Counting; no test is needed where nothing holds.",
+        verdict=verdict,
+        note="counterexample"
+        f" {'breaks it for every gamma' if broken else 'does not always break it'}; above gamma 0.6"
+        f" it holds on {holding} of {decisive} decisive data sets",
     )
 
 
@@ -174,17 +166,14 @@ def _row(
     gamma: float, eta: float, size: int, kappa: np.ndarray, violated: np.ndarray
 ) -> AssumptionRow:
     decided = ~np.isnan(kappa)
-    low, share = (
-        float(f(x[decided])) if decided.any() else float("nan")
-        for f, x in ((np.min, kappa), (np.mean, violated))
-    )
+    some = decided.any()
     return AssumptionRow(
-        gamma,
-        eta,
-        size,
-        len(kappa),
-        int(decided.sum()),
-        int((kappa[decided] < 1 / gamma).sum()),
-        low,
-        share,
+        gamma=gamma,
+        eta=eta,
+        size=size,
+        data_sets=len(kappa),
+        decisive=int(decided.sum()),
+        holds=int((kappa[decided] < 1 / gamma).sum()),
+        kappa_low=float(np.min(kappa[decided])) if some else float("nan"),
+        violated=float(np.mean(violated[decided])) if some else float("nan"),
     )

@@ -1,31 +1,30 @@
-"""Comparisons behind a claim: sentences made of differences that must be above zero, decided
-together by paired bootstrap intervals.
+"""How a claim is judged: sentences made of differences that must be above zero, decided together by
+paired bootstrap intervals.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from string import ascii_lowercase
 
 import numpy as np
 
 from surefoot.errors import ProblemError
-from surefoot.paper.claim import FAILS, HOLDS, OPEN, Verdict, conjunction
-from surefoot.studies.metrics import (
-    ALPHA,
-    CVAR,
-    LEVEL,
-    RESAMPLES,
-    ROUNDING,
-    Contrast,
-    Estimates,
-    contrast,
-    largest,
+from surefoot.paper.claim import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    SLIGHT,
+    ClaimVerdict,
+    conjunction,
+    disjunction,
 )
+from surefoot.studies.metrics import CVAR, ROUNDING, Contrast, Intervals, contrast, largest
 from surefoot.studies.results import Results
-from surefoot.text import Table
+from surefoot.text import Table, interval
 
 COLUMNS = (
     "",
@@ -41,7 +40,7 @@ BASELINE = "baseline"  # stands for the baseline's own score among the algorithm
 
 
 @dataclass(frozen=True)
-class Scores:
+class StudyScores:
     """The scores of one benchmark, one setting per algorithm: `row` says where (algorithm, size)
     lies in score [rows, trials].
     """
@@ -51,7 +50,7 @@ class Scores:
     score: np.ndarray
     row: Mapping[tuple[str, int], int]
 
-    def contrast(self, comparison: Comparison) -> Contrast:
+    def contrast(self, comparison: Difference) -> Contrast:
         """Rows and weights of a comparison, averaged over its sizes."""
         sizes = comparison.sizes
         missing = [
@@ -74,7 +73,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Difference:
     """sum of weight x metric over `terms`, averaged over `sizes`, lies above -margin."""
 
     text: str
@@ -94,37 +93,37 @@ class Sentence:
     """
 
     text: str
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[Difference, ...]
     some: bool = False
     counts: bool = True
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper states, and how it is read: sentences that must all hold."""
+
+    name: str
+    statement: str
+    sentences: Sequence[Sentence]
+    reading: str = ""
 
 
 @dataclass(frozen=True)
 class Decision:
     """A comparison with its difference, corrected interval and outcome."""
 
-    comparison: Comparison
+    comparison: Difference
     value: float
     low: float
     high: float
     outcome: str
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How differences are estimated: level of CVaR, resamples, seed and level of the intervals."""
-
-    alpha: float = ALPHA
-    resamples: int = RESAMPLES
-    seed: int = 0
-    level: float = LEVEL
-
-
-def studies_of(results: Sequence[Results]) -> dict[str, Scores]:
+def studies_of(results: Sequence[Results]) -> dict[str, StudyScores]:
     """The studies by benchmark, each with the baseline as one more algorithm; an algorithm with
     two settings is an error.
     """
-    studies: dict[str, Scores] = {}
+    studies: dict[str, StudyScores] = {}
     for one in results:
         for benchmark in dict.fromkeys(cell.benchmark for cell in one.cells):
             if benchmark in studies:
@@ -143,11 +142,11 @@ def above(
     sizes: Sequence[int],
     *,
     margin: float = 0.0,
-) -> tuple[Comparison, ...]:
+) -> tuple[Difference, ...]:
     """Every winner above every loser at each size."""
     short = f", short by less than {margin:g}" if margin else ""
     return tuple(
-        Comparison(
+        Difference(
             f"{a} above {b}{short}", benchmark, metric, (size,), ((a, 1.0), (b, -1.0)), margin
         )
         for a in winners
@@ -157,73 +156,74 @@ def above(
 
 
 def above_on_average(
-    benchmark: str, metric: str, winners: Sequence[str], losers: Sequence[str], sizes: Sequence[int]
-) -> tuple[Comparison, ...]:
-    """Every winner above every loser in the metric averaged over sizes."""
+    benchmark: str,
+    metric: str,
+    winners: Sequence[str],
+    losers: Sequence[str],
+    sizes: Sequence[int],
+    *,
+    by: float = 0.0,
+) -> tuple[Difference, ...]:
+    """Every winner above every loser in the metric averaged over sizes, by more than this."""
+    more = f" by more than {by:g}" if by else ""
     return tuple(
-        Comparison(f"{a} above {b}", benchmark, metric, tuple(sizes), ((a, 1.0), (b, -1.0)))
+        Difference(
+            f"{a} above {b}{more}", benchmark, metric, tuple(sizes), ((a, 1.0), (b, -1.0)), -by
+        )
         for a in winners
         for b in losers
     )
 
 
+def margins(studies: Iterable[str]) -> str:
+    """The margins of "slightly" on these benchmarks, in words."""
+    return " and ".join(f"{SLIGHT[name]:g} on {name}" for name in studies)
+
+
 def judge(
-    claim: str,
-    statement: str,
-    reading: str,
-    sentences: Sequence[Sentence],
-    studies: Mapping[str, Scores],
-    settings: Settings,
-) -> Verdict:
+    claim: Claim, studies: Mapping[str, StudyScores], how: Intervals | None = None
+) -> ClaimVerdict:
     """Decide every comparison of a claim with intervals that hold together, then the sentences,
     then the claim.
     """
-    together = sum(len(sentence.comparisons) + len(_averages(sentence)) for sentence in sentences)
-    decided = [decide(sentence.comparisons, studies, settings, together) for sentence in sentences]
-    averages = [decide(_averages(sentence), studies, settings, together) for sentence in sentences]
-    outcomes = [_sentence_outcome(*pair) for pair in zip(sentences, decided, strict=True)]
-    counted = [
-        outcome for sentence, outcome in zip(sentences, outcomes, strict=True) if sentence.counts
-    ]
-    listed, rows = [], []
-    for i, (sentence, outcome) in enumerate(zip(sentences, outcomes, strict=True)):
-        letter = chr(ord("a") + i)
-        listed.append(
-            f"- ({letter}) {sentence.text}:"
-            f" *{outcome}*{'' if sentence.counts else ' (shown only, no part of the verdict)'}"
-        )
-        rows += _rows(letter, decided[i], averages[i], studies)
-    formalisation = "\n".join([*((reading, "") if reading else ()), *listed])
-    used = {c.benchmark for sentence in sentences for c in sentence.comparisons}
-    test = _test([scores for name, scores in studies.items() if name in used], settings, together)
-    tally = Counter(
-        d.outcome
-        for sentence, found in zip(sentences, decided, strict=True)
-        if sentence.counts
-        for d in found
-    )
-    note = f"{tally[HOLDS]} comparisons hold, {tally[FAILS]} fail, {tally[OPEN]} open"
-    return Verdict(
-        claim,
-        statement,
-        formalisation,
-        Table(COLUMNS, tuple(rows)),
-        test,
-        conjunction(counted),
-        note,
+    how = how or Intervals()
+    averages = [_averages(sentence) for sentence in claim.sentences]
+    together = sum(map(len, averages)) + sum(len(x.comparisons) for x in claim.sentences)
+    listed: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    outcomes: list[str] = []
+    tally: Counter[str] = Counter()
+    for letter, sentence, average in zip(ascii_lowercase, claim.sentences, averages, strict=False):
+        decided = decide(sentence.comparisons, studies, how, together)
+        outcome = _sentence_outcome(sentence, decided)
+        if sentence.counts:
+            outcomes.append(outcome)
+            tally.update(d.outcome for d in decided)
+        shown = "" if sentence.counts else " (shown only, no part of the verdict)"
+        listed.append(f"- ({letter}) {sentence.text}: *{outcome}*{shown}")
+        rows += _rows(letter, decided, decide(average, studies, how, together))
+    used = {c.benchmark for sentence in claim.sentences for c in sentence.comparisons}
+    return ClaimVerdict(
+        claim=claim.name,
+        statement=claim.statement,
+        reading="\n".join([*((claim.reading, "") if claim.reading else ()), *listed]),
+        numbers=Table(COLUMNS, tuple(rows)),
+        test=_test([scores for name, scores in studies.items() if name in used], how, together),
+        verdict=conjunction(outcomes),
+        note=f"{tally[HOLDS]} comparisons hold, {tally[FAILS]} fail, {tally[OPEN]} open",
     )
 
 
 def decide(
-    comparisons: Sequence[Comparison],
-    studies: Mapping[str, Scores],
-    settings: Settings,
+    comparisons: Sequence[Difference],
+    studies: Mapping[str, StudyScores],
+    how: Intervals,
     together: int,
 ) -> tuple[Decision, ...]:
     """Difference, interval corrected for `together` comparisons, and outcome of each, in their
     order.
     """
-    found: dict[Comparison, Decision] = {}
+    found: dict[Difference, Decision] = {}
     for benchmark, metric in dict.fromkeys((c.benchmark, c.metric) for c in comparisons):
         group = [c for c in comparisons if (c.benchmark, c.metric) == (benchmark, metric)]
         if benchmark not in studies:
@@ -232,7 +232,7 @@ def decide(
                 f" {', '.join(studies) or 'none'}"
             )
         scores = studies[benchmark]
-        estimates = estimate(scores.score, [scores.contrast(c) for c in group], metric, settings)
+        estimates = contrast(scores.score, [scores.contrast(c) for c in group], metric, how)
         low, high = estimates.interval(together)
         rounding = ROUNDING * largest(scores.score)
         for i, comparison in enumerate(group):
@@ -243,22 +243,7 @@ def decide(
     return tuple(found[comparison] for comparison in comparisons)
 
 
-def estimate(
-    score: np.ndarray, contrasts: Sequence[Contrast], metric: str, settings: Settings
-) -> Estimates:
-    """`metrics.contrast` with these settings."""
-    return contrast(
-        score,
-        contrasts,
-        metric,
-        alpha=settings.alpha,
-        seed=settings.seed,
-        resamples=settings.resamples,
-        level=settings.level,
-    )
-
-
-def _study(benchmark: str, results: Results) -> Scores:
+def _study(benchmark: str, results: Results) -> StudyScores:
     row: dict[tuple[str, int], int] = {}
     for i, cell in enumerate(results.cells):
         if (cell.algorithm, cell.size) in row:
@@ -271,7 +256,9 @@ def _study(benchmark: str, results: Results) -> Scores:
     sizes = tuple(sorted({cell.size for cell in results.cells}))
     first = [next(i for i, cell in enumerate(results.cells) if cell.size == size) for size in sizes]
     row.update({(BASELINE, size): len(results.cells) + i for i, size in enumerate(sizes)})
-    return Scores(benchmark, sizes, np.concatenate([results.score, results.baseline[first]]), row)
+    return StudyScores(
+        benchmark, sizes, np.concatenate([results.score, results.baseline[first]]), row
+    )
 
 
 def _outcome(low: float, high: float, rounding: float) -> str:
@@ -287,18 +274,14 @@ def _sentence_outcome(sentence: Sentence, decided: Sequence[Decision]) -> str:
     groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for d in decided:
         groups.setdefault((d.comparison.benchmark, d.comparison.sizes), []).append(d.outcome)
-    best = [
-        HOLDS if HOLDS in found else FAILS if set(found) == {FAILS} else OPEN
-        for found in groups.values()
-    ]
-    return conjunction(best)
+    return conjunction(map(disjunction, groups.values()))
 
 
-def _averages(sentence: Sentence) -> tuple[Comparison, ...]:
+def _averages(sentence: Sentence) -> tuple[Difference, ...]:
     """Each comparison averaged over the sizes at which the sentence makes it: the softer
     reading, shown beside the strict one.
     """
-    spans: dict[Comparison, list[int]] = {}
+    spans: dict[Difference, list[int]] = {}
     for c in sentence.comparisons:
         if len(c.sizes) == 1:
             spans.setdefault(replace(c, sizes=()), []).extend(c.sizes)
@@ -309,13 +292,12 @@ def _rows(
     letter: str,
     decided: Sequence[Decision],
     averages: Sequence[Decision],
-    studies: Mapping[str, Scores],
 ) -> list[tuple[str, ...]]:
     """One row per comparison, its sizes gathered: where it holds, fails and is open, the weakest
     difference and the average.
     """
     average = {replace(d.comparison, sizes=()): d for d in averages}
-    groups: dict[Comparison, list[Decision]] = {}
+    groups: dict[Difference, list[Decision]] = {}
     for d in decided:
         groups.setdefault(replace(d.comparison, sizes=()), []).append(d)
     rows = []
@@ -348,7 +330,7 @@ def _rows(
 def _number(decision: Decision) -> str:
     if not math.isfinite(decision.value):
         return "not reported"
-    return f"{decision.value:+.3f} [{decision.low:+.3f}, {decision.high:+.3f}]"
+    return f"{decision.value:+.3f} {interval(decision.low, decision.high, '.3f')}"
 
 
 def _places(decided: Sequence[Decision], all_of: int) -> str:
@@ -359,11 +341,11 @@ def _places(decided: Sequence[Decision], all_of: int) -> str:
     return ", ".join(str(span[0]) if len(span) == 1 else "the average" for span in spans)
 
 
-def _test(studies: Sequence[Scores], settings: Settings, together: int) -> str:
+def _test(studies: Sequence[StudyScores], how: Intervals, together: int) -> str:
     trials = ", ".join(f"{scores.benchmark} {scores.score.shape[1]:,} trials" for scores in studies)
     return (
-        f"Paired bootstrap-t intervals over trials ({settings.resamples:,} resamples, {trials};"
-        f" CVaR at {settings.alpha:g}), Bonferroni over the {together} differences shown, at"
-        f" {settings.level:.0%} together: a comparison holds if its interval lies above 0 (above"
+        f"Paired bootstrap-t intervals over trials ({how.resamples:,} resamples, {trials};"
+        f" CVaR at {how.alpha:g}), Bonferroni over the {together} differences shown, at"
+        f" {how.level:.0%} together: a comparison holds if its interval lies above 0 (above"
         " minus its margin), fails if it lies below, and is open otherwise."
     )

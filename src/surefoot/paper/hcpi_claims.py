@@ -6,21 +6,27 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from surefoot.paper.claim import Verdict
+from surefoot.paper.claim import (
+    ADV,
+    LOWER,
+    PI_B,
+    PI_LEQ_B,
+    RAMDP,
+    RANDOM_MDPS,
+    SLIGHT,
+    ClaimVerdict,
+)
 from surefoot.paper.comparisons import (
     BASELINE,
-    Comparison,
-    Scores,
+    Claim,
+    Difference,
     Sentence,
-    Settings,
     above_on_average,
     judge,
     studies_of,
 )
-from surefoot.paper.vocabulary import ADV, LOWER, PI_B, PI_LEQ_B, RAMDP, RANDOM_MDPS, SLIGHT
-from surefoot.studies.metrics import CVAR, MEAN
-from surefoot.studies.results import Results
-from surefoot.studies.summaries import SummaryRow, summarise
+from surefoot.studies.metrics import CVAR, MEAN, Intervals
+from surefoot.studies.results import Results, summary_rows
 from surefoot.text import Table
 
 HCPI, ROBUST, MBIE, CERTIFIED = "hcpi", "robust", "mbie", "certified-advantage"
@@ -34,34 +40,37 @@ READING = (
 )
 
 
-def judge_hcpi(results: Results, settings: Settings | None = None) -> Verdict:
+def c16(results: Results, how: Intervals | None = None) -> ClaimVerdict:
     """HCPI and Robust MDP against Pi_b-, Pi_<=b-SPIBB and RaMDP: the mean decides, the CVaR and
     the wider family are shown.
     """
     studies = studies_of([by_setting(results)])
-    scores = studies[RANDOM_MDPS]
-    names = tuple(dict.fromkeys(name for name, _ in scores.row))
+    names = tuple(dict.fromkeys(name for name, _ in studies[RANDOM_MDPS].row))
     tested, robust = (tuple(n for n in names if n.split()[0] == kind) for kind in (HCPI, ROBUST))
     others = (*robust, *(n for n in names if n.split()[0] in (MBIE, CERTIFIED)))
-    spibb, sizes = (PI_B, PI_LEQ_B), scores.sizes
+    spibb, sizes = (PI_B, PI_LEQ_B), studies[RANDOM_MDPS].sizes
+
+    def strongly(winners: Sequence[str], losers: Sequence[str]) -> tuple[Difference, ...]:
+        return above_on_average(RANDOM_MDPS, MEAN, winners, losers, sizes, by=SLIGHT[RANDOM_MDPS])
+
     sentences = [
         Sentence(
             "every version of HCPI strongly outperformed by Pi_b- and Pi_<=b-SPIBB",
-            _strongly(scores, spibb, tested),
+            strongly(spibb, tested),
         ),
         Sentence(
             "every version of HCPI strongly outperformed by RaMDP",
-            _strongly(scores, (RAMDP,), tested),
+            strongly((RAMDP,), tested),
         ),
         Sentence(
             "Robust MDP strongly outperformed by Pi_b- and Pi_<=b-SPIBB",
-            _strongly(scores, spibb, robust),
+            strongly(spibb, robust),
         ),
-        Sentence("Robust MDP strongly outperformed by RaMDP", _strongly(scores, (RAMDP,), robust)),
+        Sentence("Robust MDP strongly outperformed by RaMDP", strongly((RAMDP,), robust)),
         Sentence(
             "the same of the later SPIBB family, with MBIE and certified-advantage beside"
             " Robust MDP",
-            _strongly(scores, (ADV, LOWER), (*tested, *others)),
+            strongly((ADV, LOWER), (*tested, *others)),
             counts=False,
         ),
         Sentence(
@@ -76,15 +85,14 @@ def judge_hcpi(results: Results, settings: Settings | None = None) -> Verdict:
             counts=False,
         ),
     ]
-    return judge(
+    claim = Claim(
         "C16",
         "(Section 2, of Laroche et al. 2019) HCPI and Robust MDP are strongly outperformed by the"
         " others.",
-        READING.format(slight=SLIGHT[RANDOM_MDPS]),
         sentences,
-        studies,
-        settings or Settings(),
+        READING.format(slight=SLIGHT[RANDOM_MDPS]),
     )
+    return judge(claim, studies, how)
 
 
 def by_setting(results: Results) -> Results:
@@ -101,42 +109,17 @@ def by_setting(results: Results) -> Results:
     return replace(results, cells=cells)
 
 
-def hcpi_table(results: Results, *, alpha: float, seed: int) -> Table:
+def hcpi_table(results: Results, how: Intervals | None = None) -> Table:
     """Mean, CVaR and the share of trials worse than the baseline of every setting, over the
     sizes of data.
     """
-    rows = summarise(by_setting(results), alpha=alpha, seed=seed)
-    sizes = sorted({row.size for row in rows})
-    lines = []
-    for name in dict.fromkeys(row.algorithm for row in rows):
-        here = {row.size: row for row in rows if row.algorithm == name}
-        lines.append((name, *(_entry(here[n]) for n in sizes)))
+    shown: dict[str, dict[int, str]] = {}
+    for row in summary_rows(by_setting(results), how):
+        tail = f"{row.cvar:.2f}" if math.isfinite(row.cvar) else "not reported"
+        entry = f"{row.mean:.3f}, {tail}, {row.worse_than_baseline:.1%}"
+        shown.setdefault(row.algorithm, {})[row.size] = entry
+    sizes = sorted({cell.size for cell in results.cells})
     return Table(
-        ("mean, CVaR, share of trials worse than the baseline", *map(str, sizes)), tuple(lines)
-    )
-
-
-def _entry(row: SummaryRow) -> str:
-    tail = f"{row.cvar:.2f}" if math.isfinite(row.cvar) else "not reported"
-    return f"{row.mean:.3f}, {tail}, {row.worse_than_baseline:.1%}"
-
-
-def _strongly(
-    scores: Scores, winners: Sequence[str], losers: Sequence[str]
-) -> tuple[Comparison, ...]:
-    """Every winner's mean, averaged over sizes, above every loser's by more than the margin of
-    "slightly".
-    """
-    by = SLIGHT[RANDOM_MDPS]
-    return tuple(
-        Comparison(
-            f"{a} above {b} by more than {by:g}",
-            RANDOM_MDPS,
-            MEAN,
-            scores.sizes,
-            ((a, 1.0), (b, -1.0)),
-            margin=-by,
-        )
-        for a in winners
-        for b in losers
+        ("mean, CVaR, share of trials worse than the baseline", *map(str, sizes)),
+        tuple((name, *(here[n] for n in sizes)) for name, here in shown.items()),
     )

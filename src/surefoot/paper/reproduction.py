@@ -1,24 +1,33 @@
-"""Reproducing the paper: the studies behind each target, and what is written from them: tables,
-figures, verdicts.
+"""What `surefoot reproduce` does: the studies behind each target, and the tables, figures and
+verdicts that are written from them.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from surefoot.algorithms import PENALISES, RESTRICTS, parts, taxonomy
 from surefoot.atomic import write_csv, write_whole
 from surefoot.errors import StudyError
-from surefoot.paper import Verdict, judge_figures, judge_table_1, render_claims, render_table_1
-from surefoot.paper.assumption import AssumptionRow, assumption_1_study, judge_assumption
-from surefoot.paper.guarantees import guarantees_study, judge_guarantees
-from surefoot.paper.hcpi_claims import hcpi_table, judge_hcpi
-from surefoot.paper.step_claims import judge_steps, mending
+from surefoot.paper import ClaimVerdict, judge_figures, render_claims
+from surefoot.paper.assumption import AssumptionRow, assumption_1_study, c10
+from surefoot.paper.guarantees import (
+    BoundRow,
+    BudgetRow,
+    ExactRow,
+    c11,
+    c11b,
+    c12,
+    guarantees_study,
+)
+from surefoot.paper.hcpi_claims import c16, hcpi_table
+from surefoot.paper.step_claims import c13, mending
+from surefoot.paper.table_1 import c9, render_table_1
 from surefoot.report.figures import Share, assumption_1_figure, pareto_figure, study_figure
 from surefoot.report.style import save
+from surefoot.studies.metrics import Intervals
 from surefoot.studies.pareto import (
     Rival,
     good_everywhere,
@@ -27,10 +36,9 @@ from surefoot.studies.pareto import (
     write_fronts,
     write_rivals,
 )
-from surefoot.studies.results import Cell, Results
+from surefoot.studies.results import Cell, Results, SummaryRow, summary_rows, write_summary
 from surefoot.studies.runner import check_device, run
 from surefoot.studies.spec import Study, shipped_study, variants
-from surefoot.studies.summaries import summarise, write_summary
 
 BENCHMARKS = ("random-mdps", "wet-chicken")
 PRODUCT = (
@@ -41,10 +49,11 @@ PRODUCT = (
 REFERENCE = "lower-approx-soft-spibb"
 
 Progress = Callable[[str, int, int], None]  # (what, done, total)
+Verdicts = tuple[ClaimVerdict, ...]
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
     """How to run: where to, how many trials (None: as many as the study says), and on what."""
 
     out: Path
@@ -54,47 +63,62 @@ class Options:
     dask: str | None = None
     progress: Progress = lambda what, done, total: None
 
-    def run(self, name: str) -> tuple[Study, Results]:
-        """A shipped study, run or resumed in its own folder, with its summary."""
-        study = shipped_study(name, trials=self.trials)
-        return study, run_study(study, self.out / name, self)
+    def told(self, what: str) -> Callable[[int, int], None]:
+        """How far one piece of work is."""
+        return lambda done, total: self.progress(what, done, total)
 
 
-def run_study(study: Study, out: Path, options: Options) -> Results:
-    """Run a study and write its summary.csv."""
+@dataclass(frozen=True)
+class FinishedStudy:
+    """A study that was run, with its summary, and the folder of both."""
+
+    study: Study
+    out: Path
+    results: Results
+    summary: tuple[SummaryRow, ...]
+
+    @property
+    def how(self) -> Intervals:
+        """The intervals of this study."""
+        return _intervals(self.study)
+
+
+def run_study(study: Study, out: Path, options: RunOptions) -> FinishedStudy:
+    """Run or resume a study in a folder, and write its summary.csv."""
     results = run(
-        study, out, workers=options.workers, device=options.device, dask=options.dask,
-        progress=lambda done, total: options.progress(study.name, done, total),
-    )  # fmt: skip
-    write_summary(out / "summary.csv", summarise(results, alpha=study.alpha, seed=study.seed))
-    return results
+        study,
+        out,
+        workers=options.workers,
+        device=options.device,
+        dask=options.dask,
+        progress=options.told(study.name),
+    )
+    summary = summary_rows(results, _intervals(study))
+    write_summary(out / "summary.csv", summary)
+    return FinishedStudy(study, out, results, summary)
 
 
-def draw_study(study: Study, results: Results, out: Path) -> list[Path]:
+def draw_study(done: FinishedStudy) -> list[Path]:
     """The figure of every variant of a study, as SVG and PNG; none where there is only one size."""
+    study = done.study
     if len(study.benchmark.sizes) < 2:
         return []
-    rows = summarise(results, alpha=study.alpha, seed=study.seed)
     made: list[Path] = []
-    labels = [variant.label for variant in variants(study)]
-    for i, variant in enumerate(variants(study)):
-        here = [row for row in rows if row.benchmark == variant.label]
-        baseline = float(results.where(benchmark=variant.label).baseline.mean())
-        words = (
-            "normalised performance" if variant.benchmark.score == "normalised" else "performance"
-        )
+    found = variants(study)
+    for i, variant in enumerate(found):
+        normalised = "normalised " if variant.benchmark.score == "normalised" else ""
         drawn = study_figure(
-            here,
-            baseline=baseline,
+            [row for row in done.summary if row.benchmark == variant.label],
+            baseline=float(done.results.where(benchmark=variant.label).baseline.mean()),
             alpha=study.alpha,
-            score=words,
+            score=f"{normalised}performance",
             title=f"{variant.label}, {study.trials:,} trials",
         )
-        made += save(drawn, out / ("figure" if len(labels) == 1 else f"figure-{i + 1}"))
+        made += save(drawn, done.out / ("figure" if len(found) == 1 else f"figure-{i + 1}"))
     return made
 
 
-def reproduce(target: str, options: Options) -> tuple[Verdict, ...]:
+def reproduce(target: str, options: RunOptions) -> Verdicts:
     """Run what a target needs, write its outputs under `options.out`, and return the verdicts it
     allows; "all" writes claims.md.
     """
@@ -113,34 +137,35 @@ def reproduce(target: str, options: Options) -> tuple[Verdict, ...]:
     return verdicts
 
 
-def _figure(name: str, options: Options) -> Results:
-    study, results = options.run(name)
-    draw_study(study, results, options.out / name)
-    return results
+def _shipped(name: str, options: RunOptions) -> FinishedStudy:
+    """A shipped study, run or resumed in its own folder."""
+    return run_study(shipped_study(name, trials=options.trials), options.out / name, options)
 
 
-def _figures(options: Options) -> tuple[Verdict, ...]:
-    return judge_figures([_figure(name, options) for name in BENCHMARKS])
+def _figures(options: RunOptions, names: Sequence[str] = BENCHMARKS) -> Verdicts:
+    """C1 to C8, C14 and C15."""
+    results = []
+    for name in names:
+        done = _shipped(name, options)
+        draw_study(done)
+        results.append(done.results)
+    return judge_figures(results)
 
 
-def _table_1(options: Options) -> tuple[Verdict, ...]:
-    results = [options.run(f"{name}-grid")[1] for name in BENCHMARKS]
+def _table_1(options: RunOptions) -> Verdicts:
+    results = [_shipped(f"{name}-grid", options).results for name in BENCHMARKS]
     write_whole(options.out / "table-1.md", render_table_1(results))
-    return (judge_table_1(results),)
+    return (c9(results),)
 
 
-def _assumption_1(options: Options) -> tuple[Verdict, ...]:
+def _assumption_1(options: RunOptions) -> Verdicts:
     rows = assumption_1_study(
-        options.trials or 100,
-        device=options.device,
-        progress=lambda done, total: options.progress("assumption-1", done, total),
+        options.trials or 100, device=options.device, progress=options.told("assumption-1")
     )
     _write_rows(options.out / "assumption-1.csv", rows)
-    save(
-        assumption_1_figure(_shares(rows), title="Assumption 1 on Random MDPs"),
-        options.out / "assumption-1",
-    )
-    return (judge_assumption(rows),)
+    drawn = assumption_1_figure(_shares(rows), title="Assumption 1 on Random MDPs")
+    save(drawn, options.out / "assumption-1")
+    return (c10(rows),)
 
 
 def _shares(rows: Sequence[AssumptionRow]) -> list[Share]:
@@ -151,57 +176,49 @@ def _shares(rows: Sequence[AssumptionRow]) -> list[Share]:
     for gamma, size in dict.fromkeys((row.gamma, row.size) for row in rows):
         here = [row for row in rows if (row.gamma, row.size) == (gamma, size)]
         decisive = sum(row.decisive for row in here)
-        shares.append(
-            Share(gamma, size, sum(row.holds for row in here) / max(decisive, 1), decisive)
-        )
+        held = sum(row.holds for row in here)
+        shares.append(Share(gamma, size, held / max(decisive, 1), decisive))
     return shares
 
 
-def _guarantees(options: Options) -> tuple[Verdict, ...]:
+def _guarantees(options: RunOptions) -> Verdicts:
     found = guarantees_study(
-        options.trials or 1000,
-        device=options.device,
-        progress=lambda done, total: options.progress("guarantees", done, total),
+        options.trials or 1000, device=options.device, progress=options.told("guarantees")
     )
-    for name in ("bounds", "budgets", "exact"):
-        _write_rows(options.out / f"guarantees-{name}.csv", getattr(found, name))
-    results = [options.run(f"{name}-steps")[1] for name in BENCHMARKS]
-    write_whole(
-        options.out / "mending.md",
-        "# Does mending the published step move the figures?\n\n"
-        + mending(results).markdown()
-        + "\n",
-    )
-    return (*judge_guarantees(found), judge_steps(results))
+    _write_rows(options.out / "guarantees-bounds.csv", found.bounds)
+    _write_rows(options.out / "guarantees-budgets.csv", found.budgets)
+    _write_rows(options.out / "guarantees-exact.csv", found.exact)
+    results = [_shipped(f"{name}-steps", options).results for name in BENCHMARKS]
+    title = "# Does mending the published step move the figures?"
+    write_whole(options.out / "mending.md", f"{title}\n\n{mending(results).markdown()}\n")
+    return c11(found.bounds), c11b(found.budgets), c12(found.exact), c13(results)
 
 
-def _hcpi(options: Options) -> tuple[Verdict, ...]:
-    study, results = options.run("random-mdps-hcpi")
-    table = hcpi_table(results, alpha=study.alpha, seed=study.seed)
+def _hcpi(options: RunOptions) -> Verdicts:
+    done = _shipped("random-mdps-hcpi", options)
     title = (
-        f"# HCPI and Robust MDP against the SPIBB family: Random MDPs, {study.trials:,} trials,"
-        f" CVaR at {study.alpha:g}"
+        "# HCPI and Robust MDP against the SPIBB family: Random MDPs,"
+        f" {done.study.trials:,} trials, CVaR at {done.study.alpha:g}"
     )
-    write_whole(options.out / study.name / "hcpi.md", f"{title}\n\n{table.markdown()}\n")
-    return (judge_hcpi(results),)
+    table = hcpi_table(done.results, done.how)
+    write_whole(done.out / "hcpi.md", f"{title}\n\n{table.markdown()}\n")
+    return (c16(done.results),)
 
 
-def _product(options: Options) -> tuple[Verdict, ...]:
+def _product(options: RunOptions) -> Verdicts:
     """The product study: fronts and rivals of every benchmark; it judges no claim of the paper."""
     for name in PRODUCT:
-        study, results = options.run(name)
-        out = options.out / study.name
+        done = _shipped(name, options)
+        study, out, results = done.study, done.out, done.results
         reference = next(
             (c.algorithm, c.parameters) for c in results.cells if c.algorithm == REFERENCE
         )
-        fronts = pareto_table(results, class_of, alpha=study.alpha, seed=study.seed)
+        fronts = pareto_table(results, class_of, done.how)
         write_fronts(out / "fronts.csv", fronts)
         title = f"{study.benchmark.name}, {study.trials:,} trials: mean against CVaR"
-        save(
-            pareto_figure(fronts, reference=reference, alpha=study.alpha, title=title),
-            out / "fronts",
-        )
-        rivals = rivals_of(results, reference, class_of, alpha=study.alpha, seed=study.seed)
+        drawn = pareto_figure(fronts, reference=reference, alpha=study.alpha, title=title)
+        save(drawn, out / "fronts")
+        rivals = rivals_of(results, reference, class_of, done.how)
         write_rivals(out / "rivals.csv", rivals)
         write_whole(out / "product.md", _product_words(study, " ".join(reference), rivals))
     return ()
@@ -214,14 +231,9 @@ def _product_words(study: Study, reference: str, rivals: Sequence[Rival]) -> str
     lines = [f"# {study.benchmark.name}: against {reference}, {study.trials:,} trials", ""]
     for word, strictly in (("at least as good", False), ("strictly better", True)):
         found = good_everywhere(rivals, strictly=strictly)
-        lines += [
-            f"## {word} in mean and CVaR at every size: {len(found)} of {len(rivals)} settings",
-            "",
-        ]
-        lines += [f"- {' '.join(x).strip()} ({class_of(Cell('', 0, *x))})" for x in found] or [
-            "- none"
-        ]
-        lines.append("")
+        title = f"## {word} in mean and CVaR at every size: {len(found)} of {len(rivals)} settings"
+        listed = [f"- {' '.join(x).strip()} ({class_of(Cell('', 0, *x))})" for x in found]
+        lines += [title, "", *(listed or ["- none"]), ""]
     return "\n".join(lines)
 
 
@@ -233,25 +245,24 @@ def class_of(cell: Cell) -> str:
     return "both" if found == f"{PENALISES} and {RESTRICTS}" else found
 
 
-def _write_rows(path: Path, rows: Sequence[object]) -> None:
-    """Frozen dataclasses as CSV."""
-    columns = tuple(f.name for f in dataclasses.fields(rows[0]))  # type: ignore[arg-type]
-    write_csv(path, columns, [[getattr(row, name) for name in columns] for row in rows])
+def _intervals(study: Study) -> Intervals:
+    return Intervals(alpha=study.alpha, seed=study.seed)
 
 
-def _all(options: Options) -> tuple[Verdict, ...]:
-    found = [
-        verdict
-        for part in (_figures, _table_1, _assumption_1, _guarantees, _hcpi)
-        for verdict in part(options)
-    ]
-    _product(options)
-    return tuple(found)
+def _write_rows(
+    path: Path, rows: Sequence[AssumptionRow | BoundRow | BudgetRow | ExactRow]
+) -> None:
+    write_csv(path, [field.name for field in fields(rows[0])], map(astuple, rows))
 
 
-TARGETS: dict[str, Callable[[Options], tuple[Verdict, ...]]] = {
-    "random-mdps": lambda options: judge_figures([_figure("random-mdps", options)]),
-    "wet-chicken": lambda options: judge_figures([_figure("wet-chicken", options)]),
+def _all(options: RunOptions) -> Verdicts:
+    targets = (_figures, _table_1, _assumption_1, _guarantees, _hcpi, _product)
+    return tuple(verdict for target in targets for verdict in target(options))
+
+
+TARGETS: dict[str, Callable[[RunOptions], Verdicts]] = {
+    "random-mdps": lambda options: _figures(options, ("random-mdps",)),
+    "wet-chicken": lambda options: _figures(options, ("wet-chicken",)),
     "table-1": _table_1,
     "assumption-1": _assumption_1,
     "guarantees": _guarantees,

@@ -1,5 +1,5 @@
-"""Table 1 from the grids: the best setting of each algorithm by several criteria, next to the
-paper's; claim C9.
+"""C9, Table 1 from the grids: the best setting of each algorithm by several criteria, next to the
+paper's.
 """
 
 from __future__ import annotations
@@ -11,21 +11,25 @@ from types import MappingProxyType
 import numpy as np
 
 from surefoot.errors import ParameterError, ProblemError
-from surefoot.paper.claim import FAILS, HOLDS, OPEN, Verdict, conjunction
-from surefoot.paper.comparisons import Settings, estimate
-from surefoot.paper.vocabulary import (
+from surefoot.paper.claim import (
     ADV,
     APPROX,
     DUIPI,
+    FAILS,
+    HOLDS,
     LOWER,
+    OPEN,
     PI_B,
     PI_LEQ_B,
     R_MIN,
     RAMDP,
     RANDOM_MDPS,
     WET_CHICKEN,
+    ClaimVerdict,
+    conjunction,
+    disjunction,
 )
-from surefoot.studies.metrics import CVAR, MEAN, ROUNDING, Contrast, largest
+from surefoot.studies.metrics import CVAR, MEAN, ROUNDING, Contrast, Intervals, contrast, largest
 from surefoot.studies.results import Results
 from surefoot.text import Table
 
@@ -56,9 +60,8 @@ TABLE_1: Mapping[str, Mapping[str, Parameters]] = MappingProxyType(
         },
     }
 )
-DEFAULTS: Parameters = MappingProxyType(
-    {"prior": "bayesian"}
-)  # what a setting means by not saying it
+# what a setting means by not saying it
+DEFAULTS: Parameters = MappingProxyType({"prior": "bayesian"})
 # The baselines of the figures, among the variants of a grid: its labels read "random-mdps eta=0.9".
 FIGURE_BASELINE: Mapping[str, str] = MappingProxyType(
     {RANDOM_MDPS: "eta=0.9", WET_CHICKEN: "epsilon=0.1"}
@@ -71,7 +74,7 @@ MEAN_OVERALL, CVAR_OVERALL, SUM_OVERALL = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ranking:
     """The settings of one algorithm on one benchmark by one criterion: the paper's, its rank, and
     its lead over each rival.
@@ -110,14 +113,13 @@ class Ranking:
         return HOLDS if (self.low > self.rounding).all() else OPEN
 
 
-def table_1(results: Sequence[Results], settings: Settings | None = None) -> tuple[Ranking, ...]:
+def rankings_of(results: Sequence[Results], how: Intervals | None = None) -> tuple[Ranking, ...]:
     """The rankings of every algorithm of Table 1 that the grids hold, on every variant of the two
     benchmarks, by every criterion.
 
     The criteria: the mean and the CVaR at each size and averaged over sizes, and the sum of the two
     averages. An interval of a sum adds the intervals of its parts, which hold together.
     """
-    settings = settings or Settings()
     grids = [
         (benchmark, algorithm, one.where(benchmark=benchmark, algorithm=algorithm))
         for one in results
@@ -134,23 +136,19 @@ def table_1(results: Sequence[Results], settings: Settings | None = None) -> tup
         (len({cell.parameters for cell in grid.cells}) - 1) * (2 * _n_sizes(grid) + 4)
         for _, _, grid in grids
     )
-    return tuple(
-        ranking for grid in grids for ranking in _rankings(*grid, settings, max(1, together))
-    )
+    how = how or Intervals()
+    return tuple(x for grid in grids for x in _rankings(*grid, how, max(1, together)))
 
 
-def judge_table_1(results: Sequence[Results], settings: Settings | None = None) -> Verdict:
-    """C9: is there a criterion by which Table 1's settings are the best of their grids?"""
-    settings = settings or Settings()
-    rankings = table_1(results, settings)
+def c9(results: Sequence[Results], how: Intervals | None = None) -> ClaimVerdict:
+    """Is there a criterion by which Table 1's settings are the best of their grids?"""
+    how = how or Intervals()
+    rankings = rankings_of(results, how)
     decisive = [r for r in rankings if _decisive(r.benchmark)]
     overall = {
         c: conjunction(r.outcome for r in decisive if r.criterion == c)
         for c in (MEAN_OVERALL, CVAR_OVERALL, SUM_OVERALL)
     }
-    verdict = (
-        HOLDS if HOLDS in overall.values() else FAILS if set(overall.values()) == {FAILS} else OPEN
-    )
     reading = (
         "A setting is the best of its grid by a criterion if its lead over every rival is above 0."
         " The claim holds if one criterion, the same for all algorithms and both benchmarks, makes"
@@ -162,28 +160,28 @@ def judge_table_1(results: Sequence[Results], settings: Settings | None = None) 
     )
     trials = ", ".join(sorted({f"{one.n_trials:,}" for one in results}))
     test = (
-        f"Paired bootstrap-t intervals of the lead over each rival ({settings.resamples:,}"
-        f" resamples, {trials} trials; CVaR at {settings.alpha:g}), Bonferroni over all rivals and"
-        f" criteria at {settings.level:.0%} together. Ranks are those of the estimates; in"
+        f"Paired bootstrap-t intervals of the lead over each rival ({how.resamples:,}"
+        f" resamples, {trials} trials; CVaR at {how.alpha:g}), Bonferroni over all rivals and"
+        f" criteria at {how.level:.0%} together. Ranks are those of the estimates; in"
         " brackets, how many rivals are decidedly better."
     )
-    return Verdict(
-        "C9",
-        "Table 1's hyper-parameters are the best of their grids.",
-        reading,
-        _rank_table(rankings),
-        test,
-        verdict,
+    return ClaimVerdict(
+        claim="C9",
+        statement="Table 1's hyper-parameters are the best of their grids.",
+        reading=reading,
+        numbers=_rank_table(rankings),
+        test=test,
+        verdict=disjunction(overall.values()),
     )
 
 
 def render_table_1(
-    results: Sequence[Results], criterion: str = MEAN_OVERALL, settings: Settings | None = None
+    results: Sequence[Results], criterion: str = MEAN_OVERALL, how: Intervals | None = None
 ) -> str:
     """Table 1 in Markdown: the best setting of each grid by the criterion next to the paper's,
     and what the paper's falls short by.
     """
-    rankings = table_1(results, settings)
+    rankings = rankings_of(results, how)
     chosen = [r for r in rankings if r.criterion == criterion]
     if not chosen:
         raise ParameterError(
@@ -192,20 +190,10 @@ def render_table_1(
         )
     rows = []
     for r in chosen:
-        shortfall = ""
-        if r.rank > 1:
-            i = int(np.argmin(r.lead))
-            shortfall = f"{-r.lead[i]:.4f} [{-r.high[i]:.4f}, {-r.low[i]:.4f}]"
-        rows.append(
-            (
-                r.benchmark,
-                r.algorithm,
-                r.published,
-                r.best,
-                f"{r.rank} of {len(r.rivals) + 1}",
-                shortfall,
-            )
-        )
+        i = int(np.argmin(r.lead))
+        short = f"{-r.lead[i]:.4f} [{-r.high[i]:.4f}, {-r.low[i]:.4f}]" if r.rank > 1 else ""
+        rank = f"{r.rank} of {len(r.rivals) + 1}"
+        rows.append((r.benchmark, r.algorithm, r.published, r.best, rank, short))
     columns = (
         "benchmark",
         "algorithm",
@@ -218,7 +206,7 @@ def render_table_1(
 
 
 def _rankings(
-    benchmark: str, algorithm: str, grid: Results, settings: Settings, together: int
+    benchmark: str, algorithm: str, grid: Results, how: Intervals, together: int
 ) -> list[Ranking]:
     published, rivals = _split(benchmark, algorithm, grid)
     if not rivals:
@@ -227,24 +215,30 @@ def _rankings(
     row = {(cell.parameters, cell.size): i for i, cell in enumerate(grid.cells)}
     spans = [(size,) for size in sizes] + [sizes]
     contrasts = [_lead(row, published, rival, span) for span in spans for rival in rivals]
-    rounding = ROUNDING * largest(grid.score)
     found: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-    for metric, name in ((MEAN, "mean"), (CVAR, "CVaR")):
-        estimates = estimate(grid.score, contrasts, metric, settings)
+    for metric, name, overall in ((MEAN, "mean", MEAN_OVERALL), (CVAR, "CVaR", CVAR_OVERALL)):
+        estimates = contrast(grid.score, contrasts, metric, how)
         lead, low, high = (
             x.reshape(len(spans), len(rivals))
             for x in (estimates.value, *estimates.interval(together))
         )
-        labels = [f"{name} at {size}" for size in sizes] + [
-            MEAN_OVERALL if metric == MEAN else CVAR_OVERALL
-        ]
-        found.update({label: (lead[i], low[i], high[i]) for i, label in enumerate(labels)})
-    pairs = zip(found[MEAN_OVERALL], found[CVAR_OVERALL], strict=True)
-    lead, low, high = (a + b for a, b in pairs)
-    found[SUM_OVERALL] = (lead, low, high)
+        for i, label in enumerate([*(f"{name} at {size}" for size in sizes), overall]):
+            found[label] = (lead[i], low[i], high[i])
+    mean, tail = found[MEAN_OVERALL], found[CVAR_OVERALL]
+    found[SUM_OVERALL] = (mean[0] + tail[0], mean[1] + tail[1], mean[2] + tail[2])
     return [
-        Ranking(benchmark, algorithm, label, published, rivals, *numbers, rounding)
-        for label, numbers in found.items()
+        Ranking(
+            benchmark=benchmark,
+            algorithm=algorithm,
+            criterion=label,
+            published=published,
+            rivals=rivals,
+            lead=lead,
+            low=low,
+            high=high,
+            rounding=ROUNDING * largest(grid.score),
+        )
+        for label, (lead, low, high) in found.items()
     ]
 
 
@@ -293,17 +287,8 @@ def _rank_table(rankings: Sequence[Ranking]) -> Table:
             ", ".join(str(r.rank) for c, r in mine.items() if c.startswith(f"{name} at "))
             for name in ("mean", "CVaR")
         ]
-        rows.append(
-            (
-                benchmark,
-                algorithm,
-                one.published,
-                str(len(one.rivals) + 1),
-                *overall,
-                *gathered,
-                mine[MEAN_OVERALL].best,
-            )
-        )
+        about = (benchmark, algorithm, one.published, str(len(one.rivals) + 1))
+        rows.append((*about, *overall, *gathered, mine[MEAN_OVERALL].best))
     columns = (
         "benchmark",
         "algorithm",

@@ -13,7 +13,7 @@ import numpy as np
 from surefoot.errors import ProblemError
 from surefoot.report.style import CLASSES, FAINT, STYLES, Style, figure, style_of
 from surefoot.studies.pareto import FrontRow
-from surefoot.studies.summaries import SummaryRow
+from surefoot.studies.results import SummaryRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,19 +1,20 @@
-"""Experiments: studies as data, a runner that never loses a trial, and the judging of what they
-found.
+"""Studies: read from TOML (spec), run in shards that are never lost (runner, shards, trials), and
+summarised (results, metrics, pareto).
 """
 
-from surefoot.studies.results import Cell, Results
+from surefoot.studies.metrics import Intervals
+from surefoot.studies.results import Cell, Results, summary_rows, write_summary
 from surefoot.studies.runner import run
 from surefoot.studies.spec import Study, read_study, shipped_study
-from surefoot.studies.summaries import summarise, write_summary
 
 __all__ = [
     "Cell",
+    "Intervals",
     "Results",
     "Study",
     "read_study",
     "run",
     "shipped_study",
-    "summarise",
+    "summary_rows",
     "write_summary",
 ]

@@ -1,5 +1,5 @@
-"""Metrics of scores over trials: mean, CVaR, share below the baseline, paired differences, each
-with a bootstrap interval.
+"""Metrics of scores over trials: mean, CVaR and their paired differences with bootstrap-t
+intervals, and the share below the baseline.
 """
 
 from __future__ import annotations
@@ -13,20 +13,35 @@ import numpy as np
 from scipy.special import stdtrit
 
 from surefoot.errors import ParameterError, ProblemError
-from surefoot.studies.results import Cell, Results
 
 MEAN, CVAR = "mean", "cvar"
-ALPHA = 0.01  # the paper's level of CVaR
-LEVEL = 0.95
-RESAMPLES = 1000
+NUMBERS = ("mean", "mean_low", "mean_high", "cvar", "cvar_low", "cvar_high")
 FEWEST_TAIL_TRIALS = 5  # CVaR is not reported where alpha n is smaller
 ROUNDING = 1e-9  # the share of the scale by which two scores may differ and still be the same
 SMALLEST_ERROR = 0.25  # a resample's standard error counts as at least this share of the sample's
 BLOCK = 20_000_000  # weights held at a time: trials x resamples
 
-Contrast = tuple[
-    tuple[int, float], ...
-]  # (row, weight) pairs: ((3, 1.0), (5, -1.0)) is row 3 minus row 5
+# (row, weight) pairs: ((3, 1.0), (5, -1.0)) is row 3 minus row 5
+Contrast = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How intervals are made: CVaR at `alpha` (the paper's is 0.01), `resamples` drawn from `seed`,
+    and the probability `level` with which an interval covers.
+    """
+
+    alpha: float = 0.01
+    resamples: int = 1000
+    seed: int = 0
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.resamples < 1 or not 0 < self.level < 1:
+            raise ParameterError(
+                "resamples must be 1 or more and level between 0 and 1, got"
+                f" {self.resamples} and {self.level}"
+            )
 
 
 @dataclass(frozen=True)
@@ -67,19 +82,7 @@ class Estimates:
         return self.value - self.t_high * reach, self.value - self.t_low * reach
 
 
-@dataclass(frozen=True)
-class PairedDifference:
-    """a minus b on the same data sets: `mean` and `cvar` each hold one value with interval and
-    p-value (cvar NaN if not reported).
-    """
-
-    a: Cell
-    b: Cell
-    mean: Estimates
-    cvar: Estimates
-
-
-def cvar(x: np.ndarray, alpha: float = ALPHA) -> np.ndarray:
+def cvar(x: np.ndarray, alpha: float = 0.01) -> np.ndarray:
     """The mean of the worst alpha n of n trials along the last axis, the last of them weighted
     by its fraction; NaN if alpha n < 5.
     """
@@ -113,15 +116,13 @@ def largest(*arrays: np.ndarray) -> float:
     return max((float(np.abs(x).max()) for x in arrays if x.size), default=0.0)
 
 
-def bootstrap(
+def mean_and_cvar(
     score: np.ndarray,
-    *,
-    alpha: float = ALPHA,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    level: float = LEVEL,
+    how: Intervals | None = None,
+    contrasts: Sequence[Contrast] | None = None,
 ) -> tuple[Estimates, Estimates]:
-    """Mean and CVaR of every row of score [cells, trials], with bootstrap-t intervals over trials.
+    """Mean and CVaR of every row of score [cells, trials], or of these contrasts of rows, with
+    bootstrap-t intervals over trials.
 
     Trials are drawn with replacement, the same draws for every row, resample i from PCG64((seed,
     i)): calls agree and rows stay paired. A resample's t* = (value* - value) / se* uses its own
@@ -131,34 +132,36 @@ def bootstrap(
     mixture with 3 % failures (bootstrap-t: 2,000 samples each, standard error 0.005; the others
     800, 0.008):
 
-        n       alpha   bootstrap-t           percentile            basic                 BCa
-        1,000   0.01    0.950 0.933 0.940     0.860 0.820 0.866     0.877 0.812 0.864     0.901
-                0.866 0.904
-        1,000   0.05    0.948 0.933 0.939     0.938 0.919 0.934     0.943 0.916 0.924     0.943
-                0.922 0.938
-        10,000  0.01    0.947 0.941 0.954     0.924 0.946 0.943     0.930 0.945 0.944     0.944
-                0.941 0.949
-        10,000  0.05    0.950 0.946 0.952     0.949 0.943 0.948     0.944 0.945 0.946     0.948
-                0.950 0.953
+        n       alpha   bootstrap-t           percentile
+        1,000   0.01    0.950 0.933 0.940     0.860 0.820 0.866
+        1,000   0.05    0.948 0.933 0.939     0.938 0.919 0.934
+        10,000  0.01    0.947 0.941 0.954     0.924 0.946 0.943
+        10,000  0.05    0.950 0.946 0.952     0.949 0.943 0.948
+
+        n       alpha   basic                 BCa
+        1,000   0.01    0.877 0.812 0.864     0.901 0.866 0.904
+        1,000   0.05    0.943 0.916 0.924     0.943 0.922 0.938
+        10,000  0.01    0.930 0.945 0.944     0.944 0.941 0.949
+        10,000  0.05    0.944 0.945 0.946     0.948 0.950 0.953
 
     and of the mean of the same by bootstrap-t between 0.939 and 0.955.
     """
-    rows: list[Contrast] = [((i, 1.0),) for i in range(len(score))]
-    return (
-        contrast(score, rows, MEAN, alpha=alpha, seed=seed, resamples=resamples, level=level),
-        contrast(score, rows, CVAR, alpha=alpha, seed=seed, resamples=resamples, level=level),
-    )
+    if contrasts is None:
+        contrasts = [((i, 1.0),) for i in range(len(score))]
+    return contrast(score, contrasts, MEAN, how), contrast(score, contrasts, CVAR, how)
+
+
+def numbers(found: tuple[Estimates, Estimates], comparisons: int = 1) -> dict[str, np.ndarray]:
+    """Values and interval ends of means and CVaRs by the names in NUMBERS."""
+    ends = (x for one in found for x in (one.value, *one.interval(comparisons)))
+    return dict(zip(NUMBERS, ends, strict=True))
 
 
 def contrast(
     score: np.ndarray,
     contrasts: Sequence[Contrast],
     metric: str,
-    *,
-    alpha: float = ALPHA,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    level: float = LEVEL,
+    how: Intervals | None = None,
 ) -> Estimates:
     """sum_i weight_i metric(row_i) for each contrast, with bootstrap-t intervals: differences of
     rows are paired by trial.
@@ -166,78 +169,31 @@ def contrast(
     A mean of differences needs one product of weights and scores; a CVaR's resamples read the
     lowest few scores only.
     """
-    score = checked(score)
+    score, how = checked(score), how or Intervals()
     if score.ndim != 2 or 0 in score.shape:
         raise ProblemError(
             f"score must be [cells, trials] with at least one of each, got {score.shape}"
         )
     if metric not in (MEAN, CVAR):
         raise ParameterError(f"metric must be {MEAN!r} or {CVAR!r}, got {metric!r}")
-    if resamples < 1 or not 0 < level < 1:
-        raise ParameterError(
-            f"resamples must be 1 or more and level between 0 and 1, got {resamples} and {level}"
-        )
-    k = _tail(score.shape[1], alpha)
+    n, level = score.shape[1], how.level
+    k = _tail(n, how.alpha)
     if metric == CVAR and k is None:
         nothing = np.full(len(contrasts), np.nan)
         return Estimates(nothing, nothing, nothing, nothing, nothing, level, 1.0)
-    value, error = (
-        x[:, 0]
-        for x in _resampled(
-            score, contrasts, metric, k, np.ones((score.shape[1], 1), dtype=np.uint8)
-        )
-    )
+    each_once = np.ones((n, 1), dtype=np.uint8)
+    value, error = (x[:, 0] for x in _resampled(score, contrasts, metric, k, each_once))
     parts = [
-        _resampled(score, contrasts, metric, k, w)
-        for w in _weights(score.shape[1], resamples, seed)
+        _resampled(score, contrasts, metric, k, w) for w in _weights(n, how.resamples, how.seed)
     ]
     value_star, error_star = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
     t = _studentised(value_star - value[:, None], error_star, error[:, None])
     low, high = np.quantile(t, [(1 - level) / 2, (1 + level) / 2], axis=1, method="inverted_cdf")
     observed = np.abs(_studentised(value, error, error))
-    beyond = np.sum(np.abs(t) >= observed[:, None], axis=1)
-    matter = score.shape[1] if k is None or metric == MEAN else k
-    return Estimates(
-        value,
-        error,
-        low,
-        high,
-        (1 + beyond) / (1 + resamples),
-        level,
-        max(1.0, matter - 1.0) if score.shape[-1] > 1 else 0.0,
-    )
-
-
-def paired_difference(
-    results: Results,
-    a: Cell,
-    b: Cell,
-    *,
-    alpha: float = ALPHA,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    level: float = LEVEL,
-) -> PairedDifference:
-    """Cell a minus cell b in mean and CVaR; the two must have seen the same data: one benchmark,
-    one size.
-    """
-    if (a.benchmark, a.size) != (b.benchmark, b.size):
-        raise ProblemError(
-            f"{a} and {b} saw different data: compare cells of one benchmark and one size"
-        )
-    for cell in (a, b):
-        if cell not in results.cells:
-            raise ProblemError(
-                f"{cell} is not in these results of {len(results.cells)} cells; `results.cells`"
-                " lists them"
-            )
-    rows = results.score[[results.cells.index(a), results.cells.index(b)]]
-    contrasts = [((0, 1.0), (1, -1.0))]
-    mean, tail = (
-        contrast(rows, contrasts, metric, alpha=alpha, seed=seed, resamples=resamples, level=level)
-        for metric in (MEAN, CVAR)
-    )
-    return PairedDifference(a, b, mean, tail)
+    p_value = (1 + np.sum(np.abs(t) >= observed[:, None], axis=1)) / (1 + how.resamples)
+    matter = n if k is None or metric == MEAN else k
+    freedom = max(1.0, matter - 1.0) if n > 1 else 0.0
+    return Estimates(value, error, low, high, p_value, level, freedom)
 
 
 def checked(x: np.ndarray) -> np.ndarray:
@@ -320,9 +276,8 @@ def _weighted_sums(y: np.ndarray, weights: np.ndarray) -> np.ndarray:
     n = y.shape[1]
     step = np.abs(y).max(axis=1, keepdims=True) / 2.0 ** (52 - math.ceil(math.log2(n + 1)))
     whole = np.rint(np.divide(y, step, out=np.zeros(y.shape), where=step > 0))
-    parts = np.array_split(
-        weights, max(1, weights.size // 2_000_000), axis=1
-    )  # as floats they take eight times the memory
+    # in parts: as floats they take eight times the memory
+    parts = np.array_split(weights, max(1, weights.size // 2_000_000), axis=1)
     return np.asarray(np.concatenate([whole @ part.astype(float) for part in parts], axis=1) * step)
 
 

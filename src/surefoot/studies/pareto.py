@@ -4,34 +4,29 @@ good as a reference everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from surefoot.atomic import write_csv
 from surefoot.errors import ProblemError
 from surefoot.studies.metrics import (
-    ALPHA,
-    CVAR,
-    LEVEL,
-    MEAN,
-    RESAMPLES,
+    NUMBERS,
     ROUNDING,
     Contrast,
-    Estimates,
-    contrast,
+    Intervals,
     largest,
+    mean_and_cvar,
+    numbers,
 )
 from surefoot.studies.results import Cell, Results
 
-NUMBERS = ("mean", "mean_low", "mean_high", "cvar", "cvar_low", "cvar_high")
 Classify = Callable[[Cell], str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FrontRow:
     """One setting on one benchmark at one size, or averaged over sizes (size None), and whether it
     lies on the fronts.
@@ -55,13 +50,10 @@ class FrontRow:
     on_combined: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rival:
     """One setting against the reference on one benchmark: paired differences [sizes] of mean and
-    CVaR with corrected intervals.
-
-    at_least_as_good: at no size does either interval lie below 0. strictly_better: at every size
-    both lie above 0.
+    CVaR with corrected intervals, by the names in NUMBERS.
     """
 
     benchmark: str
@@ -69,29 +61,20 @@ class Rival:
     group: str
     algorithm: str
     parameters: str
-    mean: np.ndarray
-    mean_low: np.ndarray
-    mean_high: np.ndarray
-    cvar: np.ndarray
-    cvar_low: np.ndarray
-    cvar_high: np.ndarray
+    differences: Mapping[str, np.ndarray]
     rounding: float
 
     @property
     def at_least_as_good(self) -> bool:
-        """No interval of a difference lies below 0; a CVaR that is not reported shows nothing,
-        so it does not pass.
-        """
-        if np.isnan(self.cvar).any():
-            return False
-        return bool(min(self.mean_high.min(), self.cvar_high.min()) >= -self.rounding)
+        """At no size does an interval lie below 0; a CVaR that is not reported does not pass."""
+        ends = np.concatenate([self.differences["mean_high"], self.differences["cvar_high"]])
+        return bool((ends >= -self.rounding).all())
 
     @property
     def strictly_better(self) -> bool:
-        """Every interval of a difference lies above 0."""
-        if np.isnan(self.cvar).any():
-            return False
-        return bool(min(self.mean_low.min(), self.cvar_low.min()) > self.rounding)
+        """At every size both intervals lie above 0."""
+        ends = np.concatenate([self.differences["mean_low"], self.differences["cvar_low"]])
+        return bool((ends > self.rounding).all())
 
 
 def front(mean: np.ndarray, cvar: np.ndarray) -> np.ndarray:
@@ -106,13 +89,7 @@ def front(mean: np.ndarray, cvar: np.ndarray) -> np.ndarray:
 
 
 def pareto_table(
-    results: Results,
-    classify: Classify,
-    *,
-    alpha: float = ALPHA,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    level: float = LEVEL,
+    results: Results, classify: Classify, how: Intervals | None = None
 ) -> tuple[FrontRow, ...]:
     """Every setting at every size and averaged over sizes, with intervals, marked where it lies on
     a front.
@@ -124,36 +101,51 @@ def pareto_table(
     rows: list[FrontRow] = []
     for benchmark in dict.fromkeys(cell.benchmark for cell in results.cells):
         part = results.where(benchmark=benchmark)
-        keys, contrasts = _spans(part)
-        mean, tail = (
-            contrast(
-                part.score,
-                contrasts,
-                metric,
-                alpha=alpha,
-                seed=seed,
-                resamples=resamples,
-                level=level,
-            )
-            for metric in (MEAN, CVAR)
-        )
-        for size in dict.fromkeys(size for size, _ in keys):
-            chosen = [i for i, key in enumerate(keys) if key[0] == size]
-            rows += _front_rows(
-                size, [keys[i][1] for i in chosen], np.array(chosen), mean, tail, classify
-            )
+        row, sizes, settings = _complete(part)
+        spans: list[tuple[int, ...]] = [(n,) for n in sizes] + ([sizes] if len(sizes) > 1 else [])
+        contrasts = [
+            tuple((row[*one, n], 1.0 / len(span)) for n in span)
+            for span in spans
+            for one in settings
+        ]
+        found = numbers(mean_and_cvar(part.score, how, contrasts))
+        for i, span in enumerate(spans):
+            here = slice(i * len(settings), (i + 1) * len(settings))
+            cells = [Cell(benchmark, span[0], *one) for one in settings]
+            values = {name: x[here] for name, x in found.items()}
+            rows += _front_rows(span[0] if len(span) == 1 else None, cells, values, classify)
     return tuple(rows)
+
+
+def _front_rows(
+    size: int | None, cells: Sequence[Cell], values: Mapping[str, np.ndarray], classify: Classify
+) -> list[FrontRow]:
+    groups = np.array([classify(cell) for cell in cells])
+    x, y = values["mean"], values["cvar"]
+    own = np.zeros(len(cells), dtype=bool)
+    for group in np.unique(groups):
+        own[groups == group] = front(x[groups == group], y[groups == group])
+    combined = front(x, y)
+    return [
+        FrontRow(
+            benchmark=cell.benchmark,
+            size=size,
+            group=str(groups[i]),
+            algorithm=cell.algorithm,
+            parameters=cell.parameters,
+            on_front=bool(own[i]),
+            on_combined=bool(combined[i]),
+            **{name: float(z[i]) for name, z in values.items()},
+        )
+        for i, cell in enumerate(cells)
+    ]
 
 
 def rivals_of(
     results: Results,
     reference: tuple[str, str],
     classify: Classify,
-    *,
-    alpha: float = ALPHA,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    level: float = LEVEL,
+    how: Intervals | None = None,
 ) -> tuple[Rival, ...]:
     """Every setting against the reference (algorithm, parameters), on each benchmark and at each
     size, by paired differences.
@@ -171,39 +163,23 @@ def rivals_of(
                 " it, or name another"
             )
         others = [one for one in settings if one != reference]
+        if not others:
+            continue
         contrasts: list[Contrast] = [
             ((row[*one, n], 1.0), (row[*reference, n], -1.0)) for one in others for n in sizes
         ]
-        if not contrasts:
-            continue
-        numbers: list[np.ndarray] = []
-        for metric in (MEAN, CVAR):
-            estimates = contrast(
-                part.score,
-                contrasts,
-                metric,
-                alpha=alpha,
-                seed=seed,
-                resamples=resamples,
-                level=level,
-            )
-            numbers += [
-                x.reshape(len(others), len(sizes))
-                for x in (estimates.value, *estimates.interval(2 * len(sizes)))
-            ]
-        rounding = ROUNDING * largest(part.score)
+        values = numbers(mean_and_cvar(part.score, how, contrasts), comparisons=2 * len(sizes))
         for i, one in enumerate(others):
-            group = classify(Cell(benchmark, sizes[0], *one))
-            mine = dict(zip(NUMBERS, (x[i] for x in numbers), strict=True))
+            here = slice(i * len(sizes), (i + 1) * len(sizes))
             found.append(
                 Rival(
                     benchmark=benchmark,
                     sizes=sizes,
-                    group=group,
+                    group=classify(Cell(benchmark, sizes[0], *one)),
                     algorithm=one[0],
                     parameters=one[1],
-                    rounding=rounding,
-                    **mine,
+                    differences={name: x[here] for name, x in values.items()},
+                    rounding=ROUNDING * largest(part.score),
                 )
             )
     return tuple(found)
@@ -228,47 +204,22 @@ def good_everywhere(
 def write_fronts(path: str | Path, rows: Sequence[FrontRow]) -> None:
     """The table of fronts as CSV; a row that averages over sizes has the size "all"."""
     columns = tuple(field.name for field in fields(FrontRow))
-    lines = [
-        [
-            getattr(row, name) if name != "size" or row.size is not None else "all"
-            for name in columns
-        ]
-        for row in rows
-    ]
-    write_csv(path, columns, lines)
+    write_csv(path, columns, [["all" if x is None else x for x in astuple(row)] for row in rows])
 
 
 def write_rivals(path: str | Path, rivals: Sequence[Rival]) -> None:
     """The differences to the reference as CSV, one line per setting and size, with the answer
     for all sizes of the benchmark.
     """
-    columns = (
-        "benchmark",
-        "size",
-        "group",
-        "algorithm",
-        "parameters",
-        *NUMBERS,
-        "at_least_as_good",
-        "strictly_better",
-    )
-    lines: list[list[Any]] = []
-    for r in rivals:
-        for i, n in enumerate(r.sizes):
-            numbers = [float(getattr(r, name)[i]) for name in NUMBERS]
-            lines.append(
-                [
-                    r.benchmark,
-                    n,
-                    r.group,
-                    r.algorithm,
-                    r.parameters,
-                    *numbers,
-                    r.at_least_as_good,
-                    r.strictly_better,
-                ]
-            )
-    write_csv(path, columns, lines)
+    about = ("benchmark", "size", "group", "algorithm", "parameters")
+    lines = [
+        [r.benchmark, n, r.group, r.algorithm, r.parameters]
+        + [float(r.differences[name][i]) for name in NUMBERS]
+        + [r.at_least_as_good, r.strictly_better]
+        for r in rivals
+        for i, n in enumerate(r.sizes)
+    ]
+    write_csv(path, (*about, *NUMBERS, "at_least_as_good", "strictly_better"), lines)
 
 
 def _complete(
@@ -285,46 +236,3 @@ def _complete(
             f" {part.cells[0].benchmark}: run it, or leave it out"
         )
     return row, sizes, settings
-
-
-def _spans(part: Results) -> tuple[list[tuple[int | None, Cell]], list[Contrast]]:
-    """Every setting at each size, then averaged over sizes (None)."""
-    row, sizes, settings = _complete(part)
-    keys: list[tuple[int | None, Cell]] = [
-        (n, part.cells[row[*one, n]]) for n in sizes for one in settings
-    ]
-    contrasts: list[Contrast] = [((row[*one, n], 1.0),) for n in sizes for one in settings]
-    if len(sizes) > 1:
-        keys += [(None, part.cells[row[*one, sizes[0]]]) for one in settings]
-        contrasts += [tuple((row[*one, n], 1.0 / len(sizes)) for n in sizes) for one in settings]
-    return keys, contrasts
-
-
-def _front_rows(
-    size: int | None,
-    cells: Sequence[Cell],
-    chosen: np.ndarray,
-    mean: Estimates,
-    tail: Estimates,
-    classify: Classify,
-) -> list[FrontRow]:
-    groups = np.array([classify(cell) for cell in cells])
-    x, y = mean.value[chosen], tail.value[chosen]
-    own = np.zeros(len(cells), dtype=bool)
-    for group in np.unique(groups):
-        own[groups == group] = front(x[groups == group], y[groups == group])
-    combined = front(x, y)
-    numbers = [z[chosen] for z in (mean.value, *mean.interval(), tail.value, *tail.interval())]
-    return [
-        FrontRow(
-            benchmark=cell.benchmark,
-            size=size,
-            group=str(groups[i]),
-            algorithm=cell.algorithm,
-            parameters=cell.parameters,
-            on_front=bool(own[i]),
-            on_combined=bool(combined[i]),
-            **dict(zip(NUMBERS, (float(z[i]) for z in numbers), strict=True)),
-        )
-        for i, cell in enumerate(cells)
-    ]

@@ -1,14 +1,18 @@
 """Results of a study: one score for every cell (benchmark, size, algorithm, parameters) and
-trial, with the baseline's beside it.
+trial; and their summary, one row a cell, in summary.csv.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
 
 import numpy as np
 
+from surefoot.atomic import write_csv
 from surefoot.errors import ProblemError
+from surefoot.studies.metrics import Intervals, largest, mean_and_cvar, numbers, worse_than_baseline
 
 
 @dataclass(frozen=True, order=True)
@@ -67,20 +71,77 @@ class Results:
         parameters: str | None = None,
     ) -> Results:
         """The cells that match what is given."""
-        wanted = {
-            "benchmark": benchmark,
-            "size": size,
-            "algorithm": algorithm,
-            "parameters": parameters,
-        }
-        keep = [
-            i
-            for i, cell in enumerate(self.cells)
-            if all(v is None or getattr(cell, k) == v for k, v in wanted.items())
-        ]
+        wanted = (benchmark, size, algorithm, parameters)
+        return self.only(
+            lambda cell: all(
+                v is None or v == x for v, x in zip(wanted, astuple(cell), strict=True)
+            )
+        )
+
+    def only(self, chosen: Callable[[Cell], bool]) -> Results:
+        """The cells that are chosen."""
+        keep = [i for i, cell in enumerate(self.cells) if chosen(cell)]
         return Results(
             tuple(self.cells[i] for i in keep),
             self.score[keep],
             self.baseline[keep],
             self.converged[keep],
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryRow:
+    """One line of summary.csv, its columns in this order; NaN means "not reported" (a CVaR of
+    fewer than five trials).
+    """
+
+    benchmark: str
+    size: int
+    algorithm: str
+    parameters: str
+    trials: int
+    mean: float
+    mean_low: float
+    mean_high: float
+    cvar: float
+    cvar_low: float
+    cvar_high: float
+    worse_than_baseline: float
+    not_converged: int
+
+
+def summary_rows(results: Results, how: Intervals | None = None) -> tuple[SummaryRow, ...]:
+    """One row for every cell, in the order of the results; see `metrics.mean_and_cvar`."""
+    if not results.cells:
+        return ()
+    found = numbers(mean_and_cvar(results.score, how))
+    worse = worse_than_baseline(results.score, results.baseline, _scales(results))
+    lost = results.n_trials - np.count_nonzero(results.converged, axis=1)
+    return tuple(
+        SummaryRow(
+            benchmark=cell.benchmark,
+            size=cell.size,
+            algorithm=cell.algorithm,
+            parameters=cell.parameters,
+            trials=results.n_trials,
+            **{name: float(x[i]) for name, x in found.items()},
+            worse_than_baseline=float(worse[i]),
+            not_converged=int(lost[i]),
+        )
+        for i, cell in enumerate(results.cells)
+    )
+
+
+def write_summary(path: str | Path, rows: Sequence[SummaryRow]) -> None:
+    """Write summary.csv, whole or not at all."""
+    write_csv(path, [field.name for field in fields(SummaryRow)], map(astuple, rows))
+
+
+def _scales(results: Results) -> np.ndarray:
+    """The largest score of each cell's benchmark [cells, 1]: a cell may hold nothing but
+    rounding.
+    """
+    names = [cell.benchmark for cell in results.cells]
+    rows = {name: [i for i, other in enumerate(names) if other == name] for name in names}
+    scale = {name: largest(results.score[i], results.baseline[i]) for name, i in rows.items()}
+    return np.array([[scale[name]] for name in names])

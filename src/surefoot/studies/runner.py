@@ -22,7 +22,7 @@ from surefoot.studies.trials import run_trials
 
 # A GPU likes whole studies; sparse problems, and those whose log is read, run one by one.
 SHARD_TRIALS = {"cpu": 250, "gpu": 10000, "sparse": 20, "logs": 50}
-ATTEMPTS = 3  # how often a pool that broke is made anew before giving up
+ATTEMPTS = 3  # how many pools of workers are tried before giving up
 ONE_THREAD = (
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -58,9 +58,12 @@ def run(
     if shard_trials is not None and shard_trials < 1:
         raise StudyError(f"a shard needs at least 1 trial, got {shard_trials}")
     check_device(device)
-    if variants(study)[0].benchmark.sparse:
+    sparse = variants(study)[0].benchmark.sparse
+    if sparse:
         device = "cpu"  # problems that are too large for a batch
-    out, cut = Path(out).absolute(), shard_trials or SHARD_TRIALS[_kind(study, device)]
+    logs = any(setting.algorithm.needs_log for setting in settings(study))
+    kind = "sparse" if sparse else "logs" if logs else "cpu" if device == "cpu" else "gpu"
+    out, cut = Path(out).absolute(), shard_trials or SHARD_TRIALS[kind]
     with undone_if_fruitless(out):
         folder = open_folder(out, study, cut, device)
         missing = folder.missing()
@@ -78,22 +81,12 @@ def _follow(folder: Folder, missing: list[Shard], finished: Finished, progress: 
     """Tell how far the work is until all shards are there."""
     total = sum(s.stop - s.start for s in folder.shards)
     done = total - sum(s.stop - s.start for s in missing)
-    with closing(
-        finished
-    ):  # an interruption in `progress`, too, ends the workers and removes what they were writing
+    # an interruption in `progress`, too, ends the workers and removes what they were writing
+    with closing(finished):
         progress(done, total)
         for shard in finished:
             done += shard.stop - shard.start
             progress(done, total)
-
-
-def _kind(study: Study, device: str) -> str:
-    """Which cut into shards suits a study."""
-    if variants(study)[0].benchmark.sparse:
-        return "sparse"
-    if any(setting.algorithm.needs_log for setting in settings(study)):
-        return "logs"
-    return "cpu" if device == "cpu" else "gpu"
 
 
 def check_device(device: str) -> None:
@@ -116,10 +109,8 @@ def check_device(device: str) -> None:
 
 def compute(folder: Folder, shard: Shard, device: str) -> Shard:
     """Compute one shard and write its file."""
-    trials = run_trials(
-        folder.study, variants(folder.study)[shard.variant], shard.start, shard.stop, device
-    )
-    write_shard(folder, shard, trials)
+    variant = folder.variants[shard.variant]
+    write_shard(folder, shard, run_trials(folder.study, variant, shard.start, shard.stop, device))
     return shard
 
 

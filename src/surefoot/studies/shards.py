@@ -10,6 +10,7 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 from surefoot.atomic import PARTIAL, whole_file, write_whole, writing
 from surefoot.errors import StudyError
 from surefoot.studies.results import Cell, Results
-from surefoot.studies.spec import Study, settings, variants
+from surefoot.studies.spec import Study, StudySetting, Variant, settings, variants
 from surefoot.studies.trials import Trials, score
 
 MANIFEST, SPEC, SHARDS = "manifest.json", "study.json", "shards"
@@ -48,14 +49,23 @@ class Folder:
     study: Study
     shard_trials: int
 
-    @property
+    @cached_property
+    def settings(self) -> tuple[StudySetting, ...]:
+        """The algorithms of the study with their parameters."""
+        return settings(self.study)
+
+    @cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        """The benchmarks of the study."""
+        return variants(self.study)
+
+    @cached_property
     def shards(self) -> tuple[Shard, ...]:
         """How the work is cut."""
         cuts = range(0, self.study.trials, self.shard_trials)
-        n = len(variants(self.study))
         return tuple(
             Shard(v, i, min(i + self.shard_trials, self.study.trials))
-            for v in range(n)
+            for v in range(len(self.variants))
             for i in cuts
         )
 
@@ -80,7 +90,7 @@ class Folder:
         if not path.exists():
             return False
         try:
-            read_shard(path, self.study, shard)
+            read_shard(self, shard)
         except DamagedShardError:
             path.unlink()
             return False
@@ -88,20 +98,16 @@ class Folder:
 
     def results(self) -> Results:
         """All trials of all cells, in the order of trials; raises if a shard is missing."""
-        study, chosen, sizes = self.study, settings(self.study), self.study.benchmark.sizes
         cells, scores, baselines, converged = [], [], [], []
-        for v, variant in enumerate(variants(study)):
+        for v, variant in enumerate(self.variants):
             parts = [self._read(shard) for shard in self.shards if shard.variant == v]
-            rho, ok = (
-                np.concatenate([getattr(p, name) for p in parts], axis=-1)
-                for name in ("rho", "converged")
-            )
-            rho_b, rho_star = (
-                np.concatenate([getattr(p, name) for p in parts]) for name in ("rho_b", "rho_star")
+            rho, ok, rho_b, rho_star = (
+                np.concatenate([getattr(part, name) for part in parts], axis=-1)
+                for name in ("rho", "converged", "rho_b", "rho_star")
             )
             found, base = (score(variant.benchmark, x, rho_b, rho_star) for x in (rho, rho_b))
-            for i, size in enumerate(sizes):
-                for j, setting in enumerate(chosen):
+            for i, size in enumerate(self.study.benchmark.sizes):
+                for j, setting in enumerate(self.settings):
                     cells.append(Cell(variant.label, size, setting.name, setting.parameters))
                     scores.append(found[i, j])
                     baselines.append(base)
@@ -109,13 +115,12 @@ class Folder:
         return Results(tuple(cells), np.stack(scores), np.stack(baselines), np.stack(converged))
 
     def _read(self, shard: Shard) -> Trials:
-        path = self.file(shard)
-        if not path.exists():
+        if not self.file(shard).exists():
             raise StudyError(
                 f"{self.path} is not finished: {shard.name} is missing; run the study again to"
                 " resume it"
             )
-        return read_shard(path, self.study, shard)
+        return read_shard(self, shard)
 
 
 class DamagedShardError(StudyError):
@@ -215,21 +220,17 @@ def write_shard(folder: Folder, shard: Shard, trials: Trials) -> None:
     """
     import duckdb
 
-    chosen, sizes = settings(folder.study), folder.study.benchmark.sizes
-    n = shard.stop - shard.start
+    sizes, n = folder.study.benchmark.sizes, shard.stop - shard.start
     table = {
         "size": np.repeat(np.array(sizes, dtype=np.int64), n),
         "trial": np.tile(np.arange(shard.start, shard.stop, dtype=np.int64), len(sizes)),
         "rho_b": np.tile(trials.rho_b, len(sizes)),
         "rho_star": np.tile(trials.rho_star, len(sizes)),
     }
-    for j, setting in enumerate(chosen):
-        table[setting.label] = np.ascontiguousarray(trials.rho[:, j].reshape(-1))
-        table[f"converged: {setting.label}"] = np.ascontiguousarray(
-            trials.converged[:, j].reshape(-1)
-        )
-    notes = {"fingerprint": folder.study.fingerprint, "shard": shard.name, "digest": _digest(table)}
-    kept = ", ".join(f"{k}: '{v}'" for k, v in notes.items())
+    for j, one in enumerate(folder.settings):
+        table[one.label] = np.ascontiguousarray(trials.rho[:, j].reshape(-1))
+        table[f"converged: {one.label}"] = np.ascontiguousarray(trials.converged[:, j].reshape(-1))
+    kept = ", ".join(f"{k}: '{v}'" for k, v in _notes(folder, shard, table).items())
     with whole_file(folder.file(shard), parents=False) as part, duckdb.connect() as connection:
         connection.execute("set threads = 1")
         connection.register("shard", table)
@@ -242,15 +243,14 @@ def write_shard(folder: Folder, shard: Shard, trials: Trials) -> None:
             raise OSError(str(error)) from error
 
 
-def read_shard(path: Path, study: Study, shard: Shard) -> Trials:
-    """The trials in a shard file; whatever is wrong with it raises DamagedShardError."""
+def read_shard(folder: Folder, shard: Shard) -> Trials:
+    """The trials in the file of a shard; whatever is wrong with it raises DamagedShardError."""
     import duckdb
 
-    chosen, sizes = settings(study), study.benchmark.sizes
+    path, file = folder.file(shard), f"'{_quoted(folder.file(shard))}'"
     try:
         with duckdb.connect() as connection:
             connection.execute("set threads = 1")
-            file = f"'{_quoted(path)}'"
             kept = {
                 bytes(k).decode(): bytes(v).decode()
                 for _, k, v in connection.execute(f"from parquet_kv_metadata({file})").fetchall()
@@ -259,26 +259,27 @@ def read_shard(path: Path, study: Study, shard: Shard) -> Trials:
     except (duckdb.Error, UnicodeDecodeError) as error:
         raise DamagedShardError(f"{path} cannot be read: {error}") from error
     table = {name: np.asarray(x) for name, x in table.items()}
-    if (kept.get("fingerprint"), kept.get("shard"), kept.get("digest")) != (
-        study.fingerprint,
-        shard.name,
-        _digest(table),
-    ):
+    if not _notes(folder, shard, table).items() <= kept.items():
         raise DamagedShardError(f"{path} is not what this study wrote")
-    shape = (len(sizes), shard.stop - shard.start)
-    rho = np.stack([table[s.label].reshape(shape) for s in chosen], axis=1)
-    converged = np.stack([table[f"converged: {s.label}"].reshape(shape) for s in chosen], axis=1)
+    shape = (len(folder.study.benchmark.sizes), shard.stop - shard.start)
+    rho, converged = (
+        np.stack([table[f"{what}{one.label}"].reshape(shape) for one in folder.settings], axis=1)
+        for what in ("", "converged: ")
+    )
     rho_b, rho_star = (table[name].reshape(shape)[0] for name in ("rho_b", "rho_star"))
     return Trials(shard.start, shard.stop, rho_b, rho_star, rho, converged)
 
 
-def _digest(table: dict[str, np.ndarray]) -> str:
-    """Of the names and the bytes of all columns."""
+def _notes(folder: Folder, shard: Shard, table: dict[str, np.ndarray]) -> dict[str, str]:
+    """What is kept beside a table to know it again: the study, the shard, and a digest of the
+    names and bytes of all columns.
+    """
     digest = hashlib.sha256()
     for name in sorted(table):
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(table[name]).tobytes())
-    return digest.hexdigest()
+    study = folder.study.fingerprint
+    return {"fingerprint": study, "shard": shard.name, "digest": digest.hexdigest()}
 
 
 def _quoted(path: Path) -> str:

@@ -1,5 +1,5 @@
-"""Experiments as data: a TOML file names benchmark, sizes, algorithms with lists of parameters,
-trials and seed.
+"""Studies as data: a TOML file names benchmark, sizes, algorithms with lists of parameters, trials
+and seed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import hashlib
 import itertools
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -37,35 +38,22 @@ class _Named(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
 
-    def variants(self) -> list[dict[str, Scalar]]:
-        """The parameters of every variant: the product of all lists."""
-        given = {
-            k: v if isinstance(v, list) else [v]
-            for k, v in sorted((self.model_extra or {}).items())
-        }
-        empty = next((k for k, v in given.items() if not v), None)
+    def grid(self) -> Iterator[tuple[dict[str, Scalar], dict[str, Scalar]]]:
+        """The parameters of every variant, the product of all lists; and those that vary."""
+        given = sorted((self.model_extra or {}).items())
+        values = {k: v if isinstance(v, list) else [v] for k, v in given}
+        empty = next((k for k, v in values.items() if not v), None)
         if empty is not None:
             raise StudyError(
                 f"{self.name}: {empty} is an empty list: give a value, or leave it out"
             )
-        return [
-            dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())
-        ]
-
-    def varied(self) -> tuple[str, ...]:
-        """The parameters of which there are several values."""
-        return tuple(
-            k
-            for k, v in sorted((self.model_extra or {}).items())
-            if isinstance(v, list) and len(v) > 1
-        )
+        for chosen in itertools.product(*values.values()):
+            one = dict(zip(values, chosen, strict=True))
+            yield one, {k: v for k, v in one.items() if len(values[k]) > 1}
 
 
 class _BenchmarkSpec(_Named):
     sizes: Annotated[list[Size], Field(min_length=1)]
-
-    def variants(self) -> list[dict[str, Scalar]]:
-        return [{k: v for k, v in one.items() if k != "sizes"} for one in super().variants()]
 
 
 class _ProblemSpec(_Strict):
@@ -89,13 +77,12 @@ class Study(_Strict):
     @property
     def fingerprint(self) -> str:
         """A digest of everything that decides the results."""
-        return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()[
-            :16
-        ]
+        content = json.dumps(self.model_dump(), sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
+class StudySetting:
     """One algorithm with one set of parameters, and how results name it."""
 
     algorithm: Algorithm
@@ -118,35 +105,25 @@ class Variant:
     label: str
 
 
-def settings(study: Study) -> tuple[Setting, ...]:
+def settings(study: Study) -> tuple[StudySetting, ...]:
     """Every algorithm of the study with every set of its parameters."""
-    found: list[Setting] = []
+    found: list[StudySetting] = []
     for i, one in enumerate(study.algorithms):
         with _blame(f"algorithms[{i}]"):
-            grid = one.variants()
-        for parameters in grid:
-            with _blame(f"algorithms[{i}]"):
-                found.append(
-                    Setting(
-                        algorithm(one.name, **parameters), one.name, parameters_text(parameters)
-                    )
-                )
+            for given, _ in one.grid():
+                made = algorithm(one.name, **given)
+                found.append(StudySetting(made, one.name, parameters_text(given)))
     _check_distinct("algorithms", [setting.label for setting in found])
     return tuple(found)
 
 
 def variants(study: Study) -> tuple[Variant, ...]:
     """The benchmark of the study with every set of its parameters."""
-    spec = study.benchmark
-    found = []
+    found, name = [], study.benchmark.name
     with _blame("benchmark"):
-        grid = spec.variants()
-    for parameters in grid:
-        varied = parameters_text({k: v for k, v in parameters.items() if k in spec.varied()})
-        with _blame("benchmark"):
-            found.append(
-                Variant(benchmark(spec.name, **parameters), f"{spec.name} {varied}".strip())
-            )
+        for given, varied in study.benchmark.grid():
+            label = f"{name} {parameters_text(varied)}".strip()
+            found.append(Variant(benchmark(name, **given), label))
     _check_distinct("benchmark", [variant.label for variant in found])
     return tuple(found)
 
@@ -210,9 +187,8 @@ def shipped_study(name: str, **changes: Any) -> Study:
 
 
 def _first_complaint(error: ValidationError) -> str:
-    first = min(
-        error.errors(), key=lambda x: x["type"] != "extra_forbidden"
-    )  # a misspelt key is missing elsewhere
+    # an unknown key first: where it is misspelt, the right one is missing elsewhere
+    first = min(error.errors(), key=lambda x: x["type"] != "extra_forbidden")
     where = _key(first["loc"])
     if first["type"] == "missing":
         missing = [_key(x["loc"]) for x in error.errors() if x["type"] == "missing"]
@@ -229,15 +205,10 @@ def _key(place: Sequence[int | str]) -> str:
     return "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in place).lstrip(".")
 
 
-class _blame:  # noqa: N801 - reads as a word in `with _blame(key)`
+@contextmanager
+def _blame(key: str) -> Iterator[None]:
     """Name the key of the study file in errors from below."""
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, (SurefootError, TypeError)):
-            raise StudyError(f"{self.key}: {error}") from error
+    try:
+        yield
+    except (SurefootError, TypeError) as error:
+        raise StudyError(f"{key}: {error}") from error

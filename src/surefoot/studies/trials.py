@@ -4,7 +4,7 @@ MDP; many trials at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from surefoot.improvement import improve
 from surefoot.problems import Problem
 from surefoot.rows.arrays import Array, is_numpy_array, namespace, to_numpy
 from surefoot.simulate import Sampler, Worlds, first_key, trial_numbers
-from surefoot.studies.spec import Study, Variant, settings
+from surefoot.studies.spec import Study, StudySetting, Variant, settings
 
 TOGETHER = 25  # trials of a shared world whose logs are walked at once
 
@@ -66,11 +66,8 @@ def run_trials(
     `tick(phase)` is called after each phase of the work, for clocks and progress bars.
     """
     benchmark, chosen = variant.benchmark, settings(study)
-    keys = first_key(
-        study.seed,
-        benchmark.name,
-        trial_numbers(start, stop, "cpu" if benchmark.sparse else device),
-    )
+    numbers = trial_numbers(start, stop, "cpu" if benchmark.sparse else device)
+    keys = first_key(study.seed, benchmark.name, numbers)
     worlds = benchmark.worlds(keys)
     tick("worlds")
     rho_b, rho_star = (
@@ -79,102 +76,103 @@ def run_trials(
     tick("optimum")
     shape = (len(study.benchmark.sizes), len(chosen), stop - start)
     rho, converged = np.empty(shape), np.empty(shape, dtype=bool)
-    for sizes, trials, problem in (_sparse_problems if benchmark.sparse else _dense_problems)(
-        study, benchmark, worlds, keys
-    ):
+    for part in _parts(study, benchmark, chosen, worlds, keys):
         tick("data")
-        n = trials.stop - trials.start
-        for j, setting in enumerate(chosen):
-            if setting.algorithm.needs_log and problem.log is None:
-                continue  # below, one log after the other
-            solution = improve(problem, setting.algorithm)
-            tick(setting.label)
-            pi, done = (
-                solution.pi.reshape(-1, *worlds.pi_b.shape[1:]),
-                to_numpy(solution.status.converged).reshape(len(sizes), n),
-            )
-            for k, i in enumerate(sizes):
-                rho[i, j, trials] = to_numpy(worlds.value(pi[k * n : (k + 1) * n, ...]))
-                converged[i, j, trials] = done[k]
+        n = part.trials.stop - part.trials.start
+        for j in part.settings:
+            solution = improve(part.problem, chosen[j].algorithm)
+            tick(chosen[j].label)
+            pi = solution.pi.reshape(-1, *worlds.pi_b.shape[1:])
+            done = to_numpy(solution.status.converged).reshape(len(part.sizes), n)
+            for k, i in enumerate(part.sizes):
+                mine = pi[k * n : (k + 1) * n, ...]
+                rho[i, j, part.trials] = to_numpy(part.worlds.value(mine))
+                converged[i, j, part.trials] = done[k]
             tick("evaluation")
-    readers = [j for j, setting in enumerate(chosen) if setting.algorithm.needs_log]
-    if readers and not benchmark.sparse:
-        for t, i, world, problem in _logged_problems(study, benchmark, worlds, keys):
-            tick("logs")
-            for j in readers:
-                solution = improve(problem, chosen[j].algorithm)
-                tick(chosen[j].label)
-                rho[i, j, t], converged[i, j, t] = (
-                    world.value(solution.pi[None])[0],
-                    solution.status.ok,
-                )
-                tick("evaluation")
     return Trials(start, stop, rho_b, rho_star, rho, converged)
 
 
-def _dense_problems(
-    study: Study, benchmark: Benchmark, worlds: Worlds, keys: Array
-) -> Iterator[tuple[list[int], slice, Problem]]:
-    """(sizes, trials, problem): all trials at once; size by size on a CPU, whose cache likes
-    small parts, else all sizes together.
+@dataclass(frozen=True)
+class _Part:
+    """The data sets of some trials at some sizes as one problem, the true MDPs, and which settings
+    of the study are to solve it.
+    """
+
+    sizes: Sequence[int]
+    trials: slice
+    worlds: Worlds
+    settings: Sequence[int]
+    problem: Problem
+
+
+def _parts(
+    study: Study,
+    benchmark: Benchmark,
+    chosen: Sequence[StudySetting],
+    worlds: Worlds,
+    keys: Array,
+) -> Iterator[_Part]:
+    """Large problems one by one, with sparse counts; else all trials at once from their counts,
+    and for algorithms that read the log itself one log after the other.
+    """
+    readers = [j for j, x in enumerate(chosen) if benchmark.sparse or x.algorithm.needs_log]
+    others = [j for j in range(len(chosen)) if j not in readers]
+    if others:
+        returns = any(x.algorithm.needs_returns for x in chosen)
+        yield from _counted(study, benchmark, others, worlds, keys, returns)
+    if readers:
+        yield from _logged(study, benchmark, readers, worlds, keys)
+
+
+def _counted(
+    study: Study,
+    benchmark: Benchmark,
+    settings: Sequence[int],
+    worlds: Worlds,
+    keys: Array,
+    with_returns: bool,
+) -> Iterator[_Part]:
+    """All trials at once: size by size on a CPU, whose cache likes small parts, else all sizes
+    together.
     """
     data = tuple(benchmark.episodes(size) for size in study.benchmark.sizes)
     options, everyone = study.problem.model_dump(), slice(0, keys.shape[0])
-    with_returns = any(setting.algorithm.needs_returns for setting in settings(study))
     parts = Sampler(worlds).counts(keys, data, with_returns=with_returns)
     if is_numpy_array(keys):
         for i, (counts, returns) in enumerate(parts):
-            yield [i], everyone, worlds.problem(counts, returns, **options)
+            problem = worlds.problem(counts, returns, **options)
+            yield _Part([i], everyone, worlds, settings, problem)
         return
     xp = namespace(keys)
     found = list(parts)
-    counts = Counts(
-        xp.concat([c.n_sas for c, _ in found], axis=0),
-        None,
-        None,
-        worlds.n_states,
-        worlds.n_actions,
-    )
+    n_sas = xp.concat([counts.n_sas for counts, _ in found], axis=0)
+    counts = Counts(n_sas, None, None, worlds.n_states, worlds.n_actions)
     returns = None
-    if found[0][1] is not None:
-        returns = Returns(
-            *(
-                xp.concat([getattr(r, name) for _, r in found], axis=0)
-                for name in ("n", "mean", "m2")
-            )
+    if with_returns:
+        columns = (
+            xp.concat([getattr(r, k) for _, r in found], axis=0) for k in ("n", "mean", "m2")
         )
-    yield list(range(len(data))), everyone, worlds.problem(counts, returns, **options)
+        returns = Returns(*columns)
+    problem = worlds.problem(counts, returns, **options)
+    yield _Part(range(len(data)), everyone, worlds, settings, problem)
 
 
-def _sparse_problems(
-    study: Study, benchmark: Benchmark, worlds: Worlds, keys: Array
-) -> Iterator[tuple[list[int], slice, Problem]]:
-    """(size, trial, problem) one by one, with sparse counts, from the log itself."""
-    sampler = Sampler(worlds)
-    for t, key in enumerate(keys):
-        for i, size in enumerate(study.benchmark.sizes):
-            yield (
-                [i],
-                slice(t, t + 1),
-                worlds.problem_of_log(
-                    sampler.log(int(key), benchmark.episodes(size)), **study.problem.model_dump()
-                ),
-            )
-
-
-def _logged_problems(
-    study: Study, benchmark: Benchmark, worlds: Worlds, keys: Array
-) -> Iterator[tuple[int, int, Worlds, Problem]]:
-    """(trial, size, its world, problem) one by one, from the log itself: the same steps that the
-    counts of the trial count.
+def _logged(
+    study: Study, benchmark: Benchmark, settings: Sequence[int], worlds: Worlds, keys: Array
+) -> Iterator[_Part]:
+    """One trial and size after the other, from the log itself: the same steps that the counts of
+    the trial count.
     """
     options, keys = study.problem.model_dump(), to_numpy(keys)
-    together = TOGETHER if worlds.pi_b.shape[0] == 1 else 1
+    shared = worlds.pi_b.shape[0] == 1
+    together = TOGETHER if shared and not benchmark.sparse else 1
     for first in range(0, len(keys), together):
-        world = worlds.only(first)
-        sampler = Sampler(world)
+        if first == 0 or not shared:
+            alone = shared and is_numpy_array(worlds.pi_b)
+            world = worlds if alone else worlds.only(first)
+            sampler = Sampler(world)
         for i, size in enumerate(study.benchmark.sizes):
-            for t, log in enumerate(
-                sampler.logs(keys[first : first + together], benchmark.episodes(size)), start=first
-            ):
-                yield t, i, world, world.problem_of_log(log, sparse=False, **options)
+            logs = sampler.logs(keys[first : first + together], benchmark.episodes(size))
+            for t, log in enumerate(logs, start=first):
+                problem = world.problem_of_log(log, sparse=benchmark.sparse, **options)
+                yield _Part([i], slice(t, t + 1), world, settings, problem)

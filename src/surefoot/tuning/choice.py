@@ -9,7 +9,7 @@ import numpy as np
 
 from surefoot.errors import ParameterError
 from surefoot.problems import Problem
-from surefoot.studies.metrics import bootstrap, cvar
+from surefoot.studies.metrics import Intervals, cvar, mean_and_cvar
 from surefoot.tuning.heldout import HeldOut, held_out
 from surefoot.tuning.posterior import Posterior
 from surefoot.tuning.prior import RowPrior
@@ -219,6 +219,6 @@ def _worths(gains: np.ndarray, alpha: float) -> list[Worth]:
     """Mean and CVaR of every row; the interval of a CVaR of fewer than five models is not given
     (NaN).
     """
-    mean, tail = bootstrap(gains, alpha=alpha, resamples=RESAMPLES, level=LEVEL)
+    mean, tail = mean_and_cvar(gains, Intervals(alpha, RESAMPLES, level=LEVEL))
     columns = (mean.value, *mean.interval(), cvar(gains, alpha), *tail.interval())
     return [Worth(*map(float, row)) for row in zip(*columns, strict=True)]
