@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import surefoot
-from surefoot.advice import chosen_algorithm, held_out_gain, unit_model, units_of_batch
+from surefoot.advice import chosen_algorithm, held_out_gain, model_of_units, units_of_batch
 from surefoot.advice.adjust import explained
 
 
@@ -36,7 +36,7 @@ def steps(n: int, length: int, action: Any, reward: Any) -> surefoot.Problem:
 
 def gain_and_explained(problem: surefoot.Problem) -> tuple[float, float]:
     parts = units_of_batch(problem.log, problem.gamma)
-    model = unit_model(problem, parts)
+    model = model_of_units(problem, parts)
     found = model.compare(np.array([[0.0, 1.0], [0.5, 0.5]]))
     return found.gain.value, explained(
         problem, parts, np.ones(parts.number, dtype=bool), found.v, found.weight

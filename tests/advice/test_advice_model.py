@@ -8,16 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import surefoot
 from support import logfiles
-from surefoot.advice import UnitModel, chain, unit_model, units_of_batch
+from surefoot.advice import UnitModel, model_of_units, units_of_batch
 
 
 def pieces(problem: surefoot.Problem) -> UnitModel:
     parts = units_of_batch(problem.log, problem.gamma)
-    return unit_model(problem, parts)
+    return model_of_units(problem, parts)
 
 
 def some_policy(problem: surefoot.Problem, seed: int = 5) -> np.ndarray:
@@ -29,7 +28,7 @@ def some_policy(problem: surefoot.Problem, seed: int = 5) -> np.ndarray:
 def test_where_every_pair_was_seen_values_are_those_of_the_estimated_model(
     sparse: bool, direct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chain, "DENSE_STATES", 1500 if direct else 0)
+    monkeypatch.setattr("surefoot.advice.unit_model.DENSE_STATES", 1500 if direct else 0)
     problem = logfiles.random_problem(sparse=sparse)
     pi = some_policy(problem)
     found = pieces(problem).compare(pi)
@@ -47,7 +46,7 @@ def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its
     )
     parts = units_of_batch(problem.log, problem.gamma)
     pi = some_policy(problem)
-    scores = unit_model(problem, parts).compare(pi).gain.scores
+    scores = model_of_units(problem, parts).compare(pi).gain.scores
     for unit in (0, 17, 59):
         weight = np.where(parts.unit == unit, 1e-5, 0.0)
 
@@ -55,7 +54,7 @@ def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its
             changed = replace(
                 parts, k=parts.k * (1 + sign * weight), r=parts.r * (1 + sign * weight)
             )
-            return unit_model(problem, changed).compare(pi).gain.value
+            return model_of_units(problem, changed).compare(pi).gain.value
 
         assert scores[unit] == pytest.approx(
             (gain(1) - gain(-1)) / 2e-5, rel=3e-2
@@ -126,7 +125,7 @@ def test_the_scatter_of_the_scores_is_that_of_the_gain_over_logs() -> None:
         again = replace(
             parts, unit=parts.unit[rows], **{name: getattr(parts, name)[rows] for name in names}
         )
-        errors.append(unit_model(base, again).compare(pi).gain.value)
+        errors.append(model_of_units(base, again).compare(pi).gain.value)
     predicted = np.sqrt(60 * found[0].gain.scores.var(ddof=1))
     assert np.std(errors) == pytest.approx(predicted, rel=0.3)
 
@@ -300,7 +299,7 @@ def test_a_state_that_a_part_never_acts_in_does_what_the_whole_log_does() -> Non
     )
     parts = units_of_batch(problem.log, problem.gamma)
     held_out = np.arange(n) >= 4
-    found = unit_model(problem, parts, held_out).compare(np.array([[1.0, 0.0]] * 2))
+    found = model_of_units(problem, parts, held_out).compare(np.array([[1.0, 0.0]] * 2))
     assert found.policy.value == pytest.approx(5 + 0.5 * 2)
     assert found.baseline.value == pytest.approx(5 + 0.5 * 2)
 
@@ -326,9 +325,9 @@ def test_undiscounted_episodes_that_end_have_values_and_endless_ones_are_refused
 
 
 def test_undiscounted_large_problems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "DENSE_STATES", 0)
+    monkeypatch.setattr("surefoot.advice.unit_model.DENSE_STATES", 0)
     with pytest.raises(surefoot.NotAvailableError, match="use gamma < 1"):
-        _ = chain.Chain(sparse.csr_array((2, 2)), np.ones(2), 1.0, np.array([1.0, 0.0])).v
+        pieces(replace(logfiles.random_problem(), gamma=1.0)).compare(np.full((4, 3), 1 / 3))
 
 
 def test_the_scatter_of_its_own_frequencies_is_part_of_an_estimated_baseline() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot.advice import unit_model, units_of_batch
+from surefoot.advice import model_of_units, units_of_batch
 from surefoot.advice.value_on_log import own_return
 
 Run = Any
@@ -178,7 +178,7 @@ def test_what_the_log_cannot_exclude_is_said_and_a_declared_catastrophe_forbids_
     assert "unseen    an outcome of -2 (the worst declared) in one of " in text
     code, text, _ = run(*given, "--reward-range", "-1000,2")
     assert code == 3
-    assert "but an outcome that has not shown could take away" in text
+    assert "but an outcome that has not been seen could take away" in text
     found = json.loads((tmp_path / "out" / "summary.json").read_text())["cannot_exclude"]
     assert (found["state"], found["action"], found["outcome"]) == ("s", "b", -1000)
     assert found["not_excluded_one_in"] == pytest.approx(found["held_out_visits"] / np.log(20))
@@ -308,7 +308,7 @@ def test_the_logs_own_mean_return_stands_beside_the_models_baseline() -> None:
     """Half of the steps lead on: the model expects a third step now and then, and is wrong."""
     problem = walk(hidden=True)
     units = units_of_batch(problem.log, 0.5)
-    value = unit_model(problem, units).compare(np.asarray(problem.pi_b)).baseline.value
+    value = model_of_units(problem, units).compare(np.asarray(problem.pi_b)).baseline.value
     found = own_return(problem, value)
     assert found.mean == pytest.approx(0.5 + 0.5 * 2 * 0.5, abs=0.05)
     assert found.contradicts_model
@@ -323,7 +323,7 @@ def covered(draw: Any, truth: float, logs: int = 200) -> float:
     for seed in range(logs):
         problem, pi = draw(np.random.default_rng(seed))
         parts = units_of_batch(problem.log, problem.gamma)
-        low, high = unit_model(problem, parts).compare(pi).policy.interval_with_unseen()
+        low, high = model_of_units(problem, parts).compare(pi).policy.interval_with_unseen()
         hits += low <= truth <= high
     return hits / logs
 
@@ -388,7 +388,7 @@ def test_a_state_without_actions_counts_against_the_policy_that_comes_there_more
         start=0,
     )
     parts = units_of_batch(problem.log, 0.5)
-    there = unit_model(problem, parts)
+    there = model_of_units(problem, parts)
     more, less = (there.compare(np.array([[1 - p, p]] * 3), strict=True) for p in (0.9, 0.1))
     assert more.gain.value < more.policy.value - more.baseline.value - 0.05
     assert less.gain.value < less.policy.value - less.baseline.value - 0.05

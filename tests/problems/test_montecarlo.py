@@ -17,7 +17,6 @@ from support import worlds
 from surefoot import LogError, ProblemError, Returns
 from surefoot.core import Batch, make_batch
 from surefoot.problems import discounted_returns, monte_carlo, separation, thinned_counts
-from surefoot.problems.montecarlo import time_in_episode
 
 S, A = 4, 3  # states 0..2 act, state 3 is terminal
 
@@ -226,7 +225,7 @@ def test_whether_a_return_of_k_steps_is_used_does_not_depend_on_what_follows_the
         ):
             excess[name] += p * found.n[0, 0] * (found.mean[0, 0] - truth)
             if batch.cuts.any():
-                assert found.n[0, 0] == (time_in_episode(batch) + k <= limit).sum()
+                assert found.n[0, 0] == (batch.time + k <= limit).sum()
         # The rule "drop a visit only if its own k steps were cut" keeps late visits of the episodes
         # that end.
         g = naive_returns(batch, gamma, steps=k)

@@ -9,7 +9,7 @@ from surefoot.advice.folder import plain, write_advice
 from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gate import SafetyTest, safety_test
 from surefoot.advice.summary import summarise
-from surefoot.advice.unit_model import Comparison, UnitModel, unit_model
+from surefoot.advice.unit_model import Comparison, UnitModel, model_of_units
 from surefoot.advice.units import (
     Units,
     log_and_units_on_dask,
@@ -38,10 +38,10 @@ __all__ = [
     "fitting",
     "held_out_gain",
     "log_and_units_on_dask",
+    "model_of_units",
     "plain",
     "safety_test",
     "summarise",
-    "unit_model",
     "units_of",
     "units_of_batch",
     "units_of_log",

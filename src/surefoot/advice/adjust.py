@@ -21,10 +21,8 @@ from surefoot.advice.units import ENOUGH_EPISODES, Units
 from surefoot.core import Batch
 from surefoot.problems import Problem
 
-PERIODS, FEWEST_ROWS = (
-    (8, 32),
-    50,
-)  # periods of the log, in the order of its rows: one for each 50 rows, within these limits
+# periods of the log, in the order of its rows: one for each 50 rows, from 8 to 32
+PERIODS, FEWEST_ROWS = (8, 32), 50
 MOST_ROWS = 500_000  # rows looked at, evenly spaced
 MOST_ACTIONS = 12  # beyond, the previous action is left out
 
@@ -68,9 +66,7 @@ def _circumstances(log: Batch, units: Units, residual: np.ndarray) -> np.ndarray
     rewards of its unit (beyond their pairs).
     """
     n = len(log)
-    first = np.append(True, log.last[:-1])
-    step = np.arange(n) - np.flatnonzero(first)[log.episode]
-    before = np.where(first, 0.0, np.append(0.0, residual[:-1]))
+    before = np.where(log.first, 0.0, np.append(0.0, residual[:-1]))
     count = np.bincount(units.unit, minlength=units.number)[units.unit]
     others = (
         np.bincount(units.unit, weights=residual, minlength=units.number)[units.unit] - residual
@@ -78,9 +74,11 @@ def _circumstances(log: Batch, units: Units, residual: np.ndarray) -> np.ndarray
     periods = min(max(n // FEWEST_ROWS, PERIODS[0]), PERIODS[1])
     columns = [*_flags(np.arange(n) * periods // n, periods), before, others]
     if log.n_episodes >= ENOUGH_EPISODES:
-        columns += _flags(np.minimum(np.log2(step + 1).astype(int), 5), 6)
+        columns += _flags(np.minimum(np.log2(log.time + 1).astype(int), 5), 6)
     if log.n_actions <= MOST_ACTIONS:
-        columns += _flags(np.where(first, 0, np.append(0, log.action[:-1] + 1)), log.n_actions + 1)
+        columns += _flags(
+            np.where(log.first, 0, np.append(0, log.action[:-1] + 1)), log.n_actions + 1
+        )
     return np.stack(columns, axis=1)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from surefoot.advice.assurance import Assurance, assure, proof
 from surefoot.advice.estimate import DELTA
 from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gain
-from surefoot.advice.unit_model import Comparison, unit_model
+from surefoot.advice.unit_model import Comparison, model_of_units
 from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
 from surefoot.core import Policy, Solution
@@ -162,14 +162,14 @@ def advise(
     solution = gain.solution if proved is None else proved[0]
     pi = gain.pi if proved is None else np.asarray(solution.pi)
     # 4. What the policy changes and is worth in the model of all data.
-    in_sample = unit_model(problem, units, pi_b=made).compare(pi)
+    in_sample = model_of_units(problem, units, pi_b=made).compare(pi)
     advice = replace(
         advice, against=findings, gain=gain, solution=solution, candidate=pi, in_sample=in_sample,
         own=own_return(problem, in_sample.baseline.value),
     )  # fmt: skip
     if masked:
         known = replace(problem, pi_b_estimated=False)
-        left = unit_model(known, units).compare(pi).gain.value
+        left = model_of_units(known, units).compare(pi).gain.value
         advice = replace(advice, over_renormalised=left)
     # 5. The verdict, and the certificate that fits the algorithm.
     verdict, reason = _judged(gain, advice) if proved is None else (SUPPORTED, proved[1])
@@ -196,7 +196,7 @@ def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
     )
     if not (advice.moved > CHANGED).any():
         unchecked = ": the other half cannot check any of its moves"
-        why = "what one half of the log teaches changes nothing"
+        why = "the policy learned from one half of the log changes nothing"
         why += "" if gain.checked > CHANGED else unchecked
     elif gain.units < FEWEST_UNITS:
         why = (
@@ -205,8 +205,8 @@ def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
         )
     elif np.isnan(gain.low):
         why = (
-            "no valid test: states do not say enough (not Markov), and the test that does not need"
-            " them does not apply"
+            "no valid test: the states do not say enough (not Markov), and the test that does not"
+            " need this does not apply here"
         )
     elif gain.high < 0:
         why = (
@@ -214,7 +214,8 @@ def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
             f" {gain.high:.4g}"
         )
     elif gain.unseen is not None and not gain.excluded:
-        why = f"{words}, but an outcome that has not shown could take away {gain.unseen.change:.4g}"
+        lost = gain.unseen.change
+        why = f"{words}, but an outcome that has not been seen could take away {lost:.4g}"
     elif 0 < gain.low <= gain.explained:
         why = (
             f"{words}, but {gain.explained:.4g} of it is explained by when, or after what, the"
@@ -234,6 +235,6 @@ def _against(stands: Sequence[Finding], reason: str) -> str:
     """Why the log forbids a promise."""
     keys = ",".join(x.key for x in stands)
     return (
-        f"{'; '.join(x.sentence for x in stands)}. (Otherwise: {reason}. To go on all the same:"
+        f"{'; '.join(x.sentence for x in stands)}. (Otherwise: {reason}. To accept this:"
         f" --despite {keys})"
     )

@@ -159,9 +159,9 @@ def _worth(c: Mapping[str, Any]) -> str:
         return "the policy is the baseline"
     needed = c["rows_needed"]
     more = (
-        "no growth of this log would do"
+        "no larger log of this kind would be enough"
         if needed is None or np.isinf(needed)
-        else f"about {needed:.2g} rows would do"
+        else f"about {needed:.2g} rows would be enough"
     )
     return (
         f"VACUOUS, it says no more than the range of returns; {more}"

@@ -20,14 +20,14 @@ from scipy.special import stdtrit
 
 from surefoot.advice.adjust import explained
 from surefoot.advice.estimate import DELTA, Unseen
-from surefoot.advice.unit_model import unit_model
+from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import Units
 from surefoot.core import Solution
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
 from surefoot.ope import Standard, uncapped_betting
 from surefoot.ope.episode_values import EpisodeValues, episode_values
-from surefoot.ope.episodes import first_rows, random_part, take_episodes, take_rows, times
+from surefoot.ope.episodes import random_part, take_episodes, take_rows
 from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
 
@@ -137,7 +137,7 @@ def _asymptotic(
     """Both policies in the model of the held-out units; moves that these cannot check are taken
     back.
     """
-    model = unit_model(problem, units, held_out, pi_b)
+    model = model_of_units(problem, units, held_out, pi_b)
     tested = model.checkable(found.pi)
     visits = model.n_sa.sum(axis=1, keepdims=True)
     moved, kept = (float((np.abs(x - problem.pi_b) * visits).sum()) for x in (found.pi, tested))
@@ -175,11 +175,11 @@ def _finite_sample(
     log = problem.log
     if log is None or units.blocks or problem.pi_b_estimated or problem.start_from != EPISODES:
         return None
-    unit = units.unit[first_rows(log)]  # of every episode
+    unit = units.unit[log.first]  # of every episode
     n = int((~learning[unit]).sum())
     if log.cuts.any() or log.contradictions() or n < FEWEST_EPISODES:
         return None
-    longest = int(times(log).max()) + 1
+    longest = int(log.time.max()) + 1
     standard = Standard(delta=DELTA, reward_range=problem.reward_range, horizon=longest)
 
     def values(chosen: np.ndarray, pi: np.ndarray) -> EpisodeValues:
@@ -197,7 +197,7 @@ def _finite_sample(
         return None
     mean = float(tested.x.mean())
     spread = float(stdtrit(n - 1, 1 - DELTA)) * float(tested.x.std(ddof=1)) / math.sqrt(n)
-    compared = unit_model(problem, units, ~learning, pi_b).compare(found.pi)
+    compared = model_of_units(problem, units, ~learning, pi_b).compare(found.pi)
     return replace(
         found,
         estimate=mean,

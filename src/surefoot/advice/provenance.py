@@ -24,10 +24,10 @@ import numpy as np
 
 from surefoot.core import Batch
 from surefoot.core.labels import as_text
+from surefoot.diagnosis.copies import mixed
 from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.logs import Log
 from surefoot.logs.database import Database
-from surefoot.ope.episodes import first_rows
 
 TRAINING = "training.npz"
 PIECE = 20  # rows: a longer episode is compared piece by piece
@@ -101,17 +101,20 @@ class Shared:
 def fingerprints(log: Log, batch: Batch) -> Fingerprints:
     """The fingerprints of the episodes of a log, whose coded rows are `batch`."""
     state, action = (
-        np.array([_of_text(as_text(x)) for x in labels], dtype=np.uint64)
+        np.array(
+            [
+                int.from_bytes(
+                    hashlib.blake2b(as_text(x).encode(), digest_size=8).digest(), "little"
+                )
+                for x in labels
+            ],
+            dtype=np.uint64,
+        )
         for labels in (log.states, log.actions)
     )
-    start = first_rows(batch)
-    return of_rows(
-        _labels(log)[batch.row[start]],
-        state[batch.state],
-        action[batch.action],
-        batch.reward,
-        start,
-    )
+    start = np.flatnonzero(batch.first)
+    label = _labels(log)[batch.row[start]]
+    return of_rows(label, state[batch.state], action[batch.action], batch.reward, start)
 
 
 def of_rows(
@@ -119,21 +122,31 @@ def of_rows(
 ) -> Fingerprints:
     """The fingerprints of episodes that begin at the rows `start` and follow each other; states
     and actions are hashes [rows].
+
+    The hash of the rows from i to j is sum_{i <= t < j} row_t FOLD^(t - i) modulo 2^64, mixed with
+    their number: whatever their place in the log, and from running sums for all pieces at once.
     """
-    row = _mixed(_mixed(_mixed(state) + action) + (reward + 0.0).view(np.uint64))  # -0.0 is 0.0
+    row = mixed(mixed(mixed(state) + action) + (reward + 0.0).view(np.uint64))  # -0.0 is 0.0
+    power, inverse = (
+        np.multiply.accumulate(np.append(np.uint64(1), np.full(len(row), x, dtype=np.uint64)))
+        for x in (FOLD, pow(FOLD, -1, 2**64))
+    )
+    total = np.append(np.uint64(0), np.cumsum(row * power[:-1], dtype=np.uint64))
+
+    def between(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return mixed((total[j] - total[i]) * inverse[i] + (j - i).astype(np.uint64))
+
     stop = np.append(start[1:], len(row))
     episode = np.repeat(np.arange(len(start)), stop - start)
-    total, power = _running(row)
     begin = np.flatnonzero(
         (np.arange(len(row)) + PIECE <= stop[episode]) & (stop - start > PIECE)[episode]
     )
-    pieces = _between(total, power, begin, begin + PIECE)
     return Fingerprints(
-        label,
-        _between(total, power, start, stop),
-        state[start],
-        pieces,
-        episode[begin].astype(np.int32),
+        label=label,
+        content=between(start, stop),
+        head=state[start],
+        piece=between(begin, begin + PIECE),
+        of=episode[begin].astype(np.int32),
     )
 
 
@@ -141,12 +154,12 @@ def shared_episodes(tested: Fingerprints, trained: Fingerprints) -> Shared:
     """Find the episodes of `trained` in `tested`.
 
     1. Content that tells episodes apart: those with the pieces of a training episode are left out,
-      whatever they are called.
+       whatever they are called.
     2. Else labels: if more episodes than chance explains have both the label and the content of a
-      training episode, all whose label is
-       known from there are left out: to choose by content would favour some outcomes.
+       training episode, all whose label is known from there are left out: to choose by content
+       would favour some outcomes.
     3. If what is left still resembles the training log more than chance explains, nothing can be
-      tested.
+       tested.
     """
     none = np.zeros(len(tested), dtype=bool)
     seen = tested.seen_in(trained)
@@ -266,36 +279,6 @@ def _labels(log: Log) -> np.ndarray:
                 np.asarray(found["label"], dtype=np.uint64)[np.argsort(found["at"], kind="stable")]
             )
     return np.concatenate(parts)
-
-
-def _of_text(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-def _mixed(x: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64: every bit of the input bears on every bit of the output."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-    return np.asarray(x ^ (x >> np.uint64(31)))
-
-
-def _running(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(running sums of row_i FOLD^i modulo 2^64, with 0 before them; FOLD^-i)."""
-    powers = [np.full(len(row) + 1, x, dtype=np.uint64) for x in (FOLD, pow(FOLD, -1, 2**64))]
-    for power in powers:
-        power[0] = 1
-        np.multiply.accumulate(power, out=power)
-    return (
-        np.append(np.zeros(1, np.uint64), np.cumsum(row * powers[0][:-1], dtype=np.uint64)),
-        powers[1],
-    )
-
-
-def _between(
-    total: np.ndarray, power: np.ndarray, start: np.ndarray, stop: np.ndarray
-) -> np.ndarray:
-    """The hash of the rows from start to stop, whatever their place in the log."""
-    return _mixed((total[stop] - total[start]) * power[start] + (stop - start).astype(np.uint64))
 
 
 def as_bytes(found: Fingerprints) -> bytes:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import surefoot
-from surefoot.advice.advise import Advice
+from surefoot.advice.advise import NOTHING_TO_LEARN, Advice
 from surefoot.advice.assurance import assurance_lines, assurance_summary
 from surefoot.advice.defaults import DEFAULT
 from surefoot.advice.estimate import DELTA, EVENTS
@@ -72,10 +71,61 @@ def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, An
     return found
 
 
-def unseen_summary(advice: Advice) -> dict[str, Any] | None:
-    """What this log cannot exclude: the pair in which an outcome that has not shown would cost
-    most.
-    """
+def summarise(advice: Advice, source: str, compared: Disagreement | None = None) -> dict[str, Any]:
+    """Everything about an improvement, for summary.json and --json."""
+    problem, solution, worth = advice.problem, advice.solution, advice.over_renormalised
+    policy_is = "the improved policy" if advice.supported else "the baseline, unchanged"
+    if advice.accepted:
+        policy_is = "the candidate, accepted although the data do not support it"
+    return {
+        "surefoot": surefoot.__version__,
+        "verdict": advice.verdict,
+        "reason": advice.reason,
+        "supported": advice.supported,
+        "accepted_unsupported": advice.accepted,
+        "policy_is": policy_is,
+        "log": log_summary(advice.log, source),
+        "against": [
+            {"key": x.key, "sentence": x.sentence, "waived": x.key in advice.despite}
+            for x in advice.against
+        ],
+        "despite": list(advice.despite),
+        "assumptions": _assumptions(advice),
+        "cannot_exclude": _cannot_exclude(advice),
+        "gamma": problem.gamma,
+        "start": problem.start_from,
+        "algorithm": {
+            "name": advice.algorithm.name,
+            "parameters": parameters_of(advice.algorithm),
+        },
+        "baseline": {
+            "estimated": problem.pi_b_estimated,
+            **_disagreement(compared),
+            "renormalised": worth is not None,
+        },
+        "reward_range": {
+            "declared": problem.return_range.declared,
+            "low": problem.reward_range[0],
+            "high": problem.reward_range[1],
+        },
+        "changes": {
+            "states_changed": len(advice.changed),
+            "states_visited": int((advice.log.n_sa.sum(axis=1) > 0).sum()),
+            "mass_moved": advice.mass_moved,
+        },
+        "worth": gain_summary(advice.gain, advice.in_sample) | {"over_renormalised": worth},
+        "own_return": None if advice.own is None else asdict(advice.own),
+        **assurance_summary(advice.assurance),
+        "converged": None if solution is None else bool(solution.status.ok),
+        "notes": list(advice.notes),
+        "training_fingerprints": (
+            TRAINING if problem.log is not None and advice.log.reading is not None else None
+        ),
+    }
+
+
+def _cannot_exclude(advice: Advice) -> dict[str, Any] | None:
+    """The pair in which an outcome that has not been seen would cost most."""
     gain = advice.gain
     if gain is None or gain.unseen is None or not gain.unseen.change > 0 or not gain.estimate > 0:
         return None
@@ -95,80 +145,22 @@ def unseen_summary(advice: Advice) -> dict[str, Any] | None:
     }
 
 
-def summarise(advice: Advice, source: str, compared: Disagreement | None = None) -> dict[str, Any]:
-    """Everything about an improvement, for summary.json and --json."""
-    problem, solution, inside = advice.problem, advice.solution, advice.in_sample
-    acting = advice.log.n_sa.sum(axis=1) > 0
-    return {
-        "surefoot": surefoot.__version__,
-        "verdict": advice.verdict,
-        "reason": advice.reason,
-        "supported": advice.supported,
-        "accepted_unsupported": advice.accepted,
-        "policy_is": policy_words(advice),
-        "log": log_summary(advice.log, source),
-        "against": [
-            {"key": x.key, "sentence": x.sentence, "waived": x.key in advice.despite}
-            for x in advice.against
-        ],
-        "despite": list(advice.despite),
-        "assumptions": assumptions(advice),
-        "cannot_exclude": unseen_summary(advice),
-        "gamma": problem.gamma,
-        "start": problem.start_from,
-        "algorithm": algorithm_summary(advice.algorithm),
-        "baseline": (
-            {"estimated": problem.pi_b_estimated} | disagreement_summary(compared) | _forced(advice)
-        ),
-        "reward_range": {
-            "declared": problem.return_range.declared,
-            "low": problem.reward_range[0],
-            "high": problem.reward_range[1],
-        },
-        "changes": {
-            "states_changed": len(advice.changed),
-            "states_visited": int(acting.sum()),
-            "mass_moved": advice.mass_moved,
-        },
-        "worth": (
-            gain_summary(advice.gain, inside) | {"over_renormalised": advice.over_renormalised}
-        ),
-        "own_return": None if advice.own is None else asdict(advice.own),
-        **assurance_summary(advice.assurance),
-        "converged": None if solution is None else bool(solution.status.ok),
-        "notes": list(advice.notes),
-        "training_fingerprints": (
-            TRAINING if problem.log is not None and advice.log.reading is not None else None
-        ),
-    }
-
-
-def _forced(advice: Advice) -> dict[str, Any]:
-    """Whether forbidden actions were taken out of the policy that made the log; gains are
-    against that policy.
-    """
-    return {"renormalised": advice.over_renormalised is not None}
-
-
-def assumptions(advice: Advice) -> list[str]:
+def _assumptions(advice: Advice) -> list[str]:
     """What must be true for the verdict to hold, in words."""
     gain, problem = advice.gain, advice.problem
     if gain is None:
         return []
+    blocks = gain.kind.startswith("blocks")
     found = [
-        (
-            "nothing outside the state drives both the choice of action and the outcome (no hidden"
-            " cause)"
-        ),
+        "nothing outside the state drives both the choice of action and the outcome (no hidden"
+        " cause)",
         "the world tomorrow is the world of this log",
-        (
-            f"{gain.kind} depend little on each other"
-            if gain.kind.startswith("blocks")
-            else f"the {gain.kind} are independent"
-        ),
+        f"{gain.kind} depend little on each other"
+        if blocks
+        else f"the {gain.kind} are independent",
     ]
-    low, high = problem.reward_range
     if not problem.return_range.declared:
+        low, high = problem.reward_range
         found.append(
             f"no reward lies outside [{low:g}, {high:g}], the range that was seen; declare it with"
             " --reward-range"
@@ -185,25 +177,19 @@ def assumptions(advice: Advice) -> list[str]:
     return found
 
 
-def algorithm_summary(algorithm: Any) -> dict[str, Any]:
-    """Name and parameters."""
-    return {"name": algorithm.name, "parameters": parameters_of(algorithm)}
-
-
-def disagreement_summary(found: Disagreement | None) -> dict[str, Any]:
+def _disagreement(found: Disagreement | None) -> dict[str, Any]:
     """Whether a given baseline can have made the log."""
     if found is None:
         return {}
-    worst = [
-        {"state": as_text(s), "distance": d, "p_value": p, "impossible_rows": k}
-        for s, d, p, k in found.worst()
-    ]
     disagrees = bool(doubt(found))
     return {
         "disagrees": disagrees,
         "impossible_rows": found.impossible,
         "p_value": found.p_value,
-        "worst_states": worst if disagrees else [],
+        "worst_states": [
+            {"state": as_text(s), "distance": d, "p_value": p, "impossible_rows": k}
+            for s, d, p, k in (found.worst() if disagrees else [])
+        ],
     }
 
 
@@ -217,160 +203,45 @@ def doubt(found: Disagreement | None) -> str:
     )
 
 
-def policy_words(advice: Advice) -> str:
-    """What policy.csv holds."""
-    if advice.accepted:
-        return "the candidate, accepted although the data do not support it"
-    return "the improved policy" if advice.supported else "the baseline, unchanged"
-
-
 def text(summary: Mapping[str, Any]) -> str:
     """The summary as a page for people: the conclusion, how sure it is, what it rests on; then
     how it was found.
     """
+    word = "SUPPORTED" if summary["supported"] else "NOT SUPPORTED by the data"
+    nothing = summary["verdict"] == NOTHING_TO_LEARN
+    changes = summary["changes"]
     lines = [
-        *_verdict_lines(summary),
-        *worth_lines(summary),
+        summary["reason"] if nothing else f"verdict   {word}: {summary['reason']}",
+        f"          policy.csv holds {summary['policy_is']}",
+        *_worth_lines(summary),
         *_unseen_lines(summary["cannot_exclude"]),
-        *_change_lines(summary),
+        f"changes   {changes['states_changed']:,} of {changes['states_visited']:,} visited states;"
+        f" {changes['mass_moved']:.1%} of decisions would change",
+        *assurance_lines(summary),
     ]
-    lines += [*assurance_lines(summary), *_assumption_lines(summary["assumptions"]), ""]
-    lines += [*read_lines(summary["log"]), *_baseline_lines(summary), *_algorithm_lines(summary)]
+    lines += [f"{'' if i else 'assumes':9} {x}" for i, x in enumerate(summary["assumptions"])]
+    lines += ["", *read_lines(summary["log"]), *_baseline_lines(summary), *_method_lines(summary)]
     return "\n".join(lines + [f"note: {note}" for note in summary["notes"]])
 
 
-def _unseen_lines(found: Mapping[str, Any] | None) -> list[str]:
-    """What this log cannot exclude."""
-    if found is None:
-        return []
-    kind = "worst" if found["more_often"] else "best"
-    of = (
-        f"the {kind}"
-        f" {'declared' if found['range_declared'] else 'this log suggests, none is declared'}"
-    )
-    where = f"{found['action']!r} in state {found['state']!r}"
-    undo, open_ = found["would_undo_one_in"], found["not_excluded_one_in"]
-    if undo <= 1:
-        return [
-            (
-                "unseen    no outcome within the range would undo this gain by itself; an outcome"
-                f" of {found['outcome']:.4g} ({of}) in every"
-            ),
-            f"          decision for {where} would take {signed(-undo * found['gain'])}",
-        ]
-    return [
-        (
-            f"unseen    an outcome of {found['outcome']:.4g} ({of}) in one of {undo:.3g} decisions"
-            f" for {where}"
-        ),
-        (
-            f"          would undo this gain; the held-out half has {found['held_out_visits']:.0f}"
-            f" of them and cannot exclude one in {open_:.3g}"
-        ),
-    ]
-
-
-def _assumption_lines(found: Sequence[str]) -> list[str]:
-    return [f"{'assumes' if i == 0 else '':9} {x}" for i, x in enumerate(found)]
-
-
-def read_lines(log: Mapping[str, Any]) -> list[str]:
-    """What was read."""
-    left_out = log["rows_left_out"]
-    size = f"{log['states']:,} states, {log['actions']:,} actions"
-    episodes = "" if log["episodes"] is None else f", {plural(log['episodes'], 'episode')}"
-    return [
-        (
-            f"read      {log['source']}: {log['rows_read']:,} rows = {log['rows_used']:,} used +"
-            f" {sum(left_out.values()):,} left out"
-        ),
-        *(
-            f"          left out: {n:,} {(REASONS | OTHER)[reason]}"
-            for reason, n in left_out.items()
-        ),
-        f"          {size}{episodes}; {log['pairs_seen']:,} pairs of state and action ever tried",
-    ]
-
-
-def _baseline_lines(summary: Mapping[str, Any]) -> list[str]:
-    baseline = summary["baseline"]
-    lines = [
-        "baseline  ESTIMATED from the log itself: give --baseline if it is known"
-        if baseline["estimated"]
-        else "baseline  given"
-    ]
-    if baseline["renormalised"]:
-        lines.append(
-            "          forbidden actions were taken out of it; gains are against the policy that"
-            " made the log, which used them"
-        )
-        lines.append(
-            f"          (over what is left of it: {signed(summary['worth']['over_renormalised'])}"
-            " in sample)"
-        )
-    if baseline.get("disagrees"):
-        lines[0] += (
-            f", but DISAGREES with the log (p = {baseline['p_value']:.2g},"
-            f" {baseline['impossible_rows']} impossible rows)"
-        )
-        lines += [
-            f"          worst in state {x['state']}: p = {x['p_value']:.2g}"
-            for x in baseline["worst_states"][:3]
-        ]
-    return lines
-
-
-def _algorithm_lines(summary: Mapping[str, Any]) -> list[str]:
-    algorithm = summary["algorithm"]
-    values = ", ".join(
-        f"{k} = {_value(v)}" for k, v in algorithm["parameters"].items() if v is not None
-    )
-    lines = [
-        f"method    {algorithm['name']} ({values or 'no parameters'}), gamma = {summary['gamma']:g}"
-    ]
-    if algorithm["name"] == DEFAULT:
-        lines.append(
-            "          the default: cautious where counts are small, free of units, never an action"
-            " the log has not tried"
-        )
-    if summary["converged"] is False:
-        lines.append("          NOT CONVERGED: the candidate is the last iterate")
-    return lines
-
-
-def _change_lines(summary: Mapping[str, Any]) -> list[str]:
-    changes = summary["changes"]
-    return [
-        f"changes   {changes['states_changed']:,} of {changes['states_visited']:,} visited states;"
-        f" {changes['mass_moved']:.1%} of decisions would change"
-    ]
-
-
-def worth_lines(summary: Mapping[str, Any]) -> list[str]:
+def _worth_lines(summary: Mapping[str, Any]) -> list[str]:
     """What it is worth, and how sure that is."""
     lines = []
     out, inside = summary["worth"]["held_out"], summary["worth"]["in_sample_optimistic"]
-    if out is not None and out["gain"] is not None and not np.isnan(out["gain"]):
-        where = WHERE[summary["start"]]
+    if out is not None and out["gain"] is not None and not math.isnan(out["gain"]):
+        checked = (
+            "whole episodes were weighted, so all moves were tested together"
+            if out["test"] == FINITE_SAMPLE
+            else f"{out['share_checked']:.0%} of the moves could be checked, the others were taken"
+            " back"
+        )
         lines += [
-            (
-                f"worth     {signed(out['gain'])} {where}, on held-out data; at least"
-                f" {signed(out['low'])}, at most {signed(out['high'])} (5 % each)"
-            ),
-            (
-                f"          learned from {out['units'] - out['units_tested']:,} {out['unit']},"
-                f" tested on {out['units_tested']:,} others; {out['informative_steps']:,} of their"
-                " steps took an action"
-            ),
-            "          that gains probability; "
-            + (
-                "whole episodes were weighed, all moves together"
-                if out["test"] == FINITE_SAMPLE
-                else (
-                    f"{out['share_checked']:.0%} of the moves could be checked, the others were"
-                    " taken back"
-                )
-            ),
+            f"worth     {signed(out['gain'])} {WHERE[summary['start']]}, on held-out data; at least"
+            f" {signed(out['low'])}, at most {signed(out['high'])} (5 % each)",
+            f"          learned from {out['units'] - out['units_tested']:,} {out['unit']}, tested"
+            f" on {out['units_tested']:,} others; {out['informative_steps']:,} of their steps took"
+            " an action",
+            f"          that gains probability; {checked}",
         ]
     if inside is not None:
         values = f"baseline {inside['baseline']:.4g}, candidate {inside['policy']:.4g}"
@@ -379,15 +250,79 @@ def worth_lines(summary: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _verdict_lines(summary: Mapping[str, Any]) -> list[str]:
-    word = "SUPPORTED" if summary["supported"] else "NOT SUPPORTED by the data"
-    if summary["verdict"] == "nothing to learn":
-        return [summary["reason"], f"          policy.csv holds {summary['policy_is']}"]
+def _unseen_lines(found: Mapping[str, Any] | None) -> list[str]:
+    """What this log cannot exclude."""
+    if found is None:
+        return []
+    kind = "worst" if found["more_often"] else "best"
+    origin = "declared" if found["range_declared"] else "this log suggests, none is declared"
+    outcome = f"an outcome of {found['outcome']:.4g} (the {kind} {origin})"
+    where = f"{found['action']!r} in state {found['state']!r}"
+    undo, possible = found["would_undo_one_in"], found["not_excluded_one_in"]
+    if undo <= 1:
+        return [
+            "unseen    no outcome within the range would undo this gain by itself;"
+            f" {outcome} in every",
+            f"          decision for {where} would take {signed(-undo * found['gain'])}",
+        ]
     return [
-        f"verdict   {word}: {summary['reason']}",
-        f"          policy.csv holds {summary['policy_is']}",
+        f"unseen    {outcome} in one of {undo:.3g} decisions for {where}",
+        f"          would undo this gain; the held-out half has {found['held_out_visits']:.0f} of"
+        f" them and cannot exclude one in {possible:.3g}",
     ]
 
 
-def _value(x: Any) -> str:
-    return f"{x:g}" if isinstance(x, (int, float)) and not isinstance(x, bool) else str(x)
+def read_lines(log: Mapping[str, Any]) -> list[str]:
+    """What was read."""
+    left_out = log["rows_left_out"]
+    episodes = "" if log["episodes"] is None else f", {plural(log['episodes'], 'episode')}"
+    return [
+        f"read      {log['source']}: {log['rows_read']:,} rows = {log['rows_used']:,} used +"
+        f" {sum(left_out.values()):,} left out",
+        *(f"          left out: {n:,} {(REASONS | OTHER)[why]}" for why, n in left_out.items()),
+        f"          {log['states']:,} states, {log['actions']:,} actions{episodes};"
+        f" {log['pairs_seen']:,} pairs of state and action ever tried",
+    ]
+
+
+def _baseline_lines(summary: Mapping[str, Any]) -> list[str]:
+    baseline = summary["baseline"]
+    first = "baseline  given"
+    if baseline["estimated"]:
+        first = "baseline  ESTIMATED from the log itself: give --baseline if it is known"
+    if baseline.get("disagrees"):
+        first += (
+            f", but DISAGREES with the log (p = {baseline['p_value']:.2g},"
+            f" {baseline['impossible_rows']} impossible rows)"
+        )
+    lines, over = [first], summary["worth"]["over_renormalised"]
+    if baseline["renormalised"]:
+        lines += [
+            "          forbidden actions were taken out of it; gains are against the policy that"
+            " made the log, which used them",
+            f"          (over what is left of it: {signed(over)} in sample)",
+        ]
+    if baseline.get("disagrees"):
+        lines += [
+            f"          worst in state {x['state']}: p = {x['p_value']:.2g}"
+            for x in baseline["worst_states"][:3]
+        ]
+    return lines
+
+
+def _method_lines(summary: Mapping[str, Any]) -> list[str]:
+    name, values = summary["algorithm"]["name"], summary["algorithm"]["parameters"]
+    words = ", ".join(
+        f"{k} = {v:g}" if isinstance(v, (int, float)) and not isinstance(v, bool) else f"{k} = {v}"
+        for k, v in values.items()
+        if v is not None
+    )
+    lines = [f"method    {name} ({words or 'no parameters'}), gamma = {summary['gamma']:g}"]
+    if name == DEFAULT:
+        lines.append(
+            "          the default: cautious where counts are small, whatever the scale of rewards;"
+            " never an action the log has not tried"
+        )
+    if summary["converged"] is False:
+        lines.append("          NOT CONVERGED: the candidate is the last iterate")
+    return lines

@@ -5,21 +5,34 @@ every unit adds to the difference.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from surefoot.advice.chain import Chain
 from surefoot.advice.estimate import EVENTS, Estimate, Unseen
 from surefoot.advice.units import Units
+from surefoot.core import known_model
+from surefoot.planning import evaluate, visits
 from surefoot.problems import Problem
 from surefoot.problems.problem import GIVEN, VISITS
 
+DENSE_STATES = 1500  # up to here the linear systems are solved directly
 AT_LEAST = 2  # units that must have seen a pair for it to count: the scatter of one is unknown
 FORCED = 1e-9  # mass beyond rounding
 Starts = tuple[np.ndarray, np.ndarray, np.ndarray]  # unit, state, weight
 Cells = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, repr=False)
+class Chain:
+    """A Markov reward process: its rewards [S], its values v = r + gamma P v, and its discounted
+    visits d = start + gamma P' d.
+    """
+
+    r: np.ndarray
+    v: np.ndarray
+    d: np.ndarray
+    at_start: float
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -102,7 +115,7 @@ class UnitModel:
         rows = kept + (1 - kept.sum(axis=1, keepdims=True)) * self.mixture
         base = self._baseline()
         matrix, r = self._chain(rows)
-        chain = Chain(matrix, r + base.r * self.lost, self.problem.gamma, self.start)
+        chain = self._solved(matrix, r + base.r * self.lost)
         scores = self._scores(rows, chain)
         base_scores = self._scores(self.mixture, base, by_state=self.problem.pi_b_estimated)
         spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * self.mixture
@@ -120,7 +133,7 @@ class UnitModel:
             advantage=((rows - self.mixture) * q).sum(axis=1),
         )
 
-    def _chain(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
+    def _chain(self, rows: np.ndarray) -> tuple[sparse.csr_array, np.ndarray]:
         """(P_pi, r_pi) of a policy over pairs that count; where these units never act, those of the
         whole log.
         """
@@ -143,17 +156,23 @@ class UnitModel:
     def _baseline(self) -> Chain:
         """The baseline; a state in which nobody ever acts has the average value over the visits:
 
-        v = v0 + level v1 with level = visits . v: one equation for the level.
+        v = v0 + level v1 with level = share . v: one equation for the level.
         """
         matrix, r = self._chain(self.mixture)
-        chain = Chain(matrix, r, self.problem.gamma, self.start)
+        chain = self._solved(matrix, r)
         if not self.lost.any():
             return chain
-        visits = _sum(self.units.state, self.units.k, len(r)) / self.units.k.sum()
-        v0, v1 = chain.v, Chain(matrix, self.lost.astype(float), self.problem.gamma, self.start).v
-        left = 1.0 - float(visits @ v1)
-        level = float(visits @ v0) / left if left > 1e-9 else 0.0
-        return Chain(matrix, r + level * self.lost, self.problem.gamma, self.start)
+        share = _sum(self.units.state, self.units.k, len(r)) / self.units.k.sum()
+        left = 1.0 - float(share @ self._solved(matrix, self.lost.astype(float)).v)
+        level = float(share @ chain.v) / left if left > 1e-9 else 0.0
+        return self._solved(matrix, r + level * self.lost)
+
+    def _solved(self, matrix: sparse.csr_array, r: np.ndarray) -> Chain:
+        """The process with these transitions and rewards: an MDP with one action."""
+        p = matrix.toarray()[:, None, :] if len(r) <= DENSE_STATES else matrix
+        model, pi = known_model(p, r[:, None], self.problem.gamma), np.ones((len(r), 1))
+        v = evaluate(model, pi, tolerance=None)
+        return Chain(r, v, visits(model, pi, self.start), float(self.start @ v))
 
     def _lost_doubt(self, chain: Chain, base: Chain) -> float:
         """What the gain owes to states in which nobody ever acted: the policy that comes there more
@@ -305,7 +324,7 @@ class UnitModel:
         return np.asarray(sign * np.where(np.isfinite(least), least, (sign * v).min())), surprise
 
 
-def unit_model(
+def model_of_units(
     problem: Problem,
     units: Units,
     chosen: np.ndarray | None = None,

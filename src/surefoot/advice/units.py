@@ -96,11 +96,10 @@ def units_of(log: Log, batch: Batch | None, gamma: float) -> Units:
 
 def units_of_batch(batch: Batch, gamma: float) -> Units:
     """The units of rows in memory: episodes, or contiguous blocks of a single one."""
-    length = _block_length(batch.n_episodes, len(batch), gamma, BLOCKS)
+    kind, length = _kind(batch.n_episodes, len(batch), gamma, MOST_UNITS, BLOCKS)
     unit = np.arange(len(batch)) // length if length else batch.episode % MOST_UNITS
     one, zero = np.ones(len(batch)), np.zeros(len(batch))
     entries = unit, batch.state, batch.action, batch.next_state, one, batch.reward, zero
-    kind = _kind(length, batch.n_episodes, MOST_UNITS)
     return _joined([entries], [_starts(unit, batch)], batch.n_states, batch.n_actions, kind, length)
 
 
@@ -113,7 +112,8 @@ def units_of_log(log: Log, gamma: float) -> Units:
             "this log holds counts alone: its rows were counted elsewhere, or read with"
             " check_order=False"
         )
-    length = _block_length(log.n_episodes, log.accounting.used, gamma, COARSE_UNITS)
+    n_rows = log.accounting.used
+    kind, length = _kind(log.n_episodes, n_rows, gamma, COARSE_UNITS, COARSE_UNITS)
     entries, starts, episodes, rows = [], [], 0, 0
     for batch in log.blocks():
         step, episode = np.arange(rows, rows + len(batch)), batch.episode + episodes
@@ -121,7 +121,6 @@ def units_of_log(log: Log, gamma: float) -> Units:
         entries.append(_grouped(unit, batch))
         starts.append(_starts(unit, batch))
         episodes, rows = episodes + batch.n_episodes, rows + len(batch)
-    kind = _kind(length, log.n_episodes, COARSE_UNITS)
     return _joined(entries, starts, log.n_states, log.n_actions, kind, length)
 
 
@@ -178,22 +177,17 @@ def horizon(gamma: float) -> int:
     return min(1000, math.ceil(1 / (1 - gamma) - 1e-9)) if gamma < 1 else 1000
 
 
-def _block_length(n_episodes: int, n_rows: int, gamma: float, blocks: int) -> int:
-    """The steps of a block of a log that is one episode; 0 where episodes are the units."""
-    return 0 if n_episodes > 1 else max(math.ceil(n_rows / blocks), horizon(gamma))
-
-
-def _kind(length: int, n_episodes: int, most: int) -> str:
-    """What a unit is, in words."""
-    if length:
-        return f"blocks of {length} steps"
-    return "episodes" if n_episodes <= most else "groups of episodes"
+def _kind(n_episodes: int, n_rows: int, gamma: float, most: int, blocks: int) -> tuple[str, int]:
+    """(what a unit is, in words; the steps of a block of a log that is one episode, else 0)."""
+    if n_episodes > 1:
+        return "episodes" if n_episodes <= most else "groups of episodes", 0
+    length = max(math.ceil(n_rows / blocks), horizon(gamma))
+    return f"blocks of {length} steps", length
 
 
 def _starts(unit: np.ndarray, batch: Batch) -> Columns:
     """(unit, state, 1) of the first row of every episode of a batch."""
-    first = np.append(True, batch.last[:-1])
-    return unit[first], batch.state[first], np.ones(int(first.sum()))
+    return unit[batch.first], batch.state[batch.first], np.ones(batch.n_episodes)
 
 
 def _grouped(unit: np.ndarray, batch: Batch) -> Columns:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.advice.estimate import DELTA
-from surefoot.advice.unit_model import unit_model
+from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import ENOUGH_EPISODES, units_of
 from surefoot.errors import PolicyError
 from surefoot.logs import Log
@@ -78,7 +78,7 @@ def evaluation(
     """
     check_allowed(log, problem, pi)
     units = units_of(log, problem.log, problem.gamma)
-    found = unit_model(problem, units, pi_b=pi_b).compare(pi)
+    found = model_of_units(problem, units, pi_b=pi_b).compare(pi)
     values = {}
     for name in ("policy", "baseline", "gain"):
         estimate = getattr(found, name)

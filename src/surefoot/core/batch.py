@@ -64,6 +64,17 @@ class Batch:
         return len(self.state)
 
     @cached_property
+    def first(self) -> np.ndarray:
+        """Whether a row is the first of its episode."""
+        return np.append(True, self.episode[1:] != self.episode[:-1])
+
+    @cached_property
+    def time(self) -> np.ndarray:
+        """The time of each row in its episode, from 0."""
+        found: np.ndarray = np.arange(len(self)) - np.flatnonzero(self.first)[self.episode]
+        return found
+
+    @cached_property
     def last(self) -> np.ndarray:
         """Whether a row is the last of its episode."""
         return np.append(self.episode[1:] != self.episode[:-1], True)

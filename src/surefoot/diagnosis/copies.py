@@ -107,12 +107,12 @@ def contents(block: Batch) -> Contents:
     reward = np.round(r / size, 4) * size + 0.0  # -0.0 becomes 0.0
     found = np.zeros(len(block), dtype=np.uint64)
     for x in (block.state, block.action, block.next_state):
-        found = _mixed(found + x.astype(np.uint64) + ODD)
-    found = _mixed(found + reward.view(np.uint64) + ODD)
+        found = mixed(found + x.astype(np.uint64) + ODD)
+    found = mixed(found + reward.view(np.uint64) + ODD)
     return Contents(found, block.state, block.action, block.episode)
 
 
-def _mixed(x: np.ndarray) -> np.ndarray:
+def mixed(x: np.ndarray) -> np.ndarray:
     """Numbers whose bits all depend on all bits of x: SplitMix64 (Steele, Lea and Flood 2014)."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
@@ -137,7 +137,7 @@ def copies_in(parts: tuple[Contents, ...]) -> Copies:
     first = np.flatnonzero(np.append(True, np.diff(rows.episode) != 0))
     length = np.diff(np.append(first, len(rows.row)))
     within = (np.arange(len(rows.row)) - np.repeat(first, length)).astype(np.uint64)
-    content = np.add.reduceat(_mixed(rows.row ^ _mixed(within + ODD)), first)  # of each episode
+    content = np.add.reduceat(mixed(rows.row ^ mixed(within + ODD)), first)  # of each episode
     _, group, times = np.unique(content, return_inverse=True, return_counts=True)
     order = np.argsort(group, kind="stable")
     nth = np.empty(len(group), dtype=np.int64)  # how many of its group came before an episode
@@ -225,7 +225,7 @@ def _stretches(rows: Contents, chance: np.ndarray) -> tuple[np.ndarray, float]:
         return np.zeros(len(rows.row), dtype=bool), 1.0
     number, width = rows.row, 1
     while width < WINDOW:
-        number, width = _mixed(number[:-width] + number[width:] * ODD), 2 * width
+        number, width = mixed(number[:-width] + number[width:] * ODD), 2 * width
     _, first, place = np.unique(number, return_index=True, return_inverse=True)
     again = first[place] < np.arange(n)
     total = np.append(0.0, np.cumsum(chance))

@@ -181,7 +181,7 @@ def _walk_block(
 
 def _past(block: Batch, pair: np.ndarray, level: np.ndarray) -> dict[str, np.ndarray]:
     """What came before each row of its episode, as codes from 1 on; 0 where nothing did."""
-    first = np.append(True, block.last[:-1])
+    first = block.first
     second = first | np.append(True, first[:-1])
     one = np.append(0, pair[:-1] + 1)
     return {

@@ -12,10 +12,9 @@ from surefoot.core import Batch, Model
 from surefoot.errors import NotAvailableError, ParameterError, ProblemError
 from surefoot.ope.bounds import check_delta
 from surefoot.ope.caps import APPROXIMATE, CAPPED, FLOORED
-from surefoot.ope.episodes import last_rows, times
 from surefoot.ope.estimates import episode_returns, notes_on
 from surefoot.ope.models import doubly_robust_values
-from surefoot.ope.weights import Overlap, checked_policy, weigh_checked
+from surefoot.ope.weights import Overlap, weigh
 from surefoot.parameters import check_name
 from surefoot.problems.given import checked_gamma
 from surefoot.problems.ranges import ReturnRange, found_ranges
@@ -145,17 +144,16 @@ def episode_values(
     """
     gamma = checked_gamma(gamma)
     check_name("quantity", quantity, (GAIN, VALUE))
-    pi, pi_b = checked_policy("pi", pi, batch), checked_policy("pi_b", pi_b, batch)
-    weights, cover = weigh_checked(batch, pi, pi_b)
+    weights = weigh(batch, pi, pi_b)
     m, lo, hi, declared, clip = 0.0, -math.inf, 0.0, True, standard.floored
     if standard.estimator == "dr":
         if model is None:
             raise ParameterError(
                 "doubly robust values need model=, fitted on other episodes (`fitted_model`)"
             )
-        x = doubly_robust_values(batch, pi, weights, model, gamma)
+        x = doubly_robust_values(weights.pi, weights, model, gamma)
         if quantity == GAIN:
-            x = x - doubly_robust_values(batch, pi_b, weights.equal(), model, gamma)
+            x = x - doubly_robust_values(weights.pi_b, weights.equal(), model, gamma)
     else:
         g = episode_returns(batch, gamma)
         if standard.floored:
@@ -166,7 +164,7 @@ def episode_values(
             excess = weights.discounted(gamma, clip=clip) - weights.equal().discounted(gamma)
             x = np.bincount(batch.episode, weights=excess * (batch.reward - m))
             if m:  # after the last step: r = 0 and the last weight
-                left = _discounts(gamma, times(batch)[last_rows(batch)] + 1, standard.horizon)
+                left = _discounts(gamma, batch.time[batch.last] + 1, standard.horizon)
                 x -= m * (weights.episode_weights(clip=clip) - 1) * left
         if quantity == VALUE:
             x, lo = x + g, lo + hi
@@ -176,9 +174,9 @@ def episode_values(
         declared=declared,
         effective_size=weights.effective_size,
         largest_weight=weights.largest,
-        overlap=cover,
+        overlap=weights.overlap,
         n_cut=int(batch.cuts.sum()),
-        notes=notes_on(batch, weights, cover),
+        notes=notes_on(weights),
     )
 
 
@@ -215,7 +213,7 @@ def _ranges(
     """(reward range, return range), declared or observed; a horizon limits returns to so many
     rewards.
     """
-    horizon, longest = standard.horizon, int(times(batch).max()) + 1
+    horizon, longest = standard.horizon, int(batch.time.max()) + 1
     if horizon is not None and longest > horizon:
         raise ProblemError(
             f"horizon {horizon} does not hold: the log has an episode of {longest} steps"

@@ -1,4 +1,4 @@
-"""Episodes of a log: where they start, sums along them, and random parts of a log."""
+"""Episodes of a log: sums along them, and random parts of a log."""
 
 from __future__ import annotations
 
@@ -14,29 +14,13 @@ SHARE = 0.2  # of the episodes that go into the training part (Thomas et al. 201
 FEWEST = 2  # episodes a part needs: one has no scatter
 
 
-def first_rows(batch: Batch) -> np.ndarray:
-    """The first row of every episode."""
-    return np.flatnonzero(np.append(True, batch.last[:-1]))
-
-
-def last_rows(batch: Batch) -> np.ndarray:
-    """The last row of every episode."""
-    return np.flatnonzero(batch.last)
-
-
-def times(batch: Batch) -> np.ndarray:
-    """t = 0, 1, ... of every row in its episode."""
-    found: np.ndarray = np.arange(len(batch)) - first_rows(batch)[batch.episode]
-    return found
-
-
 def running_sums(batch: Batch, x: np.ndarray) -> np.ndarray:
     """x_0 + ... + x_t within each episode, for all of them one step of time after the other.
 
     Not by differences of one long cumulative sum: -inf (the logarithm of a weight 0) would become
     NaN, and rounding would leak from one episode into the next.
     """
-    first = first_rows(batch)
+    first = np.flatnonzero(batch.first)
     length = np.diff(np.append(first, len(batch)))
     longest_first = np.argsort(-length, kind="stable")
     first, shorter = first[longest_first], -length[longest_first]

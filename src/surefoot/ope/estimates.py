@@ -24,7 +24,7 @@ from surefoot.problems.given import checked_gamma
 FEW = 30.0  # an estimate that rests on fewer effective episodes is noted
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class ValueEstimate:
     """The estimated value of a policy, and what it rests on.
 
@@ -66,32 +66,27 @@ def importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> Value
 
     Precup, Sutton & Singh, ICML 2000.
     """
-    gamma = checked_gamma(gamma)
-    weights, cover = weigh(batch, pi, pi_b)
+    gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
     x = weights.episode_weights() * episode_returns(batch, gamma)
-    return weighted_estimate("is", float(x.mean()), x, weights, cover, batch)
+    return weighted_estimate("is", float(x.mean()), weights, x)
 
 
 def weighted_importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
     """sum_i rho_i G_i / sum_i rho_i: biased towards V^{pi_b} for few episodes, consistent, never
     outside the returns seen.
     """
-    gamma = checked_gamma(gamma)
-    weights, cover = weigh(batch, pi, pi_b)
+    gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
     w = _shares(weights.final_log)
-    return weighted_estimate(
-        "wis", float(w @ episode_returns(batch, gamma)), None, weights, cover, batch
-    )
+    return weighted_estimate("wis", float(w @ episode_returns(batch, gamma)), weights)
 
 
 def per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
     """X_i = sum_t gamma^t rho_t r_t: unbiased, i.i.d. over episodes; a reward is weighted by the
     decisions before it only.
     """
-    gamma = checked_gamma(gamma)
-    weights, cover = weigh(batch, pi, pi_b)
-    x = discounted_sums(batch, weights, gamma, batch.reward)
-    return weighted_estimate("pdis", float(x.mean()), x, weights, cover, batch)
+    gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
+    x = discounted_sums(weights, gamma, batch.reward)
+    return weighted_estimate("pdis", float(x.mean()), weights, x)
 
 
 def weighted_per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
@@ -102,8 +97,7 @@ def weighted_per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> Val
     rewards 0): a sum over the episodes still running would estimate the rewards of those that last,
     not of all.
     """
-    gamma = checked_gamma(gamma)
-    weights, cover = weigh(batch, pi, pi_b)
+    gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
     value = 0.0
     for t, rows, below in _by_time(weights):
         if below == -math.inf:
@@ -115,47 +109,42 @@ def weighted_per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> Val
         value += math.exp(float(log_discounts(np.array(t), gamma))) * float(
             share @ batch.reward[rows]
         )
-    return weighted_estimate("wpdis", value, None, weights, cover, batch)
+    return weighted_estimate("wpdis", value, weights)
 
 
 def episode_returns(batch: Batch, gamma: float) -> np.ndarray:
     """G_i = sum_t gamma^t r_t of every episode, up to its end or cut."""
-    found: np.ndarray = discounted_returns(batch, gamma)[np.append(True, batch.last[:-1])]
+    found: np.ndarray = discounted_returns(batch, gamma)[batch.first]
     return found
 
 
-def discounted_sums(batch: Batch, weights: Weights, gamma: float, x: np.ndarray) -> np.ndarray:
+def discounted_sums(weights: Weights, gamma: float, x: np.ndarray) -> np.ndarray:
     """sum_t gamma^t rho_t x_t of every episode."""
-    found: np.ndarray = np.bincount(batch.episode, weights=weights.discounted(gamma) * x)
+    found: np.ndarray = np.bincount(weights.batch.episode, weights=weights.discounted(gamma) * x)
     return found
 
 
 def weighted_estimate(
-    method: str,
-    value: float,
-    values: np.ndarray | None,
-    weights: Weights,
-    cover: Overlap,
-    batch: Batch,
+    method: str, value: float, weights: Weights, values: np.ndarray | None = None
 ) -> ValueEstimate:
     """An estimate with what its weights say about it."""
-    n, cut = batch.n_episodes, int(batch.cuts.sum())
     return ValueEstimate(
-        method,
-        value,
-        values,
-        weights.effective_size,
-        weights.largest,
-        cover,
-        n,
-        cut,
-        notes_on(batch, weights, cover),
+        method=method,
+        value=value,
+        values=values,
+        effective_size=weights.effective_size,
+        largest_weight=weights.largest,
+        overlap=weights.overlap,
+        n_episodes=weights.batch.n_episodes,
+        n_cut=int(weights.batch.cuts.sum()),
+        notes=notes_on(weights),
     )
 
 
-def notes_on(batch: Batch, weights: Weights, cover: Overlap) -> tuple[str, ...]:
+def notes_on(weights: Weights) -> tuple[str, ...]:
     """What a user should know about values from these weights."""
-    n, cut, size = batch.n_episodes, int(batch.cuts.sum()), weights.effective_size
+    n, cut = weights.batch.n_episodes, int(weights.batch.cuts.sum())
+    size, outside = weights.effective_size, weights.overlap.outside_pairs
     notes = []
     if cut:
         notes.append(
@@ -166,10 +155,9 @@ def notes_on(batch: Batch, weights: Weights, cover: Overlap) -> tuple[str, ...]:
         notes.append("no logged episode is possible under pi: the values rest on nothing")
     elif size < min(FEW, 0.99 * n):
         notes.append(f"effectively {size:.1f} of {n} episodes carry the values")
-    if cover.outside_pairs:
+    if outside:
         notes.append(
-            f"pi uses {cover.outside_pairs} pairs that pi_b never takes, in states that the log"
-            " never visits"
+            f"pi uses {outside} pairs that pi_b never takes, in states that the log never visits"
         )
     return tuple(notes)
 
@@ -190,15 +178,14 @@ def _by_time(weights: Weights) -> Iterator[tuple[int, np.ndarray, float]]:
     """(t, rows at step t, log of the sum of the weights of all episodes at t, those that have
     stopped included).
     """
-    order = np.argsort(weights.time, kind="stable")
-    edges = np.searchsorted(weights.time[order], np.arange(int(weights.time.max()) + 2))
-    stops = np.zeros(len(weights.log), dtype=bool)
-    stops[weights.last] = True
+    time, last = weights.batch.time, weights.batch.last
+    order = np.argsort(time, kind="stable")
+    edges = np.searchsorted(time[order], np.arange(int(time.max()) + 2))
     stopped = -math.inf
     for t in range(len(edges) - 1):
         rows = order[edges[t] : edges[t + 1]]
         yield t, rows, float(np.logaddexp(stopped, _log_sum(weights.log[rows])))
-        stopped = float(np.logaddexp(stopped, _log_sum(weights.log[rows[stops[rows]]])))
+        stopped = float(np.logaddexp(stopped, _log_sum(weights.log[rows[last[rows]]])))
 
 
 def _log_sum(log: np.ndarray) -> float:

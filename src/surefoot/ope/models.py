@@ -10,7 +10,7 @@ import numpy as np
 
 from surefoot.core import Batch, Model, SparseModel, count
 from surefoot.errors import LogError, ParameterError, ProblemError
-from surefoot.ope.episodes import first_rows, take_episodes
+from surefoot.ope.episodes import take_episodes
 from surefoot.ope.estimates import ValueEstimate, discounted_sums, weighted_estimate
 from surefoot.ope.weights import Weights, checked_policy, overlap, weigh
 from surefoot.planning import evaluate
@@ -90,9 +90,16 @@ def model_based(
             f"{cover.unseen:.2%} of pi lies on pairs never seen, which the model values at the"
             " lowest return"
         )
-    value = float(v[batch.state[first_rows(batch)]].mean())
     return ValueEstimate(
-        "model", value, None, None, None, cover, batch.n_episodes, cut, tuple(notes)
+        method="model",
+        value=float(v[batch.state[batch.first]].mean()),
+        values=None,
+        effective_size=None,
+        largest_weight=None,
+        overlap=cover,
+        n_episodes=batch.n_episodes,
+        n_cut=cut,
+        notes=tuple(notes),
     )
 
 
@@ -115,12 +122,10 @@ def doubly_robust(
     is in fold i mod folds; values are then i.i.d. within a fold only, given the others). Unbiased
     for any q; its variance is small where q is right.
     """
-    gamma = checked_gamma(gamma)
-    pi = checked_policy("pi", pi, batch)
-    weights, cover = weigh(batch, pi, pi_b)
+    gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
     if model is not None:
-        x = doubly_robust_values(batch, pi, weights, model, gamma)
-        return weighted_estimate("dr", float(x.mean()), x, weights, cover, batch)
+        x = doubly_robust_values(weights.pi, weights, model, gamma)
+        return weighted_estimate("dr", float(x.mean()), weights, x)
     if isinstance(folds, bool) or folds != int(folds) or folds < 2:
         raise ParameterError(f"folds must be a whole number >= 2, got {folds!r}")
     if batch.n_episodes < folds:
@@ -137,12 +142,12 @@ def doubly_robust(
             reward_range=reward_range,
             return_range=return_range,
         )
-        x[fold == k] = doubly_robust_values(batch, pi, weights, others, gamma)[fold == k]
-    return weighted_estimate("dr", float(x.mean()), x, weights, cover, batch)
+        x[fold == k] = doubly_robust_values(weights.pi, weights, others, gamma)[fold == k]
+    return weighted_estimate("dr", float(x.mean()), weights, x)
 
 
 def doubly_robust_values(
-    batch: Batch, pi: np.ndarray, weights: Weights, model: Model, gamma: float
+    pi: np.ndarray, weights: Weights, model: Model, gamma: float
 ) -> np.ndarray:
     """X_i = v(s_0) + sum_t gamma^t rho_t ( r_t + gamma v(s_{t+1}) - q(s_t, a_t) ): the recursion
     written out.
@@ -150,10 +155,9 @@ def doubly_robust_values(
     So it is per-decision importance sampling of what the model did not foresee, and cannot overflow
     where that does not.
     """
-    if (model.n_states, model.n_actions) != (
-        batch.n_states,
-        batch.n_actions,
-    ) or model.gamma != gamma:
+    batch = weights.batch
+    shape = batch.n_states, batch.n_actions
+    if (model.n_states, model.n_actions) != shape or model.gamma != gamma:
         raise ProblemError(
             f"the model must be of {batch.n_states} states x {batch.n_actions} actions with gamma"
             f" {gamma:g}, got {model!r}"
@@ -161,9 +165,7 @@ def doubly_robust_values(
     v, q = action_values(model, pi)
     after = np.where(batch.last, 0.0, v[batch.next_state])
     surprise = batch.reward + gamma * after - q[batch.state, batch.action]
-    x: np.ndarray = v[batch.state[first_rows(batch)]] + discounted_sums(
-        batch, weights, gamma, surprise
-    )
+    x: np.ndarray = v[batch.state[batch.first]] + discounted_sums(weights, gamma, surprise)
     return x
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from surefoot.core import Batch
 from surefoot.core.batch import number_array
 from surefoot.errors import BaselineError, LogError, NotAvailableError, ProblemError, SurefootError
-from surefoot.ope.episodes import last_rows, running_sums, times
+from surefoot.ope.episodes import running_sums
 from surefoot.problems.problem import SUM_TO_ONE
 
 LARGEST_LOG = 700.0  # e^700 is about the largest number there is
@@ -39,19 +39,18 @@ class Overlap:
 
 @dataclass(frozen=True, repr=False)
 class Weights:
-    """log rho_t of every row; `last` are the rows where episodes stop, `episode` the number of
-    each row's episode.
-    """
+    """log rho_t of every row of a log, and how well the log covers pi."""
 
     log: np.ndarray
-    last: np.ndarray
-    episode: np.ndarray
-    time: np.ndarray
+    batch: Batch
+    pi: np.ndarray
+    pi_b: np.ndarray
+    overlap: Overlap
 
     @cached_property
     def final_log(self) -> np.ndarray:
         """log rho of each whole episode, [n]."""
-        found: np.ndarray = self.log[self.last]
+        found: np.ndarray = self.log[self.batch.last]
         return found
 
     @property
@@ -81,7 +80,7 @@ class Weights:
         """gamma^t rho_t of every row: one exponential, so that a small discount and a large
         weight meet before they overflow.
         """
-        return self._exponential(self.log + log_discounts(self.time, gamma), clip)
+        return self._exponential(self.log + log_discounts(self.batch.time, gamma), clip)
 
     def equal(self) -> Weights:
         """The weights of the baseline itself: 1 everywhere."""
@@ -92,7 +91,7 @@ class Weights:
         if top > LARGEST_LOG and not clip:
             raise NotAvailableError(
                 f"the importance weights reach e^{top:.0f} (episodes of up to"
-                f" {int(self.time.max()) + 1} steps), beyond any number: this log cannot evaluate"
+                f" {int(self.batch.time.max()) + 1} steps), beyond any number: this log cannot evaluate"
                 " this policy by unweighted importance sampling; use a weighted form, a policy"
                 " closer to the baseline, or a model"
             )
@@ -108,19 +107,11 @@ def log_discounts(time: np.ndarray, gamma: float) -> np.ndarray:
     return found
 
 
-def weigh(batch: Batch, pi: Any, pi_b: Any) -> tuple[Weights, Overlap]:
+def weigh(batch: Batch, pi: Any, pi_b: Any) -> Weights:
     """The weights of a log, with the policies checked: pi_b > 0 on every logged action, pi_b > 0
     wherever pi > 0 in visited states.
     """
-    return weigh_checked(
-        batch, checked_policy("pi", pi, batch), checked_policy("pi_b", pi_b, batch)
-    )
-
-
-def weigh_checked(batch: Batch, pi: np.ndarray, pi_b: np.ndarray) -> tuple[Weights, Overlap]:
-    """The same for policies that `checked_policy` has seen, which takes as long as the rest on a
-    small log.
-    """
+    pi, pi_b = checked_policy("pi", pi, batch), checked_policy("pi_b", pi_b, batch)
     contradiction = batch.contradictions()
     if contradiction:
         raise LogError(f"importance sampling needs whole episodes, but {contradiction}")
@@ -135,7 +126,8 @@ def weigh_checked(batch: Batch, pi: np.ndarray, pi_b: np.ndarray) -> tuple[Weigh
         )
     found = _cover(batch, pi, pi_b)
     if found.outside:
-        s, a = np.argwhere((pi > 0) & (pi_b == 0) & _visited(batch)[:, None])[0]
+        visited = np.bincount(batch.state, minlength=batch.n_states) > 0
+        s, a = np.argwhere((pi > 0) & (pi_b == 0) & visited[:, None])[0]
         raise NotAvailableError(
             f"not identified: pi takes {batch.labels.pair(s, a)} with probability {pi[s, a]:.4g},"
             f" pi_b never does ({found.outside:.2%} of pi in the logged states): no importance"
@@ -143,7 +135,7 @@ def weigh_checked(batch: Batch, pi: np.ndarray, pi_b: np.ndarray) -> tuple[Weigh
         )
     with np.errstate(divide="ignore"):
         ratio = np.log(pi[batch.state, batch.action]) - np.log(taken)
-    return Weights(running_sums(batch, ratio), last_rows(batch), batch.episode, times(batch)), found
+    return Weights(running_sums(batch, ratio), batch, pi, pi_b, found)
 
 
 def overlap(batch: Batch, pi: Any, pi_b: Any = None) -> Overlap:
@@ -195,9 +187,3 @@ def checked_policy(name: str, pi: Any, batch: Batch) -> np.ndarray:
         )
     found: np.ndarray = pi
     return found
-
-
-def _visited(batch: Batch) -> np.ndarray:
-    visited = np.zeros(batch.n_states, dtype=bool)
-    visited[batch.state] = True
-    return visited

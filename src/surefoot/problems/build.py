@@ -201,7 +201,7 @@ def _counted(batch: Batch, sparse: bool | None) -> Counted:
 
 def _first_states(batch: Batch) -> Start:
     """Where the episodes of the log started, as a distribution over states."""
-    first = batch.state[np.append(True, batch.last[:-1])]
+    first = batch.state[batch.first]
     found: np.ndarray = np.bincount(first, minlength=batch.n_states) / len(first)
     return Start(found, episodes=batch.n_episodes)
 

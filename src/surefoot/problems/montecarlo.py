@@ -22,7 +22,7 @@ def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
     contradiction = batch.contradictions()
     if contradiction:
         raise LogError(f"Monte-Carlo returns need whole episodes, but {contradiction}")
-    first = np.flatnonzero(np.append(True, batch.last[:-1]))
+    first = np.flatnonzero(batch.first)
     length = np.diff(np.append(first, len(batch)))
     g = batch.reward.astype(float).copy()
     if length.max() <= len(length):  # many short episodes: one step of time of all of them at once
@@ -77,7 +77,7 @@ def monte_carlo(
         beyond = np.arange(len(batch)) + steps
         longer = beyond <= stop
         g = g - np.where(longer, gamma**steps * g[np.where(longer, beyond, 0)], 0.0)
-        use &= time_in_episode(batch) + steps <= _checked(limit, step_limit(batch))
+        use &= batch.time + steps <= _checked(limit, step_limit(batch))
         runs_into_cut = np.zeros(len(batch), dtype=bool)
     pair = batch.state * batch.n_actions + batch.action
     if visits == "first":
@@ -129,13 +129,6 @@ def separation(gamma: float, rho: float = RHO) -> int:
             "gamma = 1: returns of one trajectory never separate, thinning is not defined"
         )
     return int(np.ceil(np.log(rho) / np.log(gamma))) if gamma > 0 else 1
-
-
-def time_in_episode(batch: Batch) -> np.ndarray:
-    """The time of each row in its episode, from 0."""
-    first = np.flatnonzero(np.append(True, batch.last[:-1]))
-    found: np.ndarray = np.arange(len(batch)) - first[batch.episode]
-    return found
 
 
 def step_limit(batch: Batch) -> float:

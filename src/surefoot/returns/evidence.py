@@ -19,7 +19,6 @@ from surefoot.problems.montecarlo import (
     discounted_returns,
     separation,
     step_limit,
-    time_in_episode,
 )
 from surefoot.returns.cycles import comes_back, cycles_of, learning_steps, star_of
 from surefoot.rows.arrays import Array, namespace
@@ -320,7 +319,7 @@ def _thinned(problem: Problem, log: Batch, steps: int | None, begin: int) -> _Dr
         raise ParameterError(f"steps must be a whole number >= 1, got {steps!r}")
     keep = apart(log, _pairs(log), np.arange(len(log)) >= begin, k - 1)
     limit = step_limit(log)
-    rows = np.flatnonzero(keep & (time_in_episode(log) + k <= limit))
+    rows = np.flatnonzero(keep & (log.time + k <= limit))
     assumptions = (
         "the log was stopped after a number of steps fixed in advance",
         (

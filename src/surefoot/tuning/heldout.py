@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch, Counts, count
+from surefoot.core import Batch, Counts
 from surefoot.improvement import improve
 from surefoot.ope.episodes import random_part, take_rows
 from surefoot.problems import Problem
@@ -82,7 +82,8 @@ def halves(problem: Problem, seed: int, split: int) -> tuple[Problem, Problem, s
     if number < 2:
         return None
     first = random_part(number, number // 2, rng)
-    return _part(problem, first[unit]), _part(problem, ~first[unit]), kind
+    one, two = (problem.with_log(take_rows(problem.log, x[unit])) for x in (first, ~first))
+    return one, two, kind  # where a block is missing, an episode is cut
 
 
 def _units(log: Batch) -> tuple[np.ndarray, str]:
@@ -93,17 +94,6 @@ def _units(log: Batch) -> tuple[np.ndarray, str]:
     new = np.append(True, np.diff(log.episode) != 0)
     within = np.arange(len(log)) - np.flatnonzero(new)[log.episode]
     return np.cumsum(within % length == 0) - 1, f"blocks of {length} steps"
-
-
-def _part(problem: Problem, keep: np.ndarray) -> Problem:
-    """The problem that these rows pose, with the same baseline, start and ranges."""
-    log = problem.log
-    assert log is not None
-    part = take_rows(log, keep)  # where a block is missing, an episode is cut
-    counts = count(
-        part.state, part.action, part.reward, part.next_state, log.n_states, log.n_actions
-    )
-    return replace(problem, counts=counts, log=part, returns_given=None)
 
 
 def _thinned(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Counts]:
