@@ -27,6 +27,7 @@ from support.row_problems import (
 )
 from surefoot.rows import BestRows, best_rows, duality_gap
 from surefoot.rows.arrays import BLOCK_CELLS
+from surefoot.rows.one_row import sweep_one_row
 
 PER_SIZE = 100  # 24 sizes and 5 kinds: 12,000 rows
 inf = np.inf
@@ -284,37 +285,6 @@ def test_a_donor_worse_by_no_more_than_the_tolerance_keeps_its_mass() -> None:
 
 
 # The naive twin
-
-
-def sweep_one_row(
-    q: list, b: list, up: list, down: list, budget: Fraction
-) -> tuple[list, Fraction | float]:
-    """The sweep as its docstring tells it, one row, exact arithmetic: (pi, price)."""
-    pi, left, moved = list(b), budget, 0
-    receivers = [c for c in range(len(q)) if up[c] < inf]
-    inactive = [a for a in range(len(q)) if down[a] < inf and b[a] > 0]
-    if not receivers:
-        return pi, 0
-    k = min(receivers, key=lambda c: (up[c], -q[c]))
-    while True:
-        events = [(q[c] - q[k], up[c] - up[k], "step", c) for c in receivers if q[c] > q[k]]
-        events += [(q[k] - q[a], down[a] + up[k], "gift", a) for a in inactive if q[a] < q[k]]
-        if not events:
-            return pi, 0
-        gained, unit, what, x = max(events, key=lambda v: (v[0] / v[1] if v[1] else inf, q[v[3]]))
-        mass = moved if what == "step" else b[x]
-        part = 1 if unit * mass <= left else left / (unit * mass)
-        if what == "step":
-            pi[k], pi[x] = pi[k] - part * mass, pi[x] + part * mass
-        else:
-            pi[x], pi[k] = pi[x] - part * mass, pi[k] + part * mass
-            moved += part * mass
-            inactive.remove(x)
-        left -= part * unit * mass
-        if part < 1:
-            return pi, gained / unit
-        if what == "step":
-            k = x
 
 
 def exactly(row: np.ndarray) -> list:

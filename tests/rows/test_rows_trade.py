@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from support.row_problems import Rows, cost, quietly, random_rows, small_rows
 from surefoot.rows import best_rows, best_rows_with_advantage, trade_rows
 from surefoot.rows.arrays import BLOCK_CELLS
+from surefoot.rows.one_row import trade_one_row
 
 inf = np.inf
 VARIANTS = [
@@ -42,44 +43,6 @@ def trade(rows: Rows, **options) -> np.ndarray:
 
 
 # The naive twin
-
-
-def share(budget: float, e: float) -> float:
-    """How much mass the budget pays for; without a budget none, even if it costs nothing."""
-    return 0.0 if budget == 0 else (budget / e if e > 0 else inf)
-
-
-def trade_one_row(
-    q, b, e, epsilon, *, lower=False, w=None, may_rise=None, published=False, lowest_index=False
-) -> list:
-    """Approx-Soft-SPIBB and its versions, one row."""
-    actions, pi, E, account = range(len(q)), list(b), epsilon, 0.0
-    for donor in sorted(actions, key=lambda a: q[a]):
-        cap = pi[donor] if lower else min(pi[donor], share(E, 2 * e[donor]))
-
-        def rank(
-            r: int, donor: int = donor
-        ) -> tuple[float, float]:  # most gain a unit first; free ones by their gain
-            gain = q[r] - q[donor]
-            return (-gain / e[r], 0.0) if e[r] > 0 else (-gain * inf if gain else 0.0, -gain)
-
-        order = sorted(actions, key=rank)
-        for r in order[: order.index(donor)]:
-            if (may_rise is not None and not may_rise[r]) or not (lowest_index or q[r] > q[donor]):
-                continue
-            m = min(cap, share(E, e[r] if lower else 2 * e[r]))
-            g = 0.0 if w is None else w[r] - w[donor]
-            if g < 0:
-                m = min(m, account / -g)
-            if m <= 0:
-                continue
-            account = max(account + g * m, 0.0)
-            pi[donor], pi[r] = pi[donor] - m, pi[r] + m
-            E = max(E - m * (e[r] + (0 if lower else e[donor])), 0.0)
-            cap -= m
-            if not (published or lower):
-                cap = min(cap, share(E, 2 * e[donor]))
-    return pi
 
 
 def twin_rows(rows: Rows, **options) -> np.ndarray:

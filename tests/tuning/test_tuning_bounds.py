@@ -10,7 +10,7 @@ from support import worlds
 from surefoot.certificates.spibb_bound import SPIBBBound
 from surefoot.planning import evaluate_at_start
 from surefoot.rows import best_rows
-from surefoot.rows.path import budget_path
+from surefoot.rows.one_row import budget_path
 from surefoot.tuning import epsilon_path, n_wedge_for, row_paths
 
 

@@ -4,7 +4,7 @@ library.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from surefoot.rows.arrays import (
     Array,
@@ -45,15 +45,16 @@ def best_rows(
     *,
     tolerance: float = 0.0,
 ) -> BestRows:
-    """argmax_pi  q . pi   s.t.   sum_a up_a (pi_a - b_a)^+ + down_a (b_a - pi_a)^+  <=  budget,   pi a probability row.
+    """argmax_pi  q . pi  over probability rows pi  with  cost(pi) <= budget,
+    cost(pi) = sum_a up_a (pi_a - b_a)^+ + down_a (b_a - pi_a)^+.
 
     Costs lie in [0, inf]; an infinite cost forbids the move. At a price lambda of the budget all
     moved mass sits in one receiver, the maximiser of q_c - lambda up_c, and donor a gives
     everything iff q_a + lambda down_a lies below its value. As lambda falls from infinity to 0, two
     kinds of events happen: the receiver steps along the upper hull of (up_c, q_c), or a donor
     joins. The sweep performs them in order of their slope, paying for each; the first one the
-    budget does not cover is performed in part, and its slope is the shadow price. Proof of
-    optimality: weak duality, see `duality_gap`.
+    budget does not cover is performed in part, and its slope is the shadow price. `sweep_one_row`
+    is the same for one row, in plain Python. Proof of optimality: weak duality, see `duality_gap`.
 
     Values within `tolerance` of each other are equal and move no mass. `budget` is a number or an
     array [...].
@@ -69,93 +70,127 @@ def best_rows(
     return BestRows(xp.reshape(pi, shape), xp.reshape(price, shape[:-1]))
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Rows at work in the sweep, actions first: [A, rows], then [rows]."""
+
+    q: Array
+    b: Array
+    opens: Array  # may receive
+    reach: Array  # up, 0 where infinite
+    descent: Array  # down, 0 where infinite
+    donor: Array  # may give, and still has its mass
+    given: Array  # mass
+    index: Array
+    receiver: Array
+    moved: Array  # mass in the receiver that is not its own
+    left: Array  # of the budget
+    alive: Array  # has budget and events left
+    # How a row ends: mass that has gone on to the next receiver, that receiver, and the price.
+    passed: Array
+    onward: Array
+    price: Array
+
+    def take(self, rows: Array) -> _Rows:
+        xp = namespace(self.q)
+        return _Rows(*(xp.take(getattr(self, f.name), rows, axis=-1) for f in fields(self)))
+
+    @property
+    def pi(self) -> Array:
+        n_actions = self.q.shape[0]
+        return (
+            self.b
+            - self.given
+            + only(one_hot(self.receiver, n_actions), self.moved - self.passed)
+            + only(one_hot(self.onward, n_actions), self.passed)
+        )
+
+
 def _sweep(
     q: Array, b: Array, up: Array, down: Array, budget: Array, tolerance: float
 ) -> tuple[Array, Array]:
-    """The sweep on [rows, A]; a row that has spent its budget, or has no event left, is finished
-    and leaves.
+    """The sweep on [rows, A]; rows that have spent their budget, or have no event left, leave."""
+    xp = namespace(q)
+    shape = q.shape
+    q, b, up, down = (actions_first(x) for x in (q, b, up, down))
+    rows = _begin(q, b, up, down, budget)
+    ended: list[_Rows] = []
+    while bool(xp.any(rows.alive)):
+        rows = _next_event(rows, tolerance)
+        n_alive = int(xp.sum(xp.astype(rows.alive, xp.int64)))
+        if 0 < n_alive < 0.6 * rows.index.shape[0]:
+            ended.append(rows.take(xp.nonzero(~rows.alive)[0]))
+            rows = rows.take(xp.nonzero(rows.alive)[0])
+    ended.append(rows)
+    where = [x.index for x in ended]
+    pi = restore(where, [x.pi for x in ended], axis=1)
+    return actions_last(pi, shape), restore(where, [x.price for x in ended])
+
+
+def _begin(q: Array, b: Array, up: Array, down: Array, budget: Array) -> _Rows:
+    """At the cheapest receiver; among equally cheap ones at the most valuable. Without a receiver
+    the row keeps b.
     """
     xp = namespace(q)
-    n_actions, n_rows = q.shape[1], q.shape[0]
-    q, b, up, down = (actions_first(x) for x in (q, b, up, down))
-    # Start at the cheapest receiver; among equally cheap ones at the most valuable. Without a
-    # receiver the row keeps b.
-    tiny = like(q, [[TINY]])
     cheapest = (up == xp.min(up, axis=0)) & (up < xp.inf)
     receiver = first_max(q - only(~cheapest, like(q, [[1e300]])))
-    alive = pick(up, receiver) < xp.inf
-    opens, donor = (
-        up < xp.inf,
-        (down < xp.inf) & (b > 0),
-    )  # may receive; may give, and still has its mass
-    reach, descent = (xp.where(x < xp.inf, x, 0.0) for x in (up, down))
-    given, moved, left = xp.zeros_like(b), xp.zeros_like(budget), budget
-    onward, passed, price = (
-        receiver,
-        xp.zeros_like(budget),
-        xp.zeros_like(budget),
-    )  # how a row ends, set when it does
-    index = count_up(n_rows, q)
-    finished: list[tuple[Array, Array, Array]] = []
+    nothing = xp.zeros_like(budget)
+    return _Rows(
+        q=q,
+        b=b,
+        opens=up < xp.inf,
+        reach=xp.where(up < xp.inf, up, 0.0),
+        descent=xp.where(down < xp.inf, down, 0.0),
+        donor=(down < xp.inf) & (b > 0),
+        given=xp.zeros_like(b),
+        index=count_up(q.shape[1], q),
+        receiver=receiver,
+        moved=nothing,
+        left=budget,
+        alive=pick(up, receiver) < xp.inf,
+        passed=nothing,
+        onward=receiver,
+        price=nothing,
+    )
 
-    def leave(rows: Array) -> None:
-        g, k, c = (xp.take(x, rows, axis=-1) for x in (given, receiver, onward))
-        m, on = xp.take(moved, rows), xp.take(passed, rows)
-        pi = (
-            xp.take(b, rows, axis=1)
-            - g
-            + only(one_hot(k, n_actions), m - on)
-            + only(one_hot(c, n_actions), on)
-        )
-        finished.append((xp.take(index, rows), pi, xp.take(price, rows)))
 
-    while bool(xp.any(alive)):
-        q_k, up_k = pick(q, receiver), pick(reach, receiver)
-        # The slope of every event, the value gained per unit of budget: steps to better receivers,
-        # gifts of worse donors.
-        rise = q - q_k
-        steps = only(opens & (rise > tolerance), rise) / xp.maximum(reach - up_k, tiny)
-        gifts = only(donor & (rise < -tolerance), rise) / xp.maximum(descent + up_k, tiny)
-        slope = steps - gifts  # one of the two is 0
-        steepest = xp.max(slope, axis=0)
-        event = first_true(slope == steepest)  # the order of events of one slope does not matter
-        happens = alive & (steepest > 0)
-        step = happens & (pick(q, event) > q_k)
-        gives = happens & ~step
-        mass = xp.where(step, moved, pick(b, event))
-        cost = xp.where(step, pick(reach, event) - up_k, pick(descent, event) + up_k) * mass
-        # Pay for it; what the budget does not cover is performed in part, and ends the row.
-        short = happens & (cost > left)
-        part = xp.where(short, left / xp.where(short, cost, 1.0), 1.0)
-        gift = only(gives, part * mass)
-        here = one_hot(event, n_actions) & gives
-        given = given + only(here, gift)
-        moved = moved + gift
-        donor = donor & ~here
-        left = left - only(happens, part * cost)
-        ends = alive & (short | ~happens)
-        passed = xp.where(
-            ends & step, part * mass, passed
-        )  # mass that has gone on to the next receiver
-        onward = xp.where(ends & step, event, onward)
-        price = xp.where(ends & short, steepest, price)
-        receiver = xp.where(step & ~ends, event, receiver)
-        alive = alive & ~ends
-        n_alive = int(xp.sum(xp.astype(alive, xp.int64)))
-        if 0 < n_alive < 0.6 * index.shape[0]:
-            leave(xp.nonzero(~alive)[0])
-            keep = xp.nonzero(alive)[0]
-            q, b, opens, reach, descent, donor, given = (
-                xp.take(x, keep, axis=1) for x in (q, b, opens, reach, descent, donor, given)
-            )
-            index, receiver, moved, left, onward, passed, price, alive = (
-                xp.take(x, keep)
-                for x in (index, receiver, moved, left, onward, passed, price, alive)
-            )
-    leave(count_up(index.shape[0], q))
-    where = [i for i, _, _ in finished]
-    pi = restore(where, [p for _, p, _ in finished], axis=1)
-    return actions_last(pi, (n_rows, n_actions)), restore(where, [p for _, _, p in finished])
+def _next_event(rows: _Rows, tolerance: float) -> _Rows:
+    """Find the steepest event of every row and pay for it."""
+    xp = namespace(rows.q)
+    q, receiver, tiny = rows.q, rows.receiver, like(rows.q, [[TINY]])
+    q_k, up_k = pick(q, receiver), pick(rows.reach, receiver)
+    # The slope of every event, the value gained per unit of budget: steps to better receivers,
+    # gifts of worse donors. The order of events of one slope does not matter.
+    rise = q - q_k
+    steps = only(rows.opens & (rise > tolerance), rise) / xp.maximum(rows.reach - up_k, tiny)
+    gifts = only(rows.donor & (rise < -tolerance), rise) / xp.maximum(rows.descent + up_k, tiny)
+    slope = steps - gifts  # one of the two is 0
+    steepest = xp.max(slope, axis=0)
+    event = first_true(slope == steepest)
+    happens = rows.alive & (steepest > 0)
+    step = happens & (pick(q, event) > q_k)
+    gives = happens & ~step
+    mass = xp.where(step, rows.moved, pick(rows.b, event))
+    unit = xp.where(step, pick(rows.reach, event) - up_k, pick(rows.descent, event) + up_k)
+    cost = unit * mass
+    # Pay for it; what the budget does not cover is performed in part, and ends the row.
+    short = happens & (cost > rows.left)
+    part = xp.where(short, rows.left / xp.where(short, cost, 1.0), 1.0)
+    gift = only(gives, part * mass)
+    here = one_hot(event, q.shape[0]) & gives
+    ends = rows.alive & (short | ~happens)
+    return replace(
+        rows,
+        given=rows.given + only(here, gift),
+        donor=rows.donor & ~here,
+        receiver=xp.where(step & ~ends, event, receiver),
+        moved=rows.moved + gift,
+        left=rows.left - only(happens, part * cost),
+        alive=rows.alive & ~ends,
+        passed=xp.where(ends & step, part * mass, rows.passed),
+        onward=xp.where(ends & step, event, rows.onward),
+        price=xp.where(ends & short, steepest, rows.price),
+    )
 
 
 def keep_or_best_rows(
@@ -205,16 +240,13 @@ def price_of(q: Array, pi: Array, b: Array, up: Array, down: Array) -> Array:
     That is a donor that kept a part of its mass, or mass that is split between two receivers.
     """
     xp = namespace(q)
-    up, down = (
-        xp.where(x < xp.inf, x, 0.0) for x in (up, down)
-    )  # what has moved cost something finite
+    # What has moved cost something finite.
+    up, down = (xp.where(x < xp.inf, x, 0.0) for x in (up, down))
     q, pi, b, up, down = (actions_first(x) for x in (q, pi, b, up, down))
     rises, falls = pi > b, (pi < b) & (pi > 0)
     low = like(q, [[-1e300]])
-    best, worst = (
-        first_max(q + only(~rises, low)),
-        first_max(only(~rises, low) - q),
-    )  # the two receivers, or one twice
+    # The two receivers, or one twice.
+    best, worst = first_max(q + only(~rises, low)), first_max(only(~rises, low) - q)
     partial = first_true(falls)
     donor, split = pick(falls, partial), pick(rises, best) & (best != worst)
     value = pick(q, best) - xp.where(donor, pick(q, partial), pick(q, worst))

@@ -35,14 +35,18 @@ def trade_rows(
     tolerance: float = 0.0,
     lowest_index: bool = False,
 ) -> Array:
-    """A good row with  sum_a e_a |pi_a - b_a| <= epsilon  (lower: sum_a e_a (pi_a - b_a)^+ <=
-    epsilon), found by trading mass.
+    """A good row with  sum_a e_a |pi_a - b_a| <= epsilon, found by trading mass
+    (lower: sum_a e_a (pi_a - b_a)^+ <= epsilon).
 
-    Nadjahi et al. 2019, Approx-Soft-SPIBB. With the budget E = epsilon, donors in increasing q;
-    each offers at most E / (2 e_donor) (lower: all its mass) to receivers in decreasing (q_receiver
-    - q_donor) / e_receiver, at most E / (2 e_receiver) (lower: E / e_receiver) each; a transfer m
-    costs m (e_donor + e_receiver) (lower: m e_receiver). With `w` (Adv-Approx-Soft-SPIBB, Scholl et
-    al. 2022) an account of w . (pi - b) is kept, and no transfer overdraws it.
+    Nadjahi et al. 2019, Approx-Soft-SPIBB; `trade_one_row` is the same for one row, in plain
+    Python. With the budget E = epsilon:
+    1. The next donor is the action with the lowest q that has not given yet.
+    2. It offers at most E / (2 e_donor) (lower: all its mass).
+    3. Receivers take in decreasing (q_receiver - q_donor) / e_receiver, at most
+       E / (2 e_receiver) (lower: E / e_receiver) each.
+    4. A transfer m costs m (e_donor + e_receiver) (lower: m e_receiver).
+    With `w` (Adv-Approx-Soft-SPIBB, Scholl et al. 2022) an account of w . (pi - b) is kept, and no
+    transfer overdraws it.
 
     Every transfer re-limits the donor's offer to what the budget still covers, so the budget is
     never overspent. The published step (`published=True`) does not, and can spend up to (3/2 - 2^(1
@@ -51,9 +55,8 @@ def trade_rows(
     """
     xp = namespace(q)
     shape = q.shape
-    budget = xp.minimum(xp.broadcast_to(like(q, epsilon), shape[:-1]), like(q, 1e100))[
-        ..., None
-    ]  # infinite: large enough
+    # An infinite budget is one that is large enough.
+    budget = xp.minimum(xp.broadcast_to(like(q, epsilon), shape[:-1]), like(q, 1e100))[..., None]
     may_rise = q == q if may_rise is None else may_rise
 
     def work(q: Array, b: Array, e: Array, rise: Array, budget: Array, *w: Array) -> tuple[Array]:
@@ -93,7 +96,7 @@ def _trade(
     huge = like(q, [[1e150]])
     pi, waiting, balance = b, q, xp.zeros_like(budget)
     for _ in range(n_actions):
-        # The next donor: the lowest value that has not given yet (ties: the lowest index).
+        # Step 1: the donor with the lowest value (ties: the lowest index).
         donor = first_true(waiting <= xp.min(waiting, axis=0) + tolerance)
         is_donor = one_hot(donor, n_actions)
         waiting = waiting + only(is_donor, huge)
@@ -102,6 +105,7 @@ def _trade(
         if lowest_index:
             tied = rise & (count_up(n_actions, q)[:, None] < donor) & (xp.abs(gain) <= tolerance)
             ratio = ratio + only(tied, 1.0 / huge)
+        # Step 2: its offer.
         limit_d = xp.full_like(budget, 1e150) if lower else pick(limit, donor)
         cost_d = xp.zeros_like(budget) if lower else pick(cost, donor)
         start = pick(pi, donor)
@@ -159,7 +163,7 @@ def _sell(
                 restore([on, off], [x, y], axis=-1) for x, y in zip(sold, kept, strict=True)
             )
             return pi, budget, balance, mass
-        # The most gain for the budget first; ratios that differ by rounding alone are equal.
+        # Step 3: the most gain for the budget first; ratios that differ by rounding alone are equal.
         receiver = first_true(ratio >= best * (1 - 1e-13))
         here = one_hot(receiver, pi.shape[0])
         m = only(trades, xp.minimum(offer, pick(deal.limit, receiver) * budget))
@@ -167,6 +171,7 @@ def _sell(
             g = pick(deal.gain_w, receiver)
             m = xp.where(g < 0, xp.minimum(m, balance / xp.where(g < 0, -g, 1.0)), m)
             balance = xp.maximum(balance + g * m, zero)
+        # Step 4: pay, and re-limit the offer.
         budget = xp.maximum(budget - (pick(deal.cost, receiver) + deal.cost_d) * m, zero)
         mass = xp.maximum(mass - m, zero)
         offer = xp.minimum(offer - m, mass if deal.published else deal.limit_d * budget)

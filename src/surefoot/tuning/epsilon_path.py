@@ -14,7 +14,7 @@ from surefoot.improvement import improve
 from surefoot.planning import evaluate, evaluate_at_start
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
-from surefoot.rows.path import BudgetPath, budget_path
+from surefoot.rows.one_row import BudgetPath, budget_path
 from surefoot.tuning.settings import SOFT
 
 EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
