@@ -55,9 +55,9 @@ REFERENCE = {
 }  # epsilon of Lower-Approx-Soft-SPIBB in Table 1
 SHARD, SEED, TAIL, SHARE = 20, 5, 0.01, 0.8
 OTHERS = {
-    "mean, here": ("mean", "here"),
-    "cvar, again": ("cvar", "again"),
-    "mean, again": ("mean", "again"),
+    "mean, here": ("mean", "log"),
+    "cvar, again": ("cvar", "simulated"),
+    "mean, again": ("mean", "simulated"),
 }
 NUMBERS = (
     "gain",
@@ -71,7 +71,9 @@ NUMBERS = (
 )
 
 
-def one_log(name: str, size: int, trial: int, models: int, again: int) -> dict[str, float | str]:
+def one_log(
+    name: str, size: int, trial: int, models: int, simulated: int
+) -> dict[str, float | str]:
     """Tune on one log; gains over the baseline in the true MDP, normalised as the benchmark's
     figures are.
     """
@@ -89,7 +91,7 @@ def one_log(name: str, size: int, trial: int, models: int, again: int) -> dict[s
         n_actions=worlds.n_actions,
     )
     begin = time.process_time()
-    tuning = tune(problem, models=models, again=again, seed=trial)
+    tuning = tune(problem, models=models, simulated=simulated, seed=trial)
     seconds = time.process_time() - begin
     rho_b, scale = (
         float(worlds.rho_b[0]),
@@ -107,9 +109,8 @@ def one_log(name: str, size: int, trial: int, models: int, again: int) -> dict[s
         )
     )
     reference = surefoot.algorithm("lower-approx-soft-spibb", epsilon=REFERENCE[name], delta=1)
-    able = {
-        key: rule for key, rule in OTHERS.items() if again or rule[1] == "here"
-    }  # without logs made anew nothing is known of them
+    # without simulated logs nothing is known of the rules that use them
+    able = {key: rule for key, rule in OTHERS.items() if simulated or rule[1] == "log"}
     others = dict.fromkeys(OTHERS, np.nan) | {
         k: gains[preferred(tuning.rows, *rule, 0.0).setting.label] for k, rule in able.items()
     }
@@ -132,10 +133,12 @@ def one_log(name: str, size: int, trial: int, models: int, again: int) -> dict[s
     )
 
 
-def shard(folder: str, name: str, size: int, first: int, last: int, models: int, again: int) -> str:
+def shard(
+    folder: str, name: str, size: int, first: int, last: int, models: int, simulated: int
+) -> str:
     """Compute one shard and write its file."""
-    rows = [one_log(name, size, trial, models, again) for trial in range(first, last)]
-    path = Path(folder) / "shards" / f"{name}-{size}-{first}-{last}-{models}-{again}.csv"
+    rows = [one_log(name, size, trial, models, simulated) for trial in range(first, last)]
+    path = Path(folder) / "shards" / f"{name}-{size}-{first}-{last}-{models}-{simulated}.csv"
     write_csv(path, tuple(rows[0]), [list(row.values()) for row in rows])
     return path.name
 
@@ -278,11 +281,11 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--only", action="append", help="benchmark:size, may be repeated")
     parser.add_argument("--models", type=int, default=200)
-    parser.add_argument("--again", type=int, default=100)
+    parser.add_argument("--simulated", type=int, default=100)
     given = parser.parse_args()
     cells = [tuple(x.split(":")) for x in given.only] if given.only else CELLS
     wanted = [
-        (str(name), int(size), first, min(first + SHARD, given.logs), given.models, given.again)
+        (str(name), int(size), first, min(first + SHARD, given.logs), given.models, given.simulated)
         for name, size in cells
         for first in range(0, given.logs, SHARD)
     ]
@@ -298,8 +301,8 @@ def main() -> None:
         ):
             print(f"{i} of {len(missing)}: {job.result()}", flush=True)
     rows = [row for x in wanted for row in read(paths[x])]
-    write_csv(given.out / "logs.csv", tuple(k for k in rows[0] if not k.startswith("gain of ")),
-                [[v for k, v in row.items() if not k.startswith("gain of ")] for row in rows])  # fmt: skip
+    columns = tuple(k for k in rows[0] if not k.startswith("gain of "))
+    write_csv(given.out / "logs.csv", columns, [[row[k] for k in columns] for row in rows])
     by_cell = [
         [row for row in rows if (row["benchmark"], int(row["size"])) == (str(n), int(s))]
         for n, s in cells

@@ -212,11 +212,11 @@ def one_log(make: Callable[[int], Made], trial: int) -> tuple[float, ...]:
     """
     problem, gain = make(trial)
     begin = time.process_time()
-    found = tune(problem, again=0, seed=trial)
+    found = tune(problem, simulated=0, seed=trial)
     seconds = time.process_time() - begin
     true = [0.0, *(gain(pi) for pi in found.simulation.pi)]
     at = next(i for i, row in enumerate(found.rows) if row is found.chosen)
-    here = (found.chosen.here.mean, found.chosen.loses) if found.changes else (np.nan, np.nan)
+    here = (found.chosen.on_log.mean, found.chosen.loses) if found.changes else (np.nan, np.nan)
     held = found.held_out.mean if found.changes and found.held_out is not None else np.nan
     return (found.changes, true[at], max(true), *here, held, seconds)
 

@@ -58,7 +58,7 @@ def test_every_command_on_a_log_prints_its_warnings(tmp_path: Path, run: Run) ->
             *learn,
             "--models",
             10,
-            "--again",
+            "--simulated",
             0,
             "--alpha",
             0.5,

@@ -12,7 +12,7 @@ import pytest
 
 from support import logfiles
 
-FEW = ("--models", 100, "--again", 0)
+FEW = ("--models", 100, "--simulated", 0)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_setting_is_chosen_and_the_line_it_prints_runs(tmp_path: Path, run: An
         rule,
         "--models",
         100,
-        "--again",
+        "--simulated",
         10,
         "--out",
         out,
@@ -111,7 +111,7 @@ def test_settings_of_ones_own_and_a_json_file(tmp_path: Path, run: Any) -> None:
         "pi-b-spibb",
     ]
     assert found["baseline"]["estimated"] is True
-    assert found["check"]["p_value"] is None  # no log was made anew
+    assert found["check"]["p_value"] is None  # no log was simulated
 
 
 def test_a_bound_gives_n_wedge_or_exit_code_3(tmp_path: Path, run: Any) -> None:

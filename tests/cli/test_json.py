@@ -54,7 +54,7 @@ COMMANDS: dict[str, Arguments] = {
         *learning(x),
         "--models",
         100,
-        "--again",
+        "--simulated",
         0,
         "--try",
         "basic-rl",

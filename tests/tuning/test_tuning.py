@@ -1,4 +1,4 @@
-"""Tuning: the fitted prior, drawn models, logs made anew, and the choice between settings."""
+"""Tuning: the fitted prior, drawn models, simulated logs, and the choice between settings."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from surefoot.tuning import (
     tune,
 )
 from surefoot.tuning.choice import preferred
-from surefoot.tuning.prior import Rows, fit_prior, guess_new, guess_seen, log_number
-from surefoot.tuning.simulation import log_again, log_shape, parts
+from surefoot.tuning.prior import PairCounts, fit_prior, guess_new, guess_seen, log_number
+from surefoot.tuning.simulation import log_shape, parts, simulated_logs
 
 KEYS = first_key(3, "test", np.arange(4000, dtype=np.int64))
 
@@ -77,7 +77,7 @@ def test_the_prior_finds_how_many_successors_a_pair_has(successors: int, near: f
             rng.choice(where, size=rng.integers(1, 40), p=rng.dirichlet(np.full(successors, 5.0))),
             1,
         )
-    assert fit_prior(Rows(n, 2, n.sum(axis=0) > 0)).mean_number == pytest.approx(
+    assert fit_prior(PairCounts(n, 2, n.sum(axis=0) > 0)).mean_number == pytest.approx(
         successors, abs=near
     )
 
@@ -87,7 +87,7 @@ def test_the_likelihood_of_a_number_of_successors_adds_up_to_one() -> None:
     its own.
     """
     n = np.array([[3.0, 0, 0], [2, 1, 0], [1, 1, 1]])
-    rows, m = Rows(n, 1, np.ones(3, dtype=bool)), np.arange(1.0, 6)
+    rows, m = PairCounts(n, 1, np.ones(3, dtype=bool)), np.arange(1.0, 6)
     for alpha in (0.4, 2.0):
         log = log_number(rows, np.broadcast_to(m, (3, 5)), alpha)
         own = [(gammaln(row[row > 0] + alpha) - gammaln(alpha)).sum() for row in n]
@@ -102,7 +102,7 @@ def test_the_prior_learns_which_states_come_together() -> None:
     for i in range(40):
         n[i, [2 * (i % 10), 2 * (i % 10) + 1]] = 3
     n[7, 15] = 0  # pair 7 was seen to lead to 14 alone
-    rows = Rows(n, 2, n.sum(axis=0) > 0)
+    rows = PairCounts(n, 2, n.sum(axis=0) > 0)
     prior = fit_prior(rows)
     assert prior.guess.argmax() == 2
     assert prior.guess @ guess_new(rows)[:, 7, 15] > 0.8
@@ -113,13 +113,13 @@ def test_a_guess_of_a_seen_successor_does_not_look_at_it() -> None:
     rng = np.random.default_rng(1)
     n = rng.poisson(0.5, size=(12, 6)).astype(float)
     n[:, 0] += 1  # every pair keeps a successor
-    rows = Rows(n, 3, np.ones(6, dtype=bool))
+    rows = PairCounts(n, 3, np.ones(6, dtype=bool))
     seen = guess_seen(rows)
     for i, (pair, to) in enumerate(zip(*rows.seen, strict=True)):
         without = n.copy()
         without[pair, to] = 0
         assert seen[:, i] == pytest.approx(
-            guess_new(Rows(without, 3, rows.known))[:, pair, to], abs=1e-12
+            guess_new(PairCounts(without, 3, rows.known))[:, pair, to], abs=1e-12
         )
 
 
@@ -169,11 +169,11 @@ def test_rewards_are_the_means_seen_and_scatter_where_they_do() -> None:
     assert (table[3] == 6).all()  # a state never acted in pays what the log does
 
 
-def test_a_log_made_anew_has_the_episodes_of_the_log() -> None:
+def test_a_simulated_log_has_the_episodes_of_the_log() -> None:
     problem = river_problem(300)
     posterior = Posterior(problem)
     assert log_shape(problem) == (Episodes(1, 1, 300),)
-    again = log_again(posterior, posterior.worlds(KEYS[:5]), KEYS[:5], log_shape(problem))
+    again = simulated_logs(posterior, posterior.worlds(KEYS[:5]), KEYS[:5], log_shape(problem))
     assert again.n_sa.sum(axis=(1, 2)).tolist() == [300] * 5
     assert not again.pi_b_estimated
     assert again.return_range == problem.return_range
@@ -192,11 +192,11 @@ def test_a_log_made_anew_has_the_episodes_of_the_log() -> None:
     )  # the one cut after a step, and two that ended
 
 
-def test_an_estimated_baseline_is_estimated_anew() -> None:
+def test_an_estimated_baseline_is_estimated_from_the_simulated_log() -> None:
     problem = river_problem(300, pi_b=None)
     posterior = Posterior(problem)
     drawn = posterior.worlds(KEYS[:4])
-    again = log_again(posterior, drawn, KEYS[:4], log_shape(problem))
+    again = simulated_logs(posterior, drawn, KEYS[:4], log_shape(problem))
     assert again.pi_b_estimated
     assert not np.allclose(again.pi_b, drawn.pi_b)
 
@@ -222,24 +222,28 @@ def test_a_simulation_does_not_depend_on_how_models_are_cut(
         surefoot.algorithm("lower-exact-soft-spibb", epsilon=0.5, delta=1),
         surefoot.algorithm("one-step-exact-soft-spibb", epsilon=0.5, delta=1),
     ]
-    whole = simulate(problem, algorithms, 7, 4, seed=2)
+    whole = simulate(Posterior(problem), algorithms, 7, 4, seed=2)
     monkeypatch.setattr("surefoot.tuning.simulation.CELLS", 2 * 25 * 25 * 5)
-    cut = simulate(problem, algorithms, 7, 4, seed=2)
-    for name in ("here", "again", "rho_b", "reward"):
+    cut = simulate(Posterior(problem), algorithms, 7, 4, seed=2)
+    for name in ("on_log", "on_simulated", "rho_b", "reward"):
         assert np.allclose(getattr(whole, name), getattr(cut, name)), name
-    assert not np.allclose(simulate(problem, algorithms, 7, 4, seed=3).here, whole.here)
+    assert not np.allclose(
+        simulate(Posterior(problem), algorithms, 7, 4, seed=3).on_log, whole.on_log
+    )
     assert parts(7, 4, 3) == [(0, 3), (3, 4), (4, 7)]
 
 
 def test_gains_are_those_of_the_policies_in_the_drawn_models() -> None:
     problem = river_problem()
     algorithm = surefoot.algorithm("lower-exact-soft-spibb", epsilon=0.5, delta=1)
-    found = simulate(problem, [algorithm], 3, 3, seed=0)
+    found = simulate(Posterior(problem), [algorithm], 3, 3, seed=0)
     keys = first_key(0, "tuning", np.arange(3, dtype=np.int64))
     posterior = Posterior(problem)
     drawn = Shrinkage(posterior).worlds(keys)
     pi = surefoot.improve(problem, algorithm).pi
-    again = surefoot.improve(log_again(posterior, drawn, keys, log_shape(problem)), algorithm).pi
+    again = surefoot.improve(
+        simulated_logs(posterior, drawn, keys, log_shape(problem)), algorithm
+    ).pi
     for k in range(3):
         model = surefoot.known_model(
             drawn.p[k], (drawn.p[k] * drawn.reward_table[k]).sum(axis=-1), 0.95
@@ -248,8 +252,8 @@ def test_gains_are_those_of_the_policies_in_the_drawn_models() -> None:
             float(surefoot.evaluate_at_start(model, x, problem.start))
             for x in (problem.pi_b, pi, again[k])
         ]
-        assert found.here[0, k] == pytest.approx(value[1] - value[0])
-        assert found.again[0, k] == pytest.approx(value[2] - value[0])
+        assert found.on_log[0, k] == pytest.approx(value[1] - value[0])
+        assert found.on_simulated[0, k] == pytest.approx(value[2] - value[0])
         assert found.rho_b[k] == pytest.approx(value[0])
 
 
@@ -262,11 +266,11 @@ def test_the_rules_choose_as_they_say() -> None:
     nothing = replace(row(0, 0), setting=NO_CHANGE)
     bold, middle, shy = row(3, -1, "bold"), row(2, 0.1, "middle"), row(1, 0.5, "shy")
     rows = (nothing, bold, middle, shy)
-    assert preferred(rows, "cvar", "here", 0.0) is shy
-    assert preferred(rows, "mean", "here", 0.0) is middle
-    assert preferred(rows, "mean", "again", 1.0) is bold
-    assert preferred((nothing, bold), "cvar", "here", 0.0) is nothing
-    assert preferred((nothing, bold), "mean", "here", 0.5) is nothing
+    assert preferred(rows, "cvar", "log", 0.0) is shy
+    assert preferred(rows, "mean", "log", 0.0) is middle
+    assert preferred(rows, "mean", "simulated", 1.0) is bold
+    assert preferred((nothing, bold), "cvar", "log", 0.0) is nothing
+    assert preferred((nothing, bold), "mean", "log", 0.5) is nothing
 
 
 def test_a_clear_improvement_is_chosen_and_an_empty_one_is_not() -> None:
@@ -280,16 +284,18 @@ def test_a_clear_improvement_is_chosen_and_an_empty_one_is_not() -> None:
         "episode": np.zeros(400),
     }
     base |= {"pi_b": [[0.5, 0.5]], "gamma": 0.5, "reward_range": (0, 1)}
-    clear = tune(surefoot.problem(**base, reward=action * 1.0), again=0)
+    clear = tune(surefoot.problem(**base, reward=action * 1.0), simulated=0)
     assert clear.changes
-    assert clear.chosen.here.cvar > 0.3
-    empty = tune(surefoot.problem(**base, reward=rng.integers(0, 2, 400) * 1.0), again=0)
+    assert clear.chosen.on_log.cvar > 0.3
+    empty = tune(surefoot.problem(**base, reward=rng.integers(0, 2, 400) * 1.0), simulated=0)
     assert not empty.changes
     assert empty.chosen is empty.rows[0]
 
 
 def test_the_check_tells_whether_models_look_like_the_log() -> None:
-    found = tune(river_problem(), [setting(river_problem(), "pi-b-spibb")], models=100, again=20)
+    found = tune(
+        river_problem(), [setting(river_problem(), "pi-b-spibb")], models=100, simulated=20
+    )
     assert found.predictive_p > 0.05
     strange = replace(
         found, simulation=replace(found.simulation, observed=found.simulation.reward.max() + 1)
@@ -329,8 +335,16 @@ def test_settings_are_read_as_a_grid_and_follow_the_rewards() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rule": "best"}, {"by": "chance"}, {"alpha": 0.0}, {"models": 20}, {"tolerance": -1.0}, {"by": "again", "again": 20}]
-)  # fmt: skip
+    "wrong",
+    [
+        {"rule": "best"},
+        {"by": "chance"},
+        {"alpha": 0.0},
+        {"models": 20},
+        {"tolerance": -1.0},
+        {"by": "simulated", "simulated": 20},
+    ],
+)
 def test_what_cannot_be_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(surefoot.ParameterError):
         tune(small_problem(), **wrong)
@@ -341,7 +355,10 @@ def test_batches_and_problems_without_rows_are_refused() -> None:
     problem = worlds.problem(world, worlds.sample(world, np.random.default_rng(1), 5, 20))
     with pytest.raises(surefoot.NotAvailableError, match="carries no rows"):
         tune(replace(problem, log=None), models=100)
-    assert tune(replace(problem, log=None), models=100, again=0).simulation.again.shape[1] == 0
+    assert (
+        tune(replace(problem, log=None), models=100, simulated=0).simulation.on_simulated.shape[1]
+        == 0
+    )
     with pytest.raises(surefoot.NotAvailableError, match="merge states"):
         Posterior(replace(problem, n_bound_states=6)._map(lambda x: np.stack([x, x])))
 
@@ -359,4 +376,4 @@ def test_batches_and_problems_without_rows_are_refused() -> None:
 def test_logs_of_drawn_models_have_the_returns_that_an_algorithm_asks_for(line: str) -> None:
     problem = small_problem()
     (asked,) = parsed_settings(problem, [line])
-    assert simulate(problem, [asked.algorithm], 3, 2).again.shape == (1, 2)
+    assert simulate(Posterior(problem), [asked.algorithm], 3, 2).on_simulated.shape == (1, 2)

@@ -77,18 +77,21 @@ def walk(seed: int, n: int = 1500) -> surefoot.Problem:
 @pytest.mark.parametrize("law", ["normal", "bernoulli"])
 def test_no_change_is_chosen_where_the_actions_of_sixty_states_are_the_same(law: str) -> None:
     chosen = [
-        tune(decisions(seed, law=law), models=100, again=0, seed=seed).changes for seed in range(6)
+        tune(decisions(seed, law=law), models=100, simulated=0, seed=seed).changes
+        for seed in range(6)
     ]
     assert sum(chosen) <= 1
 
 
 def test_no_change_is_chosen_where_actions_lead_elsewhere_and_all_states_pay_the_same() -> None:
-    assert sum(tune(walk(seed), models=100, again=0, seed=seed).changes for seed in range(4)) <= 1
+    assert (
+        sum(tune(walk(seed), models=100, simulated=0, seed=seed).changes for seed in range(4)) <= 1
+    )
 
 
 def test_differences_that_are_real_in_many_states_are_still_found() -> None:
     for law, effect in (("normal", 0.6), ("bernoulli", 0.15)):
-        found = tune(decisions(0, effect, law=law), models=100, again=0)
+        found = tune(decisions(0, effect, law=law), models=100, simulated=0)
         assert found.changes, law
         assert found.held_out is not None
         assert found.held_out.mean > 0
@@ -159,7 +162,7 @@ def test_a_rare_action_that_did_well_by_chance_is_not_believed_where_rare_action
     lucky = (paid[:, 1:] > paid[:, :1]) & (np.asarray(problem.n_sa)[:STATES, 1:] > 0)
     assert lucky.sum() > 10
     assert (drawn[:, 1:][lucky] < drawn[:, :1].repeat(2, axis=1)[lucky]).mean() > 0.9
-    found = tune(problem, models=100, again=0)
+    found = tune(problem, models=100, simulated=0)
     assert (
         found.simulation.pi[[row is found.chosen for row in found.rows][1:]][..., :STATES, 0]
         >= 0.9 - 1e-9
@@ -221,7 +224,7 @@ def test_what_one_half_makes_of_noise_is_worth_nothing_by_the_other() -> None:
 
 
 def test_a_setting_that_loses_on_held_out_data_is_not_chosen() -> None:
-    found = tune(decisions(0, 0.6), models=100, again=0)
+    found = tune(decisions(0, 0.6), models=100, simulated=0)
     assert found.changes
     lost = replace(found, held_out=HeldOut(np.array([-1.0, 0.5]), "episodes"))
     assert lost.chosen.setting is NO_CHANGE

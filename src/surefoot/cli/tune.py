@@ -30,8 +30,8 @@ COLUMNS: tuple[str, ...] = (
     "cvar_low",
     "cvar_high",
     "loses",
-    "again_mean",
-    "again_cvar",
+    "simulated_mean",
+    "simulated_cvar",
 )
 PathFolder = Annotated[
     Path | None,
@@ -72,14 +72,14 @@ class TuneOptions(LogOptions):
         option(
             METHOD,
             "NAME",
-            "here: value the policies learned from this log; again: value settings on simulated"
+            "log: value the policies learned from this log; simulated: value settings on simulated"
             " logs.",
         ),
-    ] = "here"
+    ] = "log"
     models: Annotated[
         int, option(METHOD, "NUMBER", "How many models to draw from the posterior.")
     ] = 200
-    again: Annotated[
+    simulated: Annotated[
         int, option(METHOD, "NUMBER", "In how many of them a new log is simulated.")
     ] = 100
     alpha: Annotated[
@@ -148,7 +148,7 @@ def _tuned(posed: Posed, options: TuneOptions) -> Tuning:
             posed.problem,
             parsed_settings(posed.problem, options.tried) if options.tried else None,
             models=options.models,
-            again=options.again,
+            simulated=options.simulated,
             rule=options.rule,
             by=options.by,
             alpha=options.alpha,
@@ -181,16 +181,16 @@ def _document(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> di
         "rule": tuning.rule,
         "by": tuning.by,
         "alpha": tuning.alpha,
-        "models": simulation.here.shape[1],
-        "again": simulation.again.shape[1],
+        "models": simulation.on_log.shape[1],
+        "simulated": simulation.on_simulated.shape[1],
         "next": next_line(log, options, chosen.options) if tuning.changes else None,
         "settings": [
             {"setting": row.setting.label, "chosen": row is tuning.chosen}
-            | dataclasses.asdict(row.here)
+            | dataclasses.asdict(row.on_log)
             | {
                 "loses": row.loses,
-                "again_mean": row.again and row.again.mean,
-                "again_cvar": row.again and row.again.cvar,
+                "simulated_mean": row.on_simulated and row.on_simulated.mean,
+                "simulated_cvar": row.on_simulated and row.on_simulated.cvar,
             }
             for row in tuning.rows
         ],
@@ -236,8 +236,8 @@ def _middle(x: Any) -> list[float]:
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     """The choice for people."""
-    again = found["again"] > 0
-    yield from _table(found["settings"], f"CVaR {found['alpha']:.0%}", again)
+    simulated = found["simulated"] > 0
+    yield from _table(found["settings"], f"CVaR {found['alpha']:.0%}", simulated)
     yield (
         f"\ngains over the baseline at the start, in {found['models']} models drawn from the"
         f" posterior of this log ({found['prior']['successors']:.2g} successors a pair on average)"
@@ -254,7 +254,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
             f" from half of the {held['halves_of']}, in {held['models']} models of the other half;"
             f" worse in {held['loses']:.0%} of them"
         )
-    if again:
+    if simulated:
         check, (low, high) = found["check"], found["check"]["reward_simulated"]
         yield (
             f"check     mean reward a step {check['reward_observed']:.4g}; of simulated logs"
@@ -265,17 +265,17 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield from (f"note: {note}" for note in found["notes"])
 
 
-def _table(rows: list[dict[str, Any]], tail: str, again: bool) -> list[str]:
+def _table(rows: list[dict[str, Any]], tail: str, simulated: bool) -> list[str]:
     """One line for each setting."""
     table = [["", "mean gain", "95 % interval", tail, "95 % interval", "loses"]]
-    table[0] += ["new logs: mean", tail] if again else []
+    table[0] += ["simulated: mean", tail] if simulated else []
     for row in rows:
         cells = [f"{'>' if row['chosen'] else ' '} {row['setting']}"]
         for name in ("mean", "cvar"):
             ends = (row[f"{name}_low"], row[f"{name}_high"])
             cells += [signed(row[name]), interval(*ends, ".3g")]
         cells += [f"{row['loses']:.0%}"]
-        cells += [signed(row["again_mean"]), signed(row["again_cvar"])] if again else []
+        cells += [signed(row[f"simulated_{name}"]) for name in ("mean", "cvar") if simulated]
         table.append(cells)
     return aligned(table, "<" + ">" * (len(table[0]) - 1))
 

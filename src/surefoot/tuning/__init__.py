@@ -1,5 +1,12 @@
-"""Tuning: hyper-parameters from the log alone: by posterior simulation, from a wanted bound,
-along the epsilon path.
+"""Tuning: hyper-parameters from the log alone.
+
+choice         `tune`: the setting that gains most in models drawn from the posterior of the log
+settings       what is tried
+prior, posterior, shrinkage   the models: their prior, what the log says of them, noise taken out
+simulation     gains in the models, of policies from the log and from simulated logs
+heldout        gains by the half of the log that was not learned from
+wedge          n_wedge from a wanted bound
+epsilon_path   what each epsilon of Soft-SPIBB buys
 """
 
 from surefoot.tuning.choice import Row, Tuning, Worth, tune

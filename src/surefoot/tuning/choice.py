@@ -17,16 +17,17 @@ from surefoot.tuning.settings import NO_CHANGE, Setting, default_settings
 from surefoot.tuning.simulation import Progress, Simulation, simulate
 
 CVAR, MEAN = RULES = ("cvar", "mean")
-HERE, AGAIN = SOURCES = ("here", "again")
-MODELS, MODELS_AGAIN, ALPHA = 200, 100, 0.2
+LOG, SIMULATED = SOURCES = ("log", "simulated")
+FEWEST = 5  # models in the tail
 LEVEL, RESAMPLES = 0.95, 400  # of the intervals, which are about the number of models
 ODD = 0.01  # a posterior predictive p-value below which the drawn models are said to miss the log
 
 
 @dataclass(frozen=True)
 class Worth:
-    """Mean and CVaR of a setting's gain over the drawn models, with intervals for the finite
-    number of models.
+    """Mean and CVaR of a setting's gain over the drawn models, with intervals.
+
+    The intervals are about the finite number of models.
     """
 
     mean: float
@@ -37,34 +38,36 @@ class Worth:
     cvar_high: float
 
 
+NOTHING = Worth(*[0.0] * 6)
+
+
 @dataclass(frozen=True)
 class Row:
-    """One setting: what its policy is worth here, how it does on logs made anew (None where none
-    were), and what it changes.
+    """One setting: what its policy from this log is worth, and what it gains on simulated logs.
+
+    on_simulated is None where no logs were simulated. loses is the share of models in which its
+    policy from this log is worse than the baseline.
     """
 
     setting: Setting
-    here: Worth
-    again: Worth | None
-    loses: float  # the share of models in which its policy is worse than the baseline
+    on_log: Worth
+    on_simulated: Worth | None
+    loses: float
     converged: bool
 
     def worth(self, by: str) -> Worth:
-        """By "here" or "again"."""
-        found = self.here if by == HERE else self.again
+        """By "log" or "simulated"."""
+        found = self.on_log if by == LOG else self.on_simulated
         assert found is not None
         return found
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Tuning:
-    """The settings tried, "no change" first, the one chosen, and whether the drawn models look like
-    the log.
+    """The settings tried, "no change" first, the best one, and what was simulated.
 
     best is the setting that the rule prefers. It is chosen if its held-out gain is above 0; if not,
     no change is. held_out is None where the best is no change, or the log cannot be halved.
-    predictive_p is the two-sided posterior predictive p-value of the mean reward a step (NaN
-    without logs made anew).
     """
 
     rows: tuple[Row, ...]
@@ -82,11 +85,9 @@ class Tuning:
 
     @property
     def chosen(self) -> Row:
-        """The best setting where data it did not learn from agree that it gains, else "no
-        change".
-        """
-        agreed = self.held_out is not None and self.held_out.mean > 0
-        return self.best if agreed else self.rows[0]
+        """The best setting where it gains on data it did not learn from, else "no change"."""
+        gains = self.held_out is not None and self.held_out.mean > 0
+        return self.best if gains else self.rows[0]
 
     @property
     def changes(self) -> bool:
@@ -95,8 +96,10 @@ class Tuning:
 
     @property
     def predictive_p(self) -> float:
-        """2 min(P(simulated <= observed), P(simulated >= observed)), each counted with the
-        observed one among the simulated.
+        """The two-sided posterior predictive p-value of the mean reward a step (Rubin 1984).
+
+        2 min(P(simulated <= observed), P(simulated >= observed)), each counted with the observed
+        one among the simulated; NaN without simulated logs.
         """
         reward, observed = self.simulation.reward, self.simulation.observed
         if not len(reward):
@@ -134,65 +137,51 @@ def tune(
     problem: Problem,
     settings: Sequence[Setting] | None = None,
     *,
-    models: int = MODELS,
-    again: int = MODELS_AGAIN,
+    models: int = 200,
+    simulated: int = 100,
     rule: str = CVAR,
-    by: str = HERE,
-    alpha: float = ALPHA,
+    by: str = LOG,
+    alpha: float = 0.2,
     tolerance: float = 0.0,
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> Tuning:
-    """Choose a setting by simulation in models drawn from the posterior of the log; "no change" is
-    always among the candidates.
+    """Choose a setting by its gains in models drawn from the posterior of the log.
 
-    rule "cvar"   the largest CVaR_alpha of the gain: the mean over the worst alpha of the models
-    rule "mean"   the largest mean gain among settings whose CVaR_alpha is at least -tolerance
-    by "here"     gains of the policies that this log teaches; by "again": gains over logs made anew
-                  in every model
+    rule "cvar"      the largest CVaR_alpha of the gain: the mean over the worst alpha of the models
+    rule "mean"      the largest mean gain among settings whose CVaR_alpha is at least -tolerance
+    by "log"         gains of the policies learned from this log
+    by "simulated"   gains of policies learned from logs simulated in the models
 
-    The default is what the benchmarks favour (docs/tuning.md): choosing by the mean, or over logs
-    made anew, keeps as much gain but had a tail far below the baseline on Wet Chicken. The setting
-    that the rule prefers is chosen if it also gains where it learns from one half of the log and is
-    valued in models of the other; else "no change" is. A choice is no evidence: judge the chosen
-    policy on held-out data (`surefoot improve`).
+    "No change" is always among the candidates. The default is what the benchmarks favour
+    (docs/tuning.md): choosing by the mean, or by simulated logs, keeps as much gain but had a tail
+    far below the baseline on Wet Chicken. The setting that the rule prefers is chosen if it also
+    gains where it learns from one half of the log and is valued in models of the other; else "no
+    change" is. A choice is no evidence: judge the chosen policy on held-out data (`surefoot
+    improve`).
     """
-    for name, value, known in (("rule", rule, RULES), ("by", by, SOURCES)):
-        if value not in known:
-            raise ParameterError(
-                f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}"
-            )
-    if not 0 < alpha < 1 or not alpha * models >= 5:
-        raise ParameterError(
-            f"alpha must lie in (0, 1), with at least 5 models in the tail: got alpha {alpha!r} of"
-            f" {models} models"
-        )
-    if by == AGAIN and alpha * min(again, models) < 5:
-        raise ParameterError(
-            f"a choice by logs made anew needs at least {int(np.ceil(5 / alpha))} of them (again),"
-            f" got {again}"
-        )
-    if not 0 <= tolerance < np.inf:
-        raise ParameterError(f"tolerance must be a number of at least 0, got {tolerance!r}")
-    tried = default_settings(problem) if settings is None else tuple(settings)
+    _check(models, simulated, rule, by, alpha, tolerance)
+    given = default_settings(problem) if settings is None else settings
+    tried = [x for x in given if x is not NO_CHANGE]
     if not tried:
         raise ParameterError("give at least one setting to try")
     posterior = Posterior(problem)
-    found = simulate(
-        problem,
-        [x.algorithm for x in tried],
-        models,
-        again,
-        seed=seed,
-        posterior=posterior,
-        progress=progress,
-    )
+    algorithms = [x.algorithm for x in tried if x.algorithm is not None]
+    found = simulate(posterior, algorithms, models, simulated, seed=seed, progress=progress)
     rows = _rows(tried, found, alpha)
     best = preferred(rows, rule, by, tolerance)
-    check = (
-        None if best.setting is NO_CHANGE else held_out(problem, best.setting.algorithm, seed=seed)
+    algorithm = best.setting.algorithm
+    return Tuning(
+        rows=rows,
+        best=best,
+        held_out=None if algorithm is None else held_out(problem, algorithm, seed=seed),
+        rule=rule,
+        by=by,
+        alpha=alpha,
+        tolerance=tolerance,
+        simulation=found,
+        prior=posterior.prior,
     )
-    return Tuning(rows, best, check, rule, by, alpha, tolerance, found, posterior.prior)
 
 
 def preferred(rows: Sequence[Row], rule: str, by: str, tolerance: float) -> Row:
@@ -201,24 +190,41 @@ def preferred(rows: Sequence[Row], rule: str, by: str, tolerance: float) -> Row:
     return max(able, key=lambda row: row.worth(by).cvar if rule == CVAR else row.worth(by).mean)
 
 
+def _check(models: int, simulated: int, rule: str, by: str, alpha: float, tolerance: float) -> None:
+    for name, value, known in (("rule", rule, RULES), ("by", by, SOURCES)):
+        if value not in known:
+            raise ParameterError(
+                f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}"
+            )
+    if not 0 < alpha < 1 or not alpha * models >= FEWEST:
+        raise ParameterError(
+            f"alpha must lie in (0, 1), with at least {FEWEST} models in the tail: got alpha"
+            f" {alpha!r} of {models} models"
+        )
+    if by == SIMULATED and alpha * min(simulated, models) < FEWEST:
+        raise ParameterError(
+            f"a choice by simulated logs needs at least {int(np.ceil(FEWEST / alpha))} of them,"
+            f" got {simulated}"
+        )
+    if not 0 <= tolerance < np.inf:
+        raise ParameterError(f"tolerance must be a number of at least 0, got {tolerance!r}")
+
+
 def _rows(tried: Sequence[Setting], found: Simulation, alpha: float) -> tuple[Row, ...]:
     """ "No change", then the settings."""
-    nothing = Worth(*[0.0] * 6)
-    here = _worths(found.here, alpha)
-    many = found.again.shape[1] > 1
-    again = _worths(found.again, alpha) if many else [None] * len(tried)
-    rows = [Row(NO_CHANGE, nothing, nothing if many else None, 0.0, True)]
+    on_log = _worths(found.on_log, alpha)
+    many = found.on_simulated.shape[1] > 1
+    on_simulated = _worths(found.on_simulated, alpha) if many else [None] * len(tried)
+    loses = (found.on_log < 0).mean(axis=1)
+    rows = [Row(NO_CHANGE, NOTHING, NOTHING if many else None, 0.0, True)]
     for j, one in enumerate(tried):
-        rows.append(
-            Row(one, here[j], again[j], float((found.here[j] < 0).mean()), bool(found.converged[j]))
-        )
+        converged = bool(found.converged[j])
+        rows.append(Row(one, on_log[j], on_simulated[j], float(loses[j]), converged))
     return tuple(rows)
 
 
 def _worths(gains: np.ndarray, alpha: float) -> list[Worth]:
-    """Mean and CVaR of every row; the interval of a CVaR of fewer than five models is not given
-    (NaN).
-    """
+    """Mean and CVaR of every row; NaN for the interval of a CVaR of fewer than five models."""
     mean, tail = mean_and_cvar(gains, Intervals(alpha, RESAMPLES, level=LEVEL))
     columns = (mean.value, *mean.interval(), cvar(gains, alpha), *tail.interval())
     return [Worth(*map(float, row)) for row in zip(*columns, strict=True)]

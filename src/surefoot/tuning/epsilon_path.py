@@ -22,8 +22,10 @@ EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 @dataclass(frozen=True)
 class PathPoint:
-    """One epsilon of the whole policy: its value in the estimated model (optimistic), the share
-    of decisions moved, states changed.
+    """One epsilon of the whole policy.
+
+    value and gain are those in the estimated model (optimistic); mass_moved is the share of
+    decisions moved.
     """
 
     epsilon: float
@@ -34,11 +36,10 @@ class PathPoint:
 
 
 def row_paths(problem: Problem, name: str = SOFT, delta: float = 1.0) -> dict[int, BudgetPath]:
-    """The path of every state visited, at the q of the baseline in the estimated model: exact, with
-    breakpoints and shadow prices.
+    """The exact path of every visited state, at the baseline's q in the estimated model.
 
-    It says how much the first step of the algorithm gains as epsilon grows; the steps after it
-    start from better values.
+    It says how much the first step of the algorithm gains as epsilon grows, with breakpoints and
+    shadow prices; later steps start from better values.
     """
     algorithm = _soft(problem, name, delta, 1.0)
     (block,) = problem.blocks
@@ -68,11 +69,8 @@ def epsilon_path(
         moved = 0.5 * np.abs(pi - pi_b).sum(axis=1)
         value = float(evaluate_at_start(problem.model, pi, problem.start, tolerance=None))
         changed = int(((moved > 1e-9) & (visits > 0)).sum())
-        found.append(
-            PathPoint(
-                float(epsilon), value, value - rho_b, float(moved @ visits / visits.sum()), changed
-            )
-        )
+        share = float(moved @ visits / visits.sum())
+        found.append(PathPoint(float(epsilon), value, value - rho_b, share, changed))
     return tuple(found)
 
 

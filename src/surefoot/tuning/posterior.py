@@ -29,22 +29,15 @@ from surefoot.rows.arrays import Array, to_numpy
 from surefoot.simulate import Worlds
 from surefoot.simulate.draws import fold, uniforms
 from surefoot.tuning.prior import (
+    PairCounts,
     RowPrior,
-    Rows,
     fit_prior,
     new_successors,
     number_given,
     pull_of_rows,
 )
 
-OWN, NEW, NUMBER, PLACE, MEAN, NOISE = (
-    -11,
-    -12,
-    -13,
-    -14,
-    -15,
-    -16,
-)  # what the draws of a model are for
+OWN, NEW, NUMBER, PLACE, MEAN, NOISE = -11, -12, -13, -14, -15, -16  # what draws are for
 LARGEST = 5_000_000  # S * A * S of a problem that can be simulated: as for dense counts
 
 
@@ -60,11 +53,11 @@ class Posterior:
                 " actions: merge states (surefoot discretize)"
             )
         self.problem = problem
+        self.shape = problem.pi_b.shape
         n = to_numpy(problem.counts.n_sas).reshape(-1, problem.n_states)
-        acted = n.sum(axis=1).reshape(problem.pi_b.shape).sum(axis=1) > 0
-        self.rows = Rows(
-            n, problem.n_actions, (n.sum(axis=0) > 0) | acted | (to_numpy(problem.start) > 0)
-        )
+        acted = n.sum(axis=1).reshape(self.shape).sum(axis=1) > 0
+        known = (n.sum(axis=0) > 0) | acted | (to_numpy(problem.start) > 0)
+        self.rows = PairCounts(n, problem.n_actions, known)
 
     @cached_property
     def prior(self) -> RowPrior:
@@ -72,22 +65,13 @@ class Posterior:
         return fit_prior(self.rows)
 
     @cached_property
-    def guess(self) -> np.ndarray:
-        """g_sa [P, S']."""
-        return new_successors(self.rows, self.prior.guess)
-
-    @cached_property
-    def _new(self) -> np.ndarray:
-        """g_sa [P, S'], summed up over s'."""
-        cut = np.cumsum(self.guess, axis=1)
-        return np.asarray(cut / cut[:, -1:])
-
-    @cached_property
-    def _number(self) -> np.ndarray:
-        """P(m | what was seen) [P, m], summed up over m."""
-        prior, new = self.prior, self.guess
+    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """g_sa [P, S'] and P(m | what was seen) [P, m], both summed up."""
+        prior = self.prior
+        new = new_successors(self.rows, prior.guess)
         total = pull_of_rows(self.rows, prior.pull, new, len(prior.number))
-        return np.cumsum(number_given(self.rows, prior, total), axis=1)
+        cut = np.cumsum(new, axis=1)
+        return cut / cut[:, -1:], np.cumsum(number_given(self.rows, prior, total), axis=1)
 
     def worlds(self, keys: Array) -> Worlds:
         """A model drawn for every key [K]."""
@@ -98,108 +82,92 @@ class Posterior:
             return np.broadcast_to(to_numpy(x), (keys.shape[0], *x.shape))
 
         return Worlds(
-            successor,
-            probability,
-            self.rewards(keys),
-            each(problem.pi_b),
-            each(problem.start),
-            each(problem.terminal),
-            each(problem.allowed),
-            problem.gamma,
-            problem.reward_range,
-            problem.return_range,
+            successor=successor,
+            probability=probability,
+            reward_table=self.rewards(keys),
+            pi_b=each(problem.pi_b),
+            start=each(problem.start),
+            terminal=each(problem.terminal),
+            allowed=each(problem.allowed),
+            gamma=problem.gamma,
+            reward_range=problem.reward_range,
+            return_range=problem.return_range,
         )
 
     def transitions(self, keys: Array) -> tuple[np.ndarray, np.ndarray]:
-        """successor and probability [K, S, A, slots]: first the successors seen, then as many
-        slots as there may be new ones.
-        """
+        """successor and probability [K, S, A, slots]: the successors seen, then new ones."""
         rows, prior = self.rows, self.prior
+        new, numbers = self._tables
         pair, to = rows.seen
         slot = np.arange(len(pair)) - np.searchsorted(pair, pair)
         seen, fresh = int(rows.distinct.max()), len(prior.number)
-        shape = (keys.shape[0], len(rows.n))
-        successor = np.zeros((*shape, seen + fresh), dtype=np.int64)
+        n_pairs, n_states = rows.n.shape
+        shape = (keys.shape[0], n_pairs, fresh)
+        successor = np.zeros((*shape[:2], seen + fresh), dtype=np.int64)
         weight = np.zeros(successor.shape)
         successor[:, pair, slot] = to
-        weight[:, pair, slot] = gammaincinv(
-            rows.n[pair, to] + prior.alpha * prior.pull[to], draws(keys, OWN, len(pair))
-        )
-        number = 1 + (draws(keys, NUMBER, shape[1])[..., None] >= self._number[:, :-1]).sum(axis=-1)
+        own = rows.n[pair, to] + prior.alpha * prior.pull[to]
+        weight[:, pair, slot] = gammaincinv(own, draws(keys, OWN, len(pair)))
+        number = 1 + (draws(keys, NUMBER, n_pairs)[..., None] >= numbers[:, :-1]).sum(axis=-1)
         there = np.arange(fresh) < (number - rows.distinct)[..., None]
-        places = self._places(draws(keys, PLACE, shape[1] * fresh).reshape(*shape, fresh))
-        share = draws(keys, NEW, shape[1] * fresh).reshape(*shape, fresh)
+        # Row i of the table of new successors is shifted by i: one search in one sorted array.
+        row = np.arange(n_pairs)[:, None]
+        u = draws(keys, PLACE, n_pairs * fresh).reshape(shape)
+        at = np.searchsorted((new + row).reshape(-1), u + row, side="right")
+        places = np.clip(at - row * n_states, 0, n_states - 1)
+        share = draws(keys, NEW, n_pairs * fresh).reshape(shape)
         successor[..., seen:] = places
-        weight[..., seen:][there] = gammaincinv(
-            prior.alpha * prior.pull[places[there]], share[there]
-        )
+        pull = prior.alpha * prior.pull[places[there]]
+        weight[..., seen:][there] = gammaincinv(pull, share[there])
         weight /= weight.sum(axis=-1, keepdims=True)
-        to_pairs = (shape[0], *self.problem.pi_b.shape, -1)
+        to_pairs = (shape[0], *self.shape, -1)
         return successor.reshape(to_pairs), weight.reshape(to_pairs)
-
-    def _places(self, u: np.ndarray) -> np.ndarray:
-        """States drawn from the guesses of the pairs, u [K, P, slots]."""
-        n_pairs, n_states = self.rows.n.shape
-        row = np.arange(
-            n_pairs
-        )  # row i of the table is shifted by i: one search in one sorted array
-        at = np.searchsorted((self._new + row[:, None]).reshape(-1), u + row[:, None], side="right")
-        return np.asarray(np.clip(at - (row * n_states)[:, None], 0, n_states - 1))
 
     @cached_property
     def scatter(self) -> np.ndarray:
-        """The variance of rewards within the triples of each pair [S, A]; a pair seen little
-        leans on the mean over all pairs.
+        """The variance of rewards within the triples of each pair [S, A].
+
+        A pair leans on the mean over all pairs, which counts as one degree of freedom.
         """
         rest = self.problem.counts.r_rest
         if rest is None or self.problem.reward_table is not None:
-            return np.zeros(self.problem.pi_b.shape)
-        freedom = np.maximum(self.rows.n - 1.0, 0.0).sum(axis=1).reshape(self.problem.pi_b.shape)
+            return np.zeros(self.shape)
+        freedom = np.maximum(self.rows.n - 1.0, 0.0).sum(axis=1).reshape(self.shape)
         everywhere = rest.sum() / max(freedom.sum(), 1.0)
         return np.asarray((rest + everywhere) / (freedom + 1.0))
 
     @cached_property
     def mean_rewards(self) -> np.ndarray:
-        """R(s, a, s') [S, 1 or A, S']: declared; or the mean of the triple, and for one never
-        seen that of its arrival or its pair.
-        """
+        """R(s, a, s') [S, 1 or A, S']: declared, or seen, or that of the arrival or the pair."""
         problem = self.problem
         if problem.reward_table is not None:
             return np.asarray(problem.reward_table)
         n, r = to_numpy(problem.counts.n_sas), to_numpy(problem.counts.r_sas)
 
         def mean(axes: int | tuple[int, int], unseen: np.ndarray | float) -> np.ndarray:
-            number = n.sum(axis=axes, keepdims=True)
-            return np.where(
-                number > 0, r.sum(axis=axes, keepdims=True) / np.maximum(number, 1.0), unseen
-            )
+            visits, total = (x.sum(axis=axes, keepdims=True) for x in (n, r))
+            return np.where(visits > 0, total / np.maximum(visits, 1.0), unseen)
 
         middle = float(r.sum() / n.sum())
-        own, arrival, pair = (
-            r / np.maximum(n, 1.0),
-            mean((0, 1), middle),
-            mean(2, mean((1, 2), middle)),
-        )
-        misses = [float((n * (own - guess) ** 2).sum()) for guess in (arrival, pair)]
-        return np.where(n > 0, own, arrival if misses[0] <= misses[1] else pair)
+        own = r / np.maximum(n, 1.0)
+        guesses = mean((0, 1), middle), mean(2, mean((1, 2), middle))  # by arrival, by pair
+        return np.where(n > 0, own, min(guesses, key=lambda x: float((n * (own - x) ** 2).sum())))
 
     def rewards(self, keys: Array) -> np.ndarray:
         """The mean rewards of the triples, [1 or K, S, 1 or A, S']."""
         mean = self.mean_rewards[None]
         if not self.scatter.any():
             return mean
-        error = np.sqrt(
-            self.scatter[..., None] / np.maximum(self.rows.n.reshape(mean.shape[1:]), 1.0)
-        )
+        n = self.rows.n.reshape(mean.shape[1:])
+        error = np.sqrt(self.scatter[..., None] / np.maximum(n, 1.0))
         low, high = self.problem.reward_range
         return np.asarray(np.clip(mean + error * normals(keys, MEAN, mean.shape[1:]), low, high))
 
 
 def draws(keys: Array, what: int, n: int) -> np.ndarray:
     """n uniform numbers in [0, 1) for every key, [K, n]."""
-    return np.asarray(
-        uniforms(fold(keys, keys * 0 + what)[:, None], np.arange(n, dtype=np.int64)[None, :])
-    )
+    at = np.arange(n, dtype=np.int64)[None, :]
+    return np.asarray(uniforms(fold(keys, keys * 0 + what)[:, None], at))
 
 
 def normals(keys: Array, what: int, shape: tuple[int, ...]) -> np.ndarray:

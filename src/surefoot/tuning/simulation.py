@@ -1,16 +1,15 @@
-"""Posterior simulation: what every setting is worth in models drawn from the posterior of a log,
-shrunk across actions.
+"""Posterior simulation: what settings gain in models drawn from the posterior of a log, shrunk.
 
-here       the policy learned from the log there is, valued in every drawn model: its gain as far as
-           this log tells
-again      in every drawn model the log is made anew (same episodes, same baseline), every setting
-           learns from that one and is valued in the model: its gain over logs like this one
+on_log         the policy learned from the log at hand, valued in every drawn model
+on_simulated   in every drawn model a log is simulated (same episodes, same baseline), every setting
+               learns from it and is valued in the model: its gain over logs like this one
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -32,18 +31,18 @@ ROUNDING = 1e-10  # a gain below this share of the return range is 0
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Simulation:
-    """Gains over the baseline in K drawn models: here [settings, K], again [settings, R] in the
-    first R of them.
+    """Gains over the baseline in K drawn models, with logs simulated in the first R of them.
 
-    rho_b [K] is the value of the baseline; reward [R] the mean reward a step of the logs made anew,
-    `observed` that of the log there is; pi [settings, S, A] and converged [settings] are what the
-    settings learn from the log there is.
+    on_log [settings, K], on_simulated [settings, R]
+    rho_b [K]              the value of the baseline
+    reward [R], observed   the mean reward a step of the simulated logs, and of the log at hand
+    pi [settings, S, A], converged [settings]   what the settings learn from the log at hand
     """
 
-    here: np.ndarray
-    again: np.ndarray
+    on_log: np.ndarray
+    on_simulated: np.ndarray
     rho_b: np.ndarray
     reward: np.ndarray
     observed: float
@@ -52,93 +51,85 @@ class Simulation:
 
 
 def simulate(
-    problem: Problem,
+    posterior: Posterior,
     algorithms: Sequence[Algorithm],
     models: int,
-    again: int,
+    simulated: int,
     *,
     seed: int = 0,
-    posterior: Posterior | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Simulation:
-    """Value the algorithms in `models` drawn models, and in the first `again` of them on logs made
-    anew.
+    """Value the algorithms in `models` drawn models; simulate logs in the first `simulated` ones.
 
     Draws depend on (seed, model) alone, not on the algorithms, nor on how many models there are.
     """
-    for name, value, least in (("models", models, 1), ("again", again, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    for name, given, least in (("models", models, 1), ("simulated", simulated, 0)):
+        if isinstance(given, bool) or not isinstance(given, int) or given < least:
             raise ParameterError(
-                f"{name} must be a whole number of at least {least}, got {value!r}"
+                f"{name} must be a whole number of at least {least}, got {given!r}"
             )
-    posterior, again = posterior or Posterior(problem), min(again, models)
+    problem, simulated, done = posterior.problem, min(simulated, models), 0
     shrinkage = Shrinkage(posterior)
     solutions = [improve(problem, x) for x in algorithms]
-    own = np.stack([to_numpy(x.pi) for x in solutions])
+    pi = np.stack([to_numpy(x.pi) for x in solutions])
     keys = first_key(seed, "tuning", np.arange(models, dtype=np.int64))
-    here, anew = np.empty((len(own), models)), np.empty((len(own), again))
-    rho_b, reward = np.empty(models), np.empty(again)
-    data = log_shape(problem) if again else ()
+    shape = log_shape(problem) if simulated else ()
     returns = any(x.needs_returns for x in algorithms)
-    size = max(1, CELLS // (problem.n_states**2 * problem.n_actions))
-    done, total = 0, len(own) * (models + again)
 
-    def advance(by: int) -> None:
+    def gain(worlds: Worlds, pi: Array) -> np.ndarray:
         nonlocal done
-        done += by
-        progress(done, total)
+        found = worlds.value(pi) - worlds.rho_b
+        done += len(found)
+        progress(done, len(algorithms) * (models + simulated))
+        return np.where(np.abs(found) < ROUNDING * problem.return_range.width, 0.0, found)
 
-    for first, last in parts(models, again, size):
+    on_log, on_simulated, rho_b, reward = [], [np.empty((len(pi), 0))], [], [np.empty(0)]
+    for first, last in parts(models, simulated, CELLS // problem.counts.n_sas.size):
         worlds = shrinkage.worlds(keys[first:last])
-        rho_b[first:last] = worlds.rho_b
-        for j, pi in enumerate(own):
-            here[j, first:last] = (
-                worlds.value(np.broadcast_to(pi, worlds.pi_b.shape)) - rho_b[first:last]
-            )
-            advance(last - first)
-        if first >= again:
-            continue
-        logs = log_again(posterior, worlds, keys[first:last], data, with_returns=returns)
-        reward[first:last] = rewards_of(logs) / to_numpy(logs.n_sa).sum(axis=(1, 2))
-        for j, algorithm in enumerate(algorithms):
-            anew[j, first:last] = worlds.value(improve(logs, algorithm).pi) - rho_b[first:last]
-            advance(last - first)
-    observed = float(rewards_of(problem) / problem.n_sa.sum())
-    for gain in (here, anew):
-        gain[np.abs(gain) < ROUNDING * problem.return_range.width] = 0.0
+        rho_b.append(worlds.rho_b)
+        on_log.append(np.stack([gain(worlds, np.broadcast_to(x, worlds.pi_b.shape)) for x in pi]))
+        if first < simulated:
+            logs = simulated_logs(posterior, worlds, keys[first:last], shape, returns=returns)
+            reward.append(_total_reward(logs) / to_numpy(logs.n_sa).sum(axis=(1, 2)))
+            on_simulated.append(np.stack([gain(worlds, improve(logs, x).pi) for x in algorithms]))
     return Simulation(
-        here, anew, rho_b, reward, observed, own, np.array([bool(x.status.ok) for x in solutions])
+        on_log=np.concatenate(on_log, axis=1),
+        on_simulated=np.concatenate(on_simulated, axis=1),
+        rho_b=np.concatenate(rho_b),
+        reward=np.concatenate(reward),
+        observed=float(_total_reward(problem) / problem.n_sa.sum()),
+        pi=pi,
+        converged=np.array([bool(x.status.ok) for x in solutions]),
     )
 
 
-def parts(models: int, again: int, size: int) -> list[tuple[int, int]]:
-    """Ranges of at most `size` models, none on both sides of `again`."""
-    cuts = sorted({*range(0, again, size), *range(again, models, size), models})
+def parts(models: int, simulated: int, size: int) -> list[tuple[int, int]]:
+    """Ranges of at most `size` models (or 1), none on both sides of `simulated`."""
+    size = max(1, size)
+    cuts = sorted({*range(0, simulated, size), *range(simulated, models, size), models})
     return list(pairwise(cuts))
 
 
-def rewards_of(problem: Problem) -> np.ndarray:
+def _total_reward(problem: Problem) -> np.ndarray:
     """The sum of the rewards of each problem's log."""
-    if problem.reward_table is None:
-        return np.asarray(to_numpy(problem.counts.r_sas).sum(axis=(-3, -2, -1)))
-    return np.asarray(
-        (to_numpy(problem.counts.n_sas) * to_numpy(problem.reward_table)).sum(axis=(-3, -2, -1))
-    )
+    table, counts = problem.reward_table, problem.counts
+    r = counts.r_sas if table is None else to_numpy(counts.n_sas) * to_numpy(table)
+    return np.asarray(to_numpy(r).sum(axis=(-3, -2, -1)))
 
 
 def log_shape(problem: Problem) -> tuple[Episodes, ...]:
-    """The episodes of a log like this one: a cut episode is cut at its own length again, one that
-    ended may go on to the longest.
+    """The episodes of a log like this one.
 
-    Where episodes are cut at more than GROUPS lengths, they are put into as many groups of like
-    length.
+    An episode that was cut is cut at its own length again; one that ended may go on to the longest
+    length. Where episodes are cut at more than GROUPS lengths, they are put into as many groups of
+    like length.
     """
     log = problem.log
     if log is None:
         raise NotAvailableError(
-            "a log is made anew from the lengths of its episodes, but this problem carries no rows"
-            " (over 2,000,000 of them, or counted elsewhere): pass again=0, which values policies"
-            " in drawn models only"
+            "a log is simulated from the lengths of its episodes, but this problem carries no rows"
+            " (over 2,000,000 of them, or counted elsewhere): pass simulated=0, which values"
+            " policies in drawn models only"
         )
     lengths = np.bincount(log.episode)
     cut = np.zeros(len(lengths), dtype=bool)
@@ -151,24 +142,25 @@ def log_shape(problem: Problem) -> tuple[Episodes, ...]:
     )
 
 
-def log_again(
+def simulated_logs(
     posterior: Posterior,
     worlds: Worlds,
     keys: Array,
-    data: tuple[Episodes, ...],
+    shape: tuple[Episodes, ...],
     *,
-    with_returns: bool = False,
+    returns: bool = False,
 ) -> Problem:
-    """The problems [K] that logs of these worlds pose, as the problem at hand is posed; an
-    estimated baseline is estimated anew.
+    """The problems [K] that logs of these worlds pose, as the problem at hand is posed.
+
+    An estimated baseline is estimated from each log.
     """
     problem = posterior.problem
-    found = list(Sampler(worlds).counts(keys, data, with_returns=with_returns))
-    counts = _with_rewards(
-        posterior, worlds, keys, np.asarray(sum(to_numpy(x.n_sas) for x, _ in found))
-    )
+    found = list(Sampler(worlds).counts(keys, shape, with_returns=returns))
+    n_sas = np.asarray(sum(to_numpy(x.n_sas) for x, _ in found))
+    counts = _with_rewards(posterior, worlds, keys, n_sas)
     pi_b = estimate_baseline(counts.n_sa, worlds.allowed) if problem.pi_b_estimated else worlds.pi_b
     table = worlds.reward_table
+    groups = [x for _, x in found if x is not None]
     return Problem(
         counts=counts,
         pi_b=pi_b,
@@ -186,35 +178,29 @@ def log_again(
         pi_b_estimated=problem.pi_b_estimated,
         unseen_states=problem.unseen_states,
         ties=problem.ties,
-        returns_given=_joined([x for _, x in found if x is not None]),
+        returns_given=reduce(_joined, groups) if groups else None,
         n_bound_states=problem.n_bound_states,
     )
 
 
 def _with_rewards(posterior: Posterior, worlds: Worlds, keys: Array, n_sas: np.ndarray) -> Counts:
-    """Counts with the rewards of so many visits: their sum has variance n sigma^2, their scatter
-    its mean (n - 1) sigma^2.
+    """Counts with the rewards of so many visits.
+
+    The sum of n rewards has variance n sigma^2; their scatter is put at its mean, (n - 1) sigma^2.
     """
     r_sas = n_sas * worlds.reward_table
     rest = np.zeros(n_sas.shape[:-1])
     if posterior.scatter.any():
-        r_sas = r_sas + np.sqrt(n_sas * posterior.scatter[..., None]) * normals(
-            keys, NOISE, n_sas.shape[1:]
-        )
+        error = np.sqrt(n_sas * posterior.scatter[..., None])
+        r_sas = r_sas + error * normals(keys, NOISE, n_sas.shape[1:])
         rest = posterior.scatter * np.maximum(n_sas - 1, 0).sum(axis=-1)
     return Counts(n_sas, r_sas, rest, worlds.n_states, worlds.n_actions)
 
 
-def _joined(groups: list[Returns]) -> Returns | None:
-    """The returns of several groups of episodes together (Chan's rule)."""
-    if not groups:
-        return None
-    n, mean, m2 = (to_numpy(getattr(groups[0], name)) for name in ("n", "mean", "m2"))
-    for group in groups[1:]:
-        both = n + group.n
-        some = np.maximum(both, 1.0)
-        x, y = np.where(n > 0, mean, 0.0), np.where(group.n > 0, group.mean, 0.0)
-        m2 = m2 + group.m2 + n * group.n / some * (x - y) ** 2
-        mean = np.where(both > 0, (n * x + group.n * y) / some, np.nan)
-        n = both
-    return Returns(n, mean, m2)
+def _joined(a: Returns, b: Returns) -> Returns:
+    """The returns of two groups of episodes together (Chan, Golub and LeVeque 1983)."""
+    n = to_numpy(a.n) + b.n
+    some = np.maximum(n, 1.0)
+    x, y = np.where(a.n > 0, a.mean, 0.0), np.where(b.n > 0, b.mean, 0.0)
+    mean = np.where(n > 0, (a.n * x + b.n * y) / some, np.nan)
+    return Returns(n, mean, a.m2 + b.m2 + a.n * b.n / some * (x - y) ** 2)
