@@ -112,6 +112,7 @@ def test_a_killed_process_leaves_no_half_written_policy(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_process_killed_many_times_leaves_no_half_written_policy(tmp_path: Path) -> None:
     killed_writer(tmp_path, random.Random(1), 40)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from support import logfiles
+from support.effort import few
 from surefoot.logs import load_policy
 
 Run = Any
@@ -361,7 +362,10 @@ def test_a_process_sees_the_same_exit_codes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_improve_killed_at_any_moment_leaves_a_whole_policy_or_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", few([5, 25], 1))
+def test_improve_killed_at_any_moment_leaves_a_whole_policy_or_none(
+    tmp_path: Path, times: int
+) -> None:
     log, out = logfiles.good_log(tmp_path, n=3000), tmp_path / "out"
     command = [
         sys.executable,
@@ -379,7 +383,7 @@ def test_improve_killed_at_any_moment_leaves_a_whole_policy_or_none(tmp_path: Pa
     took = time.perf_counter() - begin
     whole = {path.name: path.read_bytes() for path in out.iterdir()}
     rng = random.Random(0)
-    for _ in range(25):
+    for _ in range(times):
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             time.sleep(rng.uniform(0.6, 1.1) * took)
             process.kill()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from support.effort import few
 from support.faulty_logs import Log, chain, decisions, season
 from support.rivers import river_log
 from surefoot.benchmarks import RandomMDPs, WetChicken
@@ -30,6 +31,7 @@ def alarms(logs: list[dict[str, np.ndarray]]) -> np.ndarray:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("steps", [2_000, 10_000])
 def test_false_alarms_are_at_most_five_percent_for_memory_and_not_clearly_more_for_drift(
     steps: int, capsys: pytest.CaptureFixture[str]
@@ -47,7 +49,9 @@ def test_false_alarms_are_at_most_five_percent_for_memory_and_not_clearly_more_f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("repeat", "least"), [(0.1, 0.5), (0.2, 0.95), (0.3, 0.95)])
+@pytest.mark.parametrize(
+    ("repeat", "least"), [(0.1, 0.5), (0.2, 0.95), (0.3, 0.95)]
+)
 def test_hidden_memory_is_found_in_most_logs(
     repeat: float, least: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +121,7 @@ def vetoed(make: Callable[[int], Log], logs: int) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAULTLESS)
+@pytest.mark.parametrize("name", few(FAULTLESS, 1))
 def test_a_log_without_fault_is_hardly_ever_vetoed(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,7 +132,7 @@ def test_a_log_without_fault_is_hardly_ever_vetoed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAULTY)
+@pytest.mark.parametrize("name", few(FAULTY, 3))
 def test_a_fault_is_vetoed_in_nearly_all_logs(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
