@@ -49,9 +49,7 @@ def test_false_alarms_are_at_most_five_percent_for_memory_and_not_clearly_more_f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("repeat", "least"), [(0.1, 0.5), (0.2, 0.95), (0.3, 0.95)]
-)
+@pytest.mark.parametrize(("repeat", "least"), [(0.1, 0.5), (0.2, 0.95), (0.3, 0.95)])
 def test_hidden_memory_is_found_in_most_logs(
     repeat: float, least: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
