@@ -208,3 +208,18 @@ def test_a_range_that_nobody_declared_is_named_in_the_verdict() -> None:
     assert not any(
         "observed in the log" in n for n in surefoot.improve(bandit(60, 0.3), made).notes
     )
+
+
+def test_a_proposal_that_fails_is_named_with_its_reason() -> None:
+    made = surefoot.algorithm("hcpi", delta=0.05, propose="mbie delta=0.5")
+    with pytest.raises(NotAvailableError, match=r"hcpi: mbie cannot propose.*needs gamma < 1"):
+        surefoot.improve(thin_air(), made)
+
+
+def test_a_declared_reward_range_counts_beside_a_declared_return_range() -> None:
+    """Without it the verdict would call the rewards observed."""
+    made = surefoot.algorithm("hcpi", delta=0.05)
+    for rewards, observed in (((0, 1), False), (None, True)):
+        problem = bandit(60, 0.3, reward_range=rewards, return_range=(0, 2))
+        notes = surefoot.improve(problem, made).notes
+        assert any("observed in the log" in note for note in notes) == observed

@@ -4,7 +4,7 @@ better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,10 +14,10 @@ from surefoot.core import Batch, Solution
 from surefoot.errors import NotAvailableError, ParameterError, UnknownNameError
 from surefoot.ope.caps import APPROXIMATE, FLOORED
 from surefoot.ope.episode_values import ESTIMATORS, FEWEST_EFFECTIVE, Standard
-from surefoot.ope.episodes import FEWEST
-from surefoot.ope.gain_test import ALPHAS, Verdict, hcpi
+from surefoot.ope.episodes import FEWEST, split_episodes
+from surefoot.ope.gain_test import ALPHAS, Verdict, best_of, mixtures
 from surefoot.parameters import check_choice, check_number, value_of
-from surefoot.problems import Problem, return_range
+from surefoot.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,8 @@ class HCPI(Whole):
             name, *parameters = self.propose.split()
             if name == self.name:
                 raise ParameterError("it cannot propose to itself")
-            return algorithm(
-                name,
-                **{
-                    key: value_of(value) for key, _, value in (x.partition("=") for x in parameters)
-                },
-            )
+            pairs = (x.partition("=") for x in parameters)
+            return algorithm(name, **{key: value_of(value) for key, _, value in pairs})
         except (ParameterError, UnknownNameError) as error:
             words = (
                 f"{self.name}: propose must be an algorithm such as 'ramdp kappa=0.1' ({error}),"
@@ -85,26 +81,25 @@ class HCPI(Whole):
     def solve(self, problem: Problem) -> Solution:
         """Split, propose, choose the mixture, test it once."""
         log, pi_b = self._log(problem), np.asarray(problem.pi_b[0])
-        proposed: list[Solution] = []
-
-        def propose(training: Batch) -> np.ndarray:
-            proposed.append(solve(problem.with_log(training), self.proposer))
-            return np.asarray(proposed[0].pi[0])
-
-        standard = standard_of(
-            problem, self.delta, self.estimator, self.bound, self.fewest_effective
-        )
         rng = np.random.default_rng(int(self.seed))
+        training, held_out = split_episodes(log, rng, self.share)
         try:
-            verdict = hcpi(log, propose, pi_b, problem.gamma, standard, rng=rng, share=self.share)
-            pi, notes = verdict.pi, (self._words(verdict), *verdict.notes, *proposed[0].notes)
+            proposed = solve(problem.with_log(training), self.proposer)
         except NotAvailableError as trouble:
-            pi, notes = (
-                pi_b,
-                (f"{self.name}: the baseline is kept, for no candidate can be judged: {trouble}",),
+            raise NotAvailableError(
+                f"{self.name}: {self.proposer.name} cannot propose a policy: {trouble}"
+            ) from trouble
+        candidates = mixtures(np.asarray(proposed.pi[0]), pi_b)
+        standard = self._standard(problem)
+        try:
+            verdict = best_of(
+                training, held_out, candidates, pi_b, problem.gamma, standard, rng=rng
             )
-        q = proposed[0].q if proposed else np.zeros_like(problem.pi_b)
-        return Solution(np.array(pi)[None], q, proposed[0].status, notes=notes)
+            pi, notes = verdict.pi, (self._words(verdict), *verdict.notes, *proposed.notes)
+        except NotAvailableError as trouble:
+            words = f"{self.name}: the baseline is kept, for no candidate can be judged: {trouble}"
+            pi, notes = pi_b, (words,)
+        return Solution(np.array(pi)[None], proposed.q, proposed.status, notes=notes)
 
     def _log(self, problem: Problem) -> Batch:
         if problem.log is None or problem.pi_b.shape[0] != 1:
@@ -140,36 +135,15 @@ class HCPI(Whole):
             f" {found.bound.validity})"
         )
 
-
-def standard_of(
-    problem: Problem,
-    delta: float,
-    estimator: str,
-    bound: str,
-    fewest_effective: float = FEWEST_EFFECTIVE,
-) -> Standard:
-    """The standard with the ranges that the problem declares.
-
-    Rewards count as declared where a reward table is, or where the return range follows from their
-    range.
-    """
-    standard = Standard(
-        delta=delta, estimator=estimator, bound=bound, fewest_effective=fewest_effective
-    )
-    returns = problem.return_range
-    if not returns.declared:
-        return standard
-    vouched = problem.reward_table is not None
-    if not vouched and problem.gamma < 1:
-        implied = return_range(
-            problem.reward_range,
-            problem.gamma,
-            has_terminal=bool(problem.terminal.any()),
-            declared=True,
+    def _standard(self, problem: Problem) -> Standard:
+        """The standard with the ranges that the problem declares."""
+        returns, vouched = problem.return_range, problem.rewards_declared
+        vouched = vouched or problem.reward_table is not None
+        return Standard(
+            delta=self.delta,
+            estimator=self.estimator,
+            bound=self.bound,
+            reward_range=problem.reward_range if vouched else None,
+            return_range=(returns.lo, returns.hi) if returns.declared else None,
+            fewest_effective=self.fewest_effective,
         )
-        vouched = implied == returns
-    return replace(
-        standard,
-        reward_range=problem.reward_range if vouched else None,
-        return_range=(returns.lo, returns.hi),
-    )

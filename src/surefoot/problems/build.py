@@ -157,6 +157,7 @@ def build(
         allowed=mask,
         return_range=returns,
         reward_range=rewards,
+        rewards_declared=reward_range is not None,
         reward_table=table,
         pi_b_estimated=estimated,
         unseen_states=unseen_states,

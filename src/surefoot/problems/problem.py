@@ -59,6 +59,7 @@ class Problem:
     allowed: Array
     return_range: ReturnRange
     reward_range: tuple[float, float]
+    rewards_declared: bool = False  # whether you vouch for reward_range
     reward_table: Array | None = None
     pi_b_estimated: bool = False
     unseen_states: str = "baseline"
