@@ -89,6 +89,6 @@ def _check(problem: Problem, algorithm: Algorithm, solution: Solution) -> None:
                 f" of problem {first // problem.n_states}" if rows.shape[0] > 1 else ""
             )
             raise PolicyError(
-                f"{algorithm.name} returned a row that {what}, first in {place} ({count} such rows): this is"
-                " a fault of the algorithm, or of extreme parameters"
+                f"{algorithm.name} returned a row that {what}, first in {place} ({count} such"
+                " rows): this is a fault of the algorithm, or of extreme parameters"
             )

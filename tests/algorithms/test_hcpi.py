@@ -185,9 +185,7 @@ def test_where_no_candidate_can_be_judged_the_baseline_is_kept_in_words() -> Non
     assert any("no candidate can be judged" in note for note in solution.notes)
 
 
-def test_it_refuses_an_estimated_baseline_a_single_episode_and_a_baseline_that_did_not_make_the_log() -> (
-    None
-):
+def test_it_refuses_an_estimated_baseline_a_single_episode_and_a_baseline_of_another_log() -> None:
     made = surefoot.algorithm("hcpi", delta=0.05)
     with pytest.raises(NotAvailableError, match="estimated here: give the baseline itself"):
         surefoot.improve(bandit(60, 0.3, pi_b=None, n_states=2, n_actions=2), made)

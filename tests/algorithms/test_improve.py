@@ -228,9 +228,15 @@ def test_a_solution_knows_its_algorithm() -> None:
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("basic_rl", "basic-rl"), ("ramdb", "ramdp"), ("pi-b-spib", "pi-b-spibb"), ("soft-spibb", "exact-soft-spibb"),
-     ("duipi-centered", "duipi-centred"), ("ramdp+pi-b-spib", "pi-b-spibb")],
-)  # fmt: skip
+    [
+        ("basic_rl", "basic-rl"),
+        ("ramdb", "ramdp"),
+        ("pi-b-spib", "pi-b-spibb"),
+        ("soft-spibb", "exact-soft-spibb"),
+        ("duipi-centered", "duipi-centred"),
+        ("ramdp+pi-b-spib", "pi-b-spibb"),
+    ],
+)
 def test_an_unknown_name_is_answered_with_near_ones(name: str, near: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
         surefoot.algorithm(name)

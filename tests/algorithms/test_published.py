@@ -12,6 +12,7 @@ import pytest
 
 import surefoot
 from support import published, worlds
+from surefoot.algorithms.duipi_plain import plain_duipi
 
 LOGS = [
     ("random-mdp", 5, 0),
@@ -78,7 +79,7 @@ def test_duipi_that_ends_early_ends_where_plain_steps_lead(
     prior: str, log: tuple[str, int, int]
 ) -> None:
     world, p = problem(*log)
-    plain, converged = published.duipi(p, 0.2, 0.1 if prior == "bayesian" else 0.0, 3000)
+    plain, converged = plain_duipi(p, 0.2, 0.1 if prior == "bayesian" else 0.0, 3000)
     ours = surefoot.improve(p, surefoot.algorithm("duipi", xi=0.2, prior=prior, max_steps=3000))
     assert ours.status.ok == converged
     if converged:

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 import surefoot
 from support import worlds
-from surefoot.algorithms.duipi import _moments
+from surefoot.algorithms.duipi import moments_of
+from surefoot.algorithms.duipi_centred import CentredDUIPI
+from surefoot.algorithms.duipi_plain import plain_rows
 from surefoot.core import Support, operator
 from surefoot.planning import iterate, loop
 
@@ -244,29 +246,12 @@ def test_an_operator_in_pytorch_is_that_in_numpy() -> None:
     assert np.allclose(operator(support, *weights)(*ys)[index], found, atol=1e-13)
 
 
-def plain_moments(
-    problem: surefoot.Problem, alpha: float, v: np.ndarray, w: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """q and u of one problem by the formula, over all s':
-
-    q = sum P (R + gamma v'),   u = sum gamma^2 P^2 w' + (R + gamma v')^2 Var(P),   rewards
-                                declared, so Var(R) = 0.
-    """
-    n, gamma = problem.counts.n_sas, problem.gamma
-    total = n.sum(axis=-1, keepdims=True) + alpha * n.shape[-1]
-    p = np.divide(n + alpha, total, out=np.zeros_like(n), where=total > 0)
-    frequentist = np.where(total > 1, p * (1 - p) / np.where(total > 1, total - 1, 1), 0.25)
-    var = p * (1 - p) / (total + 1) if alpha > 0 else frequentist
-    z = np.broadcast_to(problem.reward_table, n.shape) + gamma * v
-    return (p * z).sum(axis=-1), (gamma**2 * p**2 * w + z**2 * var).sum(axis=-1)
-
-
 @pytest.mark.parametrize("alpha", [0.1, 0.7, 0.0], ids=["prior 0.1", "prior 0.7", "frequentist"])
-@pytest.mark.parametrize("table", ["arrival", "pair", "triple"])
+@pytest.mark.parametrize("table", ["arrival", "pair", "triple", "estimated"])
 def test_the_moments_of_duipi_are_those_of_the_formula(table: str, alpha: float) -> None:
     single = problems(4, table)
     batch = worlds.stacked(single)
-    moments, _ = _moments(batch, alpha)
+    moments, _ = moments_of(batch, alpha)
     assert moments.by_arrival == (table == "arrival")
     rng = np.random.default_rng(0)
     v, w = rng.normal(size=(4, 5)), rng.random((4, 5))
@@ -275,7 +260,7 @@ def test_the_moments_of_duipi_are_those_of_the_formula(table: str, alpha: float)
         at = list(index)
         q, u = part.of_q(v[at]), part.of_u(v[at], w[at])
         for i, problem in enumerate(at):
-            q_plain, u_plain = plain_moments(single[problem], alpha, v[problem], w[problem])
+            q_plain, u_plain = plain_rows(single[problem], alpha).backup(v[problem], w[problem])
             assert np.allclose(q[i], q_plain, atol=1e-12)
             assert np.allclose(u[i], u_plain, atol=1e-12)
 
@@ -304,3 +289,20 @@ def test_duipi_gives_a_batch_what_it_gives_each_problem_alone(
         if solution.status.ok:
             assert int(together.status.steps[i]) == int(np.max(solution.status.steps))
             assert np.allclose(together.pi[i], solution.pi, atol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.7, 0.0], ids=["prior 0.1", "prior 0.7", "frequentist"])
+@pytest.mark.parametrize("table", ["arrival", "pair", "triple", "estimated"])
+def test_the_variance_of_centred_duipi_is_that_of_its_targets(table: str, alpha: float) -> None:
+    single = problems(4, table)
+    prior = "bayesian" if alpha else "frequentist"
+    made = CentredDUIPI(xi=1.0, prior=prior, alpha=alpha or 0.1)
+    v = np.random.default_rng(0).normal(size=(4, 5))
+    found = made.estimate(worlds.stacked(single)).local(v)
+    for i, problem in enumerate(single):
+        rows, n, some = plain_rows(problem, alpha), problem.n_sa, problem.n_sa > 1
+        total = (n + 5 * alpha)[some]
+        scatter = 0.0 if problem.reward_table is not None else problem.counts.r_rest[some] / total
+        expected = (rows.centred(v[i])[some] + scatter) / (total + 1 if alpha else total - 1)
+        assert some.any()
+        assert np.allclose(found[i][some], expected, rtol=1e-9)

@@ -139,39 +139,3 @@ def soft(
         return row if row @ q >= pi @ q else pi
 
     return iterate(problem, model(problem)[1], improve)
-
-
-def duipi(problem: object, xi: float, alpha: float, steps: int) -> tuple[np.ndarray, bool]:
-    """Published DUIPI by dense arrays (alpha = 0: frequentist), and whether it converged."""
-    n_sas, n, reward, gamma = (
-        problem.counts.n_sas,
-        problem.n_sa[..., None],
-        problem.reward_table[:, 0, :],
-        problem.gamma,
-    )
-    if alpha > 0:
-        a, a_0 = n_sas + alpha, n + alpha * n_sas.shape[-1]
-        p, var = a / a_0, a * (a_0 - a) / (a_0**2 * (a_0 + 1))
-    else:
-        p, _ = model(problem)
-        var = np.where(n > 1, p * (1 - p) / np.maximum(n - 1, 1), 0.25)
-    pi = np.full(p.shape[:2], 1 / p.shape[1])
-    q = u = np.zeros(p.shape[:2])
-    for m in range(1, steps + 1):
-        v, w = (pi * q).sum(axis=1), (pi**2 * u).sum(axis=1)
-        z = (reward + gamma * v)[:, None, :]
-        new = (p * z).sum(axis=-1)
-        u = (gamma**2 * p**2 * w + z**2 * var).sum(axis=-1)
-        moved = np.abs(new - q).max()
-        q = new
-        score = np.round(np.where(n[..., 0] > 0, q - xi * np.sqrt(u), -np.inf), 11)
-        best = score.argmax(axis=1)
-        at = (np.arange(len(pi)), best)
-        step = np.minimum(1 / m, 1 - pi[at])
-        rest = np.where(pi[at] < 1, (1 - pi[at] - step) / np.maximum(1 - pi[at], 1e-300), 1.0)
-        top = pi[at] + step
-        pi = pi * rest[:, None]
-        pi[at] = top
-        if moved < 1e-10 and step.max() == 0:
-            return pi, True
-    return pi, False

@@ -1,6 +1,4 @@
-"""DUIPI as published: action values minus xi standard deviations, both iterated, the policy
-moving by 1/m at step m.
-"""
+"""DUIPI as published, for many problems at once; `duipi_plain` is the same step by step."""
 
 from __future__ import annotations
 
@@ -22,34 +20,31 @@ from surefoot.rows.arrays import (
     namespace,
     restore,
     row_sum,
+    take_fields,
 )
 
-PATIENCE = (
-    5  # steps for which a deterministic policy must stand before it is tried as the final one
-)
+PATIENCE = 5  # steps for which a deterministic policy stands before it is tried as the final one
 AGAIN = 40  # steps after which one that was refused is tried again
 TOGETHER = 4  # it is tried at steps divisible by this only, so that more are solved at once
 
 
 @dataclass(frozen=True)
 class DUIPI(Whole):
-    """Diagonal approximation of uncertainty incorporating policy iteration (Hans & Udluft 2009,
-    Jain et al. 2010); iterate jointly
+    """Diagonal approximation of uncertainty incorporating policy iteration: iterate jointly
 
-        v = sum_a pi q,                       w = sum_a pi^2 u,                  (u, w: variances of
-                                              q and v)
-        q = sum_s' P (R + gamma v'),          u = sum_s' gamma^2 P^2 w' + (R + gamma v')^2 Var(P) +
-                                              P^2 Var(R),
-        pi <- pi + step towards  argmax_a q - xi sqrt(u)   over seen actions;  at step m at most 1/m
+        v = sum_a pi q,                 w = sum_a pi^2 u,            (u, w: variances of q and v)
+        q = sum_s' P (R + gamma v'),    u = sum_s' gamma^2 P^2 w' + (R + gamma v')^2 Var(P)
+                                            + P^2 Var(R),
+        pi <- pi + step towards  argmax_a q - xi sqrt(u)  over seen actions;  at step m at most 1/m
                                  of mass moves.
 
-    prior "bayesian": Dirichlet counts n + alpha on every state, P their mean and Var(P) their
-    variance; "frequentist": P = n_sas / n, Var(P) = P (1 - P) / (n - 1), and 1/4 for every
-    successor where n <= 1. As published, this is not invariant to a constant added to all rewards
-    (the row's negative covariances are dropped), the Bayesian prior gives terminal states
-    successors, and it need not converge; `duipi-centred` mends all three. As soon as the policy is
-    deterministic and stands still, both fixed points are solved exactly; if the argmax agrees, the
-    iteration has ended early at the point it was approaching.
+    Hans & Udluft 2009, Jain et al. 2010. prior "bayesian": Dirichlet counts n + alpha on every
+    state, P their mean and Var(P) their variance; "frequentist": P = n_sas / n, Var(P) =
+    P (1 - P) / (n - 1), and 1/4 for every successor where n <= 1. As published, this is not
+    invariant to a constant added to all rewards (the row's negative covariances are dropped), the
+    Bayesian prior gives terminal states successors, and it need not converge; `duipi-centred` mends
+    all three. As soon as the policy is deterministic and stands still, both fixed points are solved
+    exactly; if the argmax agrees, the iteration has ended early at the point it was approaching.
     """
 
     name: ClassVar[str] = "duipi"
@@ -75,17 +70,19 @@ class DUIPI(Whole):
             open_rows = xp.astype(problem.allowed, pi.dtype)
             uniform = open_rows / xp.sum(open_rows, axis=-1)[..., None]
             pi = xp.where(xp.any(problem.may_rise, axis=-1)[..., None], uniform, pi)
+        moments, model = moments_of(problem, self.alpha if self.prior == "bayesian" else 0.0)
         body = _Iteration(
-            *_moments(problem, self.alpha if self.prior == "bayesian" else 0.0),
-            count_up(pi.shape[0], pi),
-            self.xi,
-            problem.may_rise,
-            xp.any(problem.may_rise, axis=-1)[..., None] | problem.may_rise,
-            xp.eye(pi.shape[-1], dtype=pi.dtype, device=device_of(pi)),
-            1e300 * xp.astype(~problem.may_rise, pi.dtype),
-            problem.start_policy,
-            problem.tolerance,
-            problem.ties == "lowest-index",
+            moments=moments,
+            model=model,
+            place=count_up(pi.shape[0], pi),
+            xi=self.xi,
+            may_rise=problem.may_rise,
+            opens=xp.any(problem.may_rise, axis=-1)[..., None] | problem.may_rise,
+            one_action=xp.eye(pi.shape[-1], dtype=pi.dtype, device=device_of(pi)),
+            closed=1e300 * xp.astype(~problem.may_rise, pi.dtype),
+            start=problem.start_policy,
+            tolerance=problem.tolerance,
+            lowest_index=problem.ties == "lowest-index",
         )
         nothing = xp.zeros_like(pi)
         standing = xp.zeros_like(pi[:, 0, 0])
@@ -94,14 +91,52 @@ class DUIPI(Whole):
 
 
 @dataclass(frozen=True)
-class _Moments:
-    """Mean and variance of q from those of v, over sparse successors plus what all states get alike
-    (prior, or 1/4).
+class _Rows:
+    """P and Var(P): at the successors seen, and (`_all`) what every other state has alike.
 
-    sum_s' f(s') P(s') = sum over seen successors of f (P - P_0) + P_0 sum over all s' of f, and so
-    for every coefficient. The part of u that v decides is sum_s' (R + gamma v')^2 Var(P) + P^2
-    Var(R): where R is a table of arrivals R(s'), summed over z = R + gamma v; else as a quadratic,
-    constant + sum linear v' + gamma^2 Var(P) v'^2 + 2 gamma Var(P_0) (R . v).
+    A sum over all s' of  f(s') P(s')  is then a sum over those seen of  f (P - P_all),  plus
+    P_all times the sum of f: `seen` and `var_seen` are the differences.
+    """
+
+    weight: Array  # 1 / (n + alpha S)
+    p: Array
+    p_all: Array  # alpha weight
+    everyone: Array  # the same at the successors seen
+    var_seen: Array
+    var_all: Array
+
+    @property
+    def seen(self) -> Array:
+        """P - P_all."""
+        return self.p - self.everyone
+
+
+def _rows(problem: Problem, alpha: float) -> _Rows:
+    """The moments of every row; alpha = 0 is the frequentist form."""
+    xp = namespace(problem.pi_b)
+    spread, n = problem.support.spread, problem.n_sa
+    total = n + alpha * problem.n_states
+    weight = xp.where(total > 0, 1.0 / xp.where(total > 0, total, 1.0), 0.0)
+    p, p_all = (problem.support.n + alpha) * spread(weight), alpha * weight
+    if alpha > 0:
+        scale = 1.0 / (total + 1.0)
+        var_all = p_all * (1 - p_all) * scale
+        var = p * (1 - p) * spread(scale)
+    else:
+        enough = n > 1
+        scale = xp.where(enough, 1.0 / xp.where(enough, n - 1, 1.0), 0.0)
+        var_all = xp.where(enough, 0.0, xp.full_like(n, 0.25))
+        var = p * (1 - p) * spread(scale) + spread(var_all)
+    return _Rows(weight, p, p_all, spread(p_all), var - spread(var_all), var_all)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments:
+    """Mean and variance of q from those of v.
+
+    The part of u that v decides is  sum_s' z^2 Var(P) + P^2 Var(R),  z = R + gamma v'. Where R is a
+    table of arrivals R(s') it is summed over z; else as a quadratic in v,  constant + sum_s'
+    (linear v' + gamma^2 Var(P) v'^2) + 2 gamma Var(P_all) (R . v).
     """
 
     sums_of_q: Operator  # gamma P v
@@ -110,7 +145,7 @@ class _Moments:
     arrivals: Arrivals
     gamma: float
     constant: Array
-    var_all: Array  # Var(P_0)
+    var_all: Array
     by_arrival: bool  # R(s'), declared: no quadratic is needed
 
     def of_q(self, v: Array) -> Array:
@@ -121,87 +156,58 @@ class _Moments:
         """u from v and w."""
         if self.by_arrival:
             return self.sums_of_u((self.arrivals.table[:, 0, 0, :] + self.gamma * v) ** 2, w)
-        return (
-            self.constant
-            + 2 * self.gamma * self.var_all * self.arrivals.dot(v)
-            + self.sums_of_u(v**2, w, v)
-        )
+        crossed = 2 * self.gamma * self.var_all * self.arrivals.dot(v)
+        return self.constant + crossed + self.sums_of_u(v**2, w, v)
 
-    def take(self, index: Array) -> _Moments:
-        xp = namespace(self.r)
-        parts = {
-            name: xp.take(getattr(self, name), index, axis=0)
-            for name in ("r", "constant", "var_all")
-        }
-        return replace(
-            self,
-            **parts,
-            **{
-                name: getattr(self, name).take(index)
-                for name in ("sums_of_q", "sums_of_u", "arrivals")
-            },
-        )
+    def take(self, index: Array) -> Moments:
+        """The same for these problems of the batch."""
+        part = take_fields(self, index, "r", "constant", "var_all")
+        q, u = self.sums_of_q.take(index), self.sums_of_u.take(index)
+        return replace(part, sums_of_q=q, sums_of_u=u, arrivals=self.arrivals.take(index))
 
 
-def _flat(x: Array) -> Array:
-    """[B, S, A] -> [B, S * A]."""
-    return namespace(x).reshape(x, (x.shape[0], -1))
-
-
-def _moments(problem: Problem, alpha: float) -> tuple[_Moments, Model]:
-    """The published update, and the model whose values its means are; alpha = 0 is the
-    frequentist one.
-    """
+def moments_of(problem: Problem, alpha: float) -> tuple[Moments, Model]:
+    """The backup of a problem, and the model whose values its means are."""
     xp = namespace(problem.pi_b)
     support, arrivals, gamma = problem.support, problem.arrivals, problem.gamma
-    n = problem.n_sa
-    total = n + alpha * problem.n_states
-    weight = xp.where(total > 0, 1.0 / xp.where(total > 0, total, 1.0), 0.0)
-    p, p_all = (support.n + alpha) * support.spread(weight), alpha * weight
-    if alpha > 0:
-        scale = 1.0 / (total + 1.0)
-        var_all = p_all * (1 - p_all) * scale
-        var = p * (1 - p) * support.spread(scale)
-    else:
-        enough = n > 1
-        scale = xp.where(enough, 1.0 / xp.where(enough, n - 1, 1.0), 0.0)
-        var_all = xp.where(enough, 0.0, xp.full_like(n, 0.25))
-        var = p * (1 - p) * support.spread(scale) + support.spread(var_all)
-    everyone, var = support.spread(p_all), var - support.spread(var_all)
-    r = support.dot(p - everyone, support.reward) + p_all * arrivals.total
-    constant = support.dot(var, support.reward**2) + var_all * arrivals.squares
-    linear = 2 * gamma * var * support.reward
-    if (
-        problem.reward_table is None
-    ):  # a triple has its own mean reward, and rewards may scatter within it
+    x = _rows(problem, alpha)
+    r = support.dot(x.seen, support.reward) + x.p_all * arrivals.total
+    constant = support.dot(x.var_seen, support.reward**2) + x.var_all * arrivals.squares
+    linear = 2 * gamma * x.var_seen * support.reward
+    if problem.reward_table is None:
+        # A triple seen has its own mean reward, not that of arriving at s', and scatters around it.
         own = xp.where(support.n > 0, support.reward - arrivals.at(support), 0.0)
-        r = r + p_all * support.total(own)
-        constant = constant + var_all * support.dot(own, 2 * support.reward - own)
+        r = r + x.p_all * support.total(own)
+        constant = constant + x.var_all * support.dot(own, 2 * support.reward - own)
         if problem.counts.r_rest is not None:
-            constant = constant + problem.counts.r_rest * weight**2
-        linear = linear + 2 * gamma * support.spread(var_all) * own
-    by_arrival = (
-        problem.reward_table is not None and arrivals.table.shape[1] == arrivals.table.shape[2] == 1
-    )
-    scale_of_v = 1.0 if by_arrival else gamma**2
+            constant = constant + problem.counts.r_rest * x.weight**2
+        linear = linear + 2 * gamma * support.spread(x.var_all) * own
+    by_arrival = problem.reward_table is not None and arrivals.table.shape[1:3] == (1, 1)
+    scale = 1.0 if by_arrival else gamma**2
     of_u = [
-        (scale_of_v * var, scale_of_v * var_all),
-        (gamma**2 * (p**2 - everyone**2), gamma**2 * p_all**2),
+        (scale * x.var_seen, scale * x.var_all),
+        (gamma**2 * (x.p**2 - x.everyone**2), gamma**2 * x.p_all**2),
     ]
     if not by_arrival:
-        of_u.append((linear, xp.zeros_like(p_all)))
-    of_q = operator(support, (gamma * (p - everyone), gamma * p_all))
-    moments = _Moments(
-        of_q, operator(support, *of_u), r, arrivals, gamma, constant, var_all, by_arrival
+        of_u.append((linear, xp.zeros_like(x.p_all)))
+    moments = Moments(
+        sums_of_q=operator(support, (gamma * x.seen, gamma * x.p_all)),
+        sums_of_u=operator(support, *of_u),
+        r=r,
+        arrivals=arrivals,
+        gamma=gamma,
+        constant=constant,
+        var_all=x.var_all,
+        by_arrival=by_arrival,
     )
-    return moments, problem.model_of(r, weight, alpha)
+    return moments, problem.model_of(r, x.weight, alpha)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Iteration:
     """One joint step; state (pi, q, u, number of steps for which pi stood still)."""
 
-    moments: _Moments
+    moments: Moments
     model: Model  # of all problems of the batch,
     place: Array  # and where in it these are
     xi: float
@@ -214,43 +220,21 @@ class _Iteration:
     lowest_index: bool
 
     def advance(self, state: tuple[Array, ...], step: int) -> tuple[tuple[Array, ...], Array]:
-        pi, q, u, standing = state
+        pi, old, u, standing = state
         xp = namespace(pi)
-        v, w = row_sum(pi * q), row_sum(pi**2 * u)
-        old = q
-        q = self.moments.of_q(v)
-        u = self.moments.of_u(v, w)
-        target = self.target(pi, q, u)
-        move = target - pi
-        still = xp.all(_flat(move == 0), axis=-1)
-        new = pi
+        v, w = row_sum(pi * old), row_sum(pi**2 * u)  # 1. values of states
+        q, u = self.moments.of_q(v), self.moments.of_u(v, w)  # 2. values of pairs
+        target = self.target(pi, q, u)  # 3. the best action by q - xi sqrt(u)
+        still = xp.all(_flat(target == pi), axis=-1)
         if not bool(xp.all(still)):
-            moved = 0.5 * row_sum(xp.abs(move))[..., None]  # at most 1/m of a row
-            share = xp.minimum(
-                1.0 / xp.maximum(step * moved, xp.full_like(moved, 1e-300)), xp.ones_like(moved)
-            )
-            new = xp.where(share < 1, pi + share * move, target)
+            pi = _moved(pi, target, step)  # 4. at most 1/m of a row
         standing = xp.where(still, standing + 1, 0.0)
         done = still
         if bool(xp.any(still)):
             done = still & (xp.max(_flat(xp.abs(q - old)), axis=-1) <= self.tolerance)
-        # A deterministic policy that stands still is tried as the final one: solve both fixed
-        # points exactly.
-        ripe = ~done & (standing >= PATIENCE) & ((standing - PATIENCE) % AGAIN < TOGETHER)
-        if step % TOGETHER == 0 and bool(xp.any(ripe)):
-            ripe = ripe & xp.all(row_sum(new**2) == 1.0, axis=-1)
-        if step % TOGETHER == 0 and bool(xp.any(ripe)):
-            at = xp.nonzero(ripe)[0]
-            rest = xp.nonzero(~ripe)[0]
-            part = self.take(at)
-            trial = xp.take(new, at, axis=0)
-            q_exact, u_exact = part.settle(trial)
-            agrees = xp.all(_flat(part.target(trial, q_exact, u_exact) == trial), axis=-1)
-            fixed = agrees[:, None, None]
-            q_part = xp.where(fixed, q_exact, xp.take(q, at, axis=0))
-            q = restore([at, rest], [q_part, xp.take(q, rest, axis=0)])
-            done = done | restore([at, rest], [agrees, xp.take(done, rest)])
-        return (new, q, u, standing), done
+        if step % TOGETHER == 0:
+            q, done = self._end_early(pi, q, standing, done)
+        return (pi, q, u, standing), done
 
     def target(self, pi: Array, q: Array, u: Array) -> Array:
         """All mass on the best q - xi sqrt(u) among the actions that may rise; a state without
@@ -268,6 +252,24 @@ class _Iteration:
         whole = xp.astype(rows > 1 - 1e-12, rows.dtype)
         return xp.where(row_sum(whole)[..., None] > 0, whole, rows)
 
+    def _end_early(self, pi: Array, q: Array, standing: Array, done: Array) -> tuple[Array, Array]:
+        """A deterministic policy that stands still is tried as the final one: it is, if the argmax
+        at its exact values agrees.
+        """
+        xp = namespace(pi)
+        ripe = ~done & (standing >= PATIENCE) & ((standing - PATIENCE) % AGAIN < TOGETHER)
+        if bool(xp.any(ripe)):
+            ripe = ripe & xp.all(row_sum(pi**2) == 1.0, axis=-1)
+        if not bool(xp.any(ripe)):
+            return q, done
+        at, rest = xp.nonzero(ripe)[0], xp.nonzero(~ripe)[0]
+        part, trial = self.take(at), xp.take(pi, at, axis=0)
+        exact, u = part.settle(trial)
+        agrees = xp.all(_flat(part.target(trial, exact, u) == trial), axis=-1)
+        exact = xp.where(agrees[:, None, None], exact, xp.take(q, at, axis=0))
+        q = restore([at, rest], [exact, xp.take(q, rest, axis=0)])
+        return q, done | restore([at, rest], [agrees, xp.take(done, rest)])
+
     def settle(self, pi: Array) -> tuple[Array, Array]:
         """q and u of a policy that no longer changes: two linear systems."""
         xp = namespace(pi)
@@ -278,9 +280,21 @@ class _Iteration:
         return self.moments.of_q(v), self.moments.of_u(v, xp.reshape(w, v.shape))
 
     def take(self, index: Array) -> _Iteration:
-        xp = namespace(self.may_rise)
-        parts = {
-            name: xp.take(getattr(self, name), index, axis=0)
-            for name in ("place", "may_rise", "opens", "closed", "start")
-        }
-        return replace(self, moments=self.moments.take(index), **parts)
+        """The same for these problems of the batch."""
+        part = take_fields(self, index, "place", "may_rise", "opens", "closed", "start")
+        return replace(part, moments=self.moments.take(index))
+
+
+def _moved(pi: Array, target: Array, step: int) -> Array:
+    """The policy after at most 1/step of the mass of every row has moved towards its target."""
+    xp = namespace(pi)
+    move = target - pi
+    mass = 0.5 * row_sum(xp.abs(move))[..., None]
+    share = 1.0 / xp.maximum(step * mass, xp.full_like(mass, 1e-300))
+    share = xp.minimum(share, xp.ones_like(mass))
+    return xp.where(share < 1, pi + share * move, target)
+
+
+def _flat(x: Array) -> Array:
+    """[B, S, A] -> [B, S * A]."""
+    return namespace(x).reshape(x, (x.shape[0], -1))

@@ -12,15 +12,17 @@ from surefoot.core import Model, Support
 from surefoot.parameters import check_choice, check_number
 from surefoot.planning import evaluate, values_within
 from surefoot.problems import Arrivals, Problem
-from surefoot.rows.arrays import Array, namespace
+from surefoot.rows.arrays import Array, namespace, take_fields
 
 
 @dataclass(frozen=True)
 class CentredDUIPI(Estimates):
-    """argmax_pi  of  q - xi sqrt(u),   q = r + gamma P v,   u = gamma^2 sum_s' P^2 w' + Var_P(R + gamma v') / m,
+    """argmax_pi  of  q - xi sqrt(u),   with
 
-    with v = sum_a pi q, w = sum_a pi^2 u; m = n - 1 (frequentist) or n + alpha S + 1 (Bayesian:
-    Dirichlet counts n + alpha).
+        q = r + gamma P v,   u = gamma^2 sum_s' P^2 w' + Var_P(R + gamma v') / m,
+        v = sum_a pi q,      w = sum_a pi^2 u,
+
+    and m = n - 1 (frequentist) or n + alpha S + 1 (Bayesian: Dirichlet counts n + alpha).
 
     Var_P(R + gamma v') / m is the variance of the mean target under the full covariance of a
     multinomial (Dirichlet) row, where the published DUIPI drops the negative covariances: a
@@ -44,12 +46,37 @@ class CentredDUIPI(Estimates):
         check_number(self, "max_steps", low=1, whole=True, finite=True)
 
     def estimate(self, problem: Problem) -> _CentredEstimate:
-        """The penalised values."""
+        """The penalised values of this problem; alpha = 0 is the frequentist form."""
         alpha = self.alpha if self.prior == "bayesian" else 0.0
-        return _estimate(problem, self.xi, alpha, int(self.max_steps))
+        xp = namespace(problem.pi_b)
+        support, arrivals, n = problem.support, problem.arrivals, problem.n_sa
+        total = n + alpha * problem.n_states
+        weight = xp.where(problem.seen, 1.0 / xp.where(problem.seen, total, 1.0), 0.0)
+        own = xp.where(support.n > 0, support.reward - arrivals.at(support), 0.0)
+        r = problem.r
+        if alpha > 0:
+            rewards = support.total(support.n * support.reward + alpha * own)
+            r = xp.where(problem.seen, weight * (rewards + alpha * arrivals.total), r)
+        many, rest = n > 1, problem.counts.r_rest
+        scatters = rest is not None and problem.reward_table is None
+        m = xp.where(many, total + 1 if alpha > 0 else n - 1, 1.0)
+        return _CentredEstimate(
+            mean=problem.model_of(r, weight, alpha),
+            support=support,
+            arrivals=arrivals,
+            own=own,
+            scatter=rest * weight if scatters else xp.zeros_like(n),
+            scale=xp.where(many, 1.0 / m, 0.0),
+            pinned=problem.seen & ~many,
+            widest=problem.return_range.g_max**2,
+            middle=0.5 * sum(problem.reward_range),
+            xi=self.xi,
+            tolerance=problem.tolerance,
+            max_steps=int(self.max_steps),
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _CentredEstimate:
     """q - xi sqrt(u) of a policy."""
 
@@ -79,82 +106,43 @@ class _CentredEstimate:
         return q - self.xi * xp.sqrt(xp.where(u > 0, u, 0.0)), error
 
     def local(self, v: Array) -> Array:
-        """Var_P(R + gamma v') / m, in values centred on the middle of the range, so that nothing
-        cancels.
+        """Var_P(z) / m + the scatter of rewards,  z = R + gamma v'.
+
+        P is n / total at the successors seen and, with a prior, alpha / total more at every state.
+        The sum over every state takes z with the reward of arriving there, and is put right for
+        the triples seen, whose reward is `own` higher. All is centred, so that nothing cancels.
         """
         xp = namespace(v)
+        support, arrivals, middle = self.support, self.arrivals, self.middle
         gamma, prior, weight = self.mean.gamma, self.mean.prior, self.mean.weight
         v = v - 0.5 * (xp.max(v, axis=-1) + xp.min(v, axis=-1))[:, None]
-        z = self.support.reward - self.middle + gamma * self.support.at(v)
-        mean = weight * self.support.total(self.support.n * z)
+        z = support.reward - middle + gamma * support.at(v)
+        mean = weight * support.total(support.n * z)
         if prior:
-            n_states = self.mean.n_states
-            shift = self.middle
-            total = (
-                self.arrivals.total - n_states * shift + gamma * xp.sum(v, axis=-1)[:, None, None]
-            )
-            mean = mean + prior * weight * (total + self.support.total(self.own))
+            n_states, sum_v = self.mean.n_states, xp.sum(v, axis=-1)[:, None, None]
+            total = arrivals.total - n_states * middle + gamma * sum_v  # of z over every state
+            mean = mean + prior * weight * (total + support.total(self.own))
             squares = (
-                self.arrivals.squares - 2 * shift * self.arrivals.total + n_states * shift**2
-                + 2 * gamma * (self.arrivals.dot(v) - shift * xp.sum(v, axis=-1)[:, None, None])
+                arrivals.squares - 2 * middle * arrivals.total + n_states * middle**2
+                + 2 * gamma * (arrivals.dot(v) - middle * sum_v)
                 + gamma**2 * xp.sum(v**2, axis=-1)[:, None, None]
             )  # fmt: skip
-            around = squares - 2 * mean * total + n_states * mean**2
-        off = z - self.support.spread(mean)
-        variance = weight * self.support.total(self.support.n * off**2)
+            around = squares - 2 * mean * total + n_states * mean**2  # sum of (z - mean)^2
+        off = z - support.spread(mean)
+        variance = weight * support.total(support.n * off**2)
         if prior:
-            seen = self.support.total(self.own * (2 * off - self.own))
+            seen = support.total(self.own * (2 * off - self.own))
             variance = variance + prior * weight * (around + seen)
         variance = xp.where(variance > 0, variance, 0.0)
         return self.scale * (variance + self.scatter)
 
     def take(self, index: Array) -> _CentredEstimate:
-        xp = namespace(self.scale)
-        own = xp.take(self.own, index, axis=1) if self.own.ndim == 4 else self.own
-        parts = {
-            name: xp.take(getattr(self, name), index, axis=0)
-            for name in ("scatter", "scale", "pinned")
-        }
+        """The same for these problems of the batch."""
+        own = self.own
         return replace(
-            self,
+            take_fields(self, index, "scatter", "scale", "pinned"),
             mean=self.mean.take(index),
             support=self.support.take(index),
             arrivals=self.arrivals.take(index),
-            own=own,
-            **parts,
+            own=namespace(own).take(own, index, axis=1) if own.ndim == 4 else own,
         )
-
-
-def _estimate(problem: Problem, xi: float, alpha: float, max_steps: int) -> _CentredEstimate:
-    """The penalised values of this problem; alpha = 0 is the frequentist form."""
-    xp = namespace(problem.pi_b)
-    support, arrivals, n = problem.support, problem.arrivals, problem.n_sa
-    total = n + alpha * problem.n_states
-    weight = xp.where(problem.seen, 1.0 / xp.where(problem.seen, total, 1.0), 0.0)
-    own = xp.where(support.n > 0, support.reward - arrivals.at(support), 0.0)
-    r = problem.r
-    if alpha > 0:
-        rewards = support.total(support.n * support.reward + alpha * own) + alpha * arrivals.total
-        r = xp.where(problem.seen, weight * rewards, r)
-    many = n > 1
-    scale = 1.0 / xp.where(many, total + 1 if alpha > 0 else n - 1, 1.0)
-    rest = problem.counts.r_rest
-    scatter = (
-        xp.zeros_like(n) if rest is None or problem.reward_table is not None else rest * weight
-    )
-    low, high = problem.reward_range
-    single = problem.seen & ~many
-    return _CentredEstimate(
-        problem.model_of(r, weight, alpha),
-        support,
-        arrivals,
-        own,
-        scatter,
-        xp.where(many, scale, 0.0),
-        single,
-        problem.return_range.g_max**2,
-        0.5 * (low + high),
-        xi,
-        problem.tolerance,
-        max_steps,
-    )

@@ -11,15 +11,15 @@ from surefoot.errors import NotAvailableError
 from surefoot.parameters import check_number
 from surefoot.planning import Backup
 from surefoot.problems import Problem
-from surefoot.rows.arrays import Array, namespace
+from surefoot.rows.arrays import Array, namespace, take_fields
 
 
 @dataclass(frozen=True)
 class VILCB(Estimates):
     """q <- max{ r + gamma P v - b(v), lo },   v = max_a q,   with
 
-        b = min{ max{ sqrt(c_b L Var_P(v) / n), 2 c_b L H / n }, H } + 5 R / n,   L = ln( N / ((1 -
-        gamma) delta) ).
+        b = min{ max{ sqrt(c_b L Var_P(v) / n), 2 c_b L H / n }, H } + 5 R / n,
+        L = ln( N / ((1 - gamma) delta) ).
 
     Li, Shi, Chen, Chi & Wei, Annals of Statistics 2024, eq. 25-28, for rewards in [0, 1]; here H =
     hi - lo is the width of the return range (there 1/(1 - gamma)) and R that of the reward range
@@ -44,18 +44,18 @@ class VILCB(Estimates):
         log = xp.log(xp.where(total > 0, total, 1.0) / ((1 - problem.gamma) * self.delta))
         low, high = problem.reward_range
         return _PenalisedBackup(
-            problem.model,
-            self.c_b * xp.where(log > 0, log, 0.0) * problem.weight,
-            5 * (high - low) * problem.weight,
-            problem.return_range.lo,
-            problem.return_range.width,
-            problem.seen,
-            problem.gamma,
-            problem.tolerance,
+            model=problem.model,
+            scale=self.c_b * xp.where(log > 0, log, 0.0) * problem.weight,
+            offset=5 * (high - low) * problem.weight,
+            lo=problem.return_range.lo,
+            width=problem.return_range.width,
+            seen=problem.seen,
+            gamma=problem.gamma,
+            tolerance=problem.tolerance,
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _PenalisedBackup(Backup):
     """v -> max{ r + gamma P v - b(v), lo }."""
 
@@ -76,23 +76,17 @@ class _PenalisedBackup(Backup):
     def backup(self, v: Array) -> Array:
         """One penalised backup."""
         xp = namespace(v)
-        middle = (
-            0.5 * (xp.max(v, axis=-1) + xp.min(v, axis=-1))[:, None]
-        )  # centred: variances do not cancel
+        # Centred on the middle, so that variances do not cancel.
+        middle = 0.5 * (xp.max(v, axis=-1) + xp.min(v, axis=-1))[:, None]
         mean = self.model.expect(v - middle)
         variance = self.model.expect((v - middle) ** 2) - mean**2
         spread = xp.sqrt(self.scale * xp.where(variance > 0, variance, 0.0))
         rough = 2 * self.scale * self.width
-        penalty = (
-            xp.minimum(xp.maximum(spread, rough), xp.full_like(rough, self.width)) + self.offset
-        )
-        q = self.model.backup(v) - xp.where(self.seen, penalty, 0.0)
+        b = xp.minimum(xp.maximum(spread, rough), xp.full_like(rough, self.width)) + self.offset
+        q = self.model.backup(v) - xp.where(self.seen, b, 0.0)
         return xp.where(self.seen & (q < self.lo), self.lo, q)
 
     def take(self, index: Array) -> _PenalisedBackup:
-        xp = namespace(self.scale)
-        parts = {
-            name: xp.take(getattr(self, name), index, axis=0)
-            for name in ("scale", "offset", "seen")
-        }
-        return replace(self, model=self.model.take(index), **parts)
+        """The same for these problems of the batch."""
+        part = take_fields(self, index, "scale", "offset", "seen")
+        return replace(part, model=self.model.take(index))

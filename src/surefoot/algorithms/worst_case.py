@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from surefoot.algorithms.algorithm import Bound, Estimates
 from surefoot.core import Support
@@ -14,12 +14,14 @@ from surefoot.errors import NotAvailableError
 from surefoot.parameters import check_number
 from surefoot.planning import Backup
 from surefoot.problems import Arrivals, Problem
-from surefoot.rows.arrays import Array, namespace
+from surefoot.rows.arrays import Array, namespace, take_fields
 
 
 @dataclass(frozen=True)
 class MBIE(Estimates):
-    """q(s, a) = min { sum_s' P (R + gamma max q) :  ||P - P_hat(.|s, a)||_1 <= e },   e = sqrt( (2/n) ln( 2 S A (2^S - 2) / delta ) ).
+    """q(s, a) = min { sum_s' P (R + gamma max q) :  ||P - P_hat(.|s, a)||_1 <= e },   with
+
+        e = sqrt( (2/n) ln( 2 S A (2^S - 2) / delta ) ).
 
     Strehl & Littman, JCSS 2008, with the sign turned to pessimism, as in the experiments of Scholl
     et al. 2022. A pair never seen is worth lo. With a single state there is nothing to be unsure
@@ -47,8 +49,9 @@ class MBIE(Estimates):
 
 @dataclass(frozen=True)
 class RobustMDP(Estimates):
-    """max_pi min_P  v(pi; P)  over all P with  ||P(.|s, a) - P_hat(.|s, a)||_1 <= sqrt( (2/n) ln( S
-    A 2^S / delta ) )  for every pair.
+    """max_pi min_P  v(pi; P)   over all P with  ||P(.|s, a) - P_hat(.|s, a)||_1 <= e,   with
+
+        e = sqrt( (2/n) ln( S A 2^S / delta ) ).
 
     Nilim & El Ghaoui 2005, Iyengar 2005: L1 balls, independent for every pair. A pair never seen is
     worth lo.
@@ -75,21 +78,20 @@ def _worst_case(problem: Problem, log: float) -> WorstCase:
         )
     xp = namespace(problem.n_sa)
     radius = xp.sqrt(2 * max(log, 0.0) * problem.weight)
-    mass = xp.minimum(0.5 * radius, xp.ones_like(radius))
     return WorstCase(
-        problem.support,
-        problem.arrivals,
-        problem.weight,
-        mass,
-        problem.r,
-        problem.seen,
-        problem.reward_table is not None,
-        problem.gamma,
-        problem.tolerance,
+        support=problem.support,
+        arrivals=problem.arrivals,
+        weight=problem.weight,
+        mass=xp.minimum(0.5 * radius, xp.ones_like(radius)),
+        r=problem.r,
+        seen=problem.seen,
+        declared=problem.reward_table is not None,
+        gamma=problem.gamma,
+        tolerance=problem.tolerance,
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WorstCase(Backup):
     """v -> min over the L1 balls of  sum_s' P(s') (R(s, a, s') + gamma v(s')).
 
@@ -135,9 +137,8 @@ class WorstCase(Backup):
         z = z[:, 0, 0, :]
         order = xp.argsort(z, axis=-1, stable=True)
         worst, missing = xp.full_like(self.r, xp.inf), self.seen
-        for j in range(
-            z.shape[-1]
-        ):  # from the worst state up, until every pair has met one it never led to
+        # From the worst state up, until every pair has met one that it never led to.
+        for j in range(z.shape[-1]):
             state = order[:, j]
             inside = self.support.has(state)
             value = xp.take_along_axis(z, state[:, None], axis=-1)[:, :, None]
@@ -147,13 +148,7 @@ class WorstCase(Backup):
                 break
         return worst
 
-    def take(self, index: Array) -> WorstCase:
+    def take(self, index: Array) -> Self:
         """The same for these problems of the batch."""
-        xp = namespace(self.r)
-        parts = {
-            name: xp.take(getattr(self, name), index, axis=0)
-            for name in ("weight", "mass", "r", "seen")
-        }
-        return replace(
-            self, support=self.support.take(index), arrivals=self.arrivals.take(index), **parts
-        )
+        part = take_fields(self, index, "weight", "mass", "r", "seen")
+        return replace(part, support=self.support.take(index), arrivals=self.arrivals.take(index))

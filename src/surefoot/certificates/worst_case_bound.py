@@ -111,7 +111,7 @@ class _Only:
         return replace(self, pi=self.pi[index])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _AtLeast(WorstCase):
     """v -> max(worst case, least):  the true values are at least both, so every step from
     `least` upwards stays below them.
@@ -140,16 +140,16 @@ def extreme_value(block: Problem, pi: np.ndarray, radius: np.ndarray, *, worst: 
     r = np.where(block.terminal[..., None], 0.0, r)
     support = replace(block.support, reward=sign * block.support.reward)
     operator = _AtLeast(
-        support,
-        Arrivals(sign * table),
-        block.weight,
-        np.minimum(0.5 * radius, 1.0).reshape(block.pi_b.shape),
-        sign * r,
-        block.seen,
-        block.reward_table is not None,
-        block.gamma,
-        max(block.tolerance, SETTLED * block.return_range.width),
-        np.where(block.terminal, 0.0, sign * far)[..., None],
+        support=support,
+        arrivals=Arrivals(sign * table),
+        weight=block.weight,
+        mass=np.minimum(0.5 * radius, 1.0).reshape(block.pi_b.shape),
+        r=sign * r,
+        seen=block.seen,
+        declared=block.reward_table is not None,
+        gamma=block.gamma,
+        tolerance=max(block.tolerance, SETTLED * block.return_range.width),
+        least=np.where(block.terminal, 0.0, sign * far)[..., None],
     )
     v = np.where(block.terminal, 0.0, sign * far)
     rows = np.ascontiguousarray(pi.reshape(block.pi_b.shape))

@@ -6,12 +6,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from array_api_compat import array_namespace
 from array_api_compat import device as _device
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    T = TypeVar("T", bound=DataclassInstance)
 
 Array = Any  # an array of any array-API namespace; shapes are in the docstrings
 
@@ -106,6 +112,12 @@ def count_up(n: int, x: Array) -> Array:
     """0, 1, ..., n - 1 on the device of `x`."""
     xp = namespace(x)
     return xp.arange(n, dtype=xp.int64, device=device_of(x))
+
+
+def take_fields(thing: T, index: Array, *names: str) -> T:
+    """A frozen dataclass whose arrays of these names are cut to these problems of a batch."""
+    parts = {name: getattr(thing, name) for name in names}
+    return replace(thing, **{k: namespace(x).take(x, index, axis=0) for k, x in parts.items()})
 
 
 def restore(indices: list[Array], pieces: list[Array], axis: int = 0) -> Array:
