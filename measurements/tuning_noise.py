@@ -128,13 +128,13 @@ def null_world(name: str, key: int) -> Worlds:
     return one_world(
         np.array([key]),
         p,
-        worlds.reward_table[0],
-        worlds.pi_b[0],
-        worlds.start[0],
-        np.flatnonzero(worlds.terminal[0]).tolist(),
-        worlds.gamma,
-        worlds.reward_range,
-        worlds.return_range,
+        reward_table=worlds.reward_table[0],
+        pi_b=worlds.pi_b[0],
+        start=worlds.start[0],
+        terminal_states=np.flatnonzero(worlds.terminal[0]).tolist(),
+        gamma=worlds.gamma,
+        reward_range=worlds.reward_range,
+        return_range=worlds.return_range,
     )
 
 

@@ -32,6 +32,11 @@ def interval(low: float | None, high: float | None, form: str = ".4g", missing: 
     return f"[{ends[0]}, {ends[1]}]" if all(ends) else missing
 
 
+def with_interval(value: float, low: float, high: float, form: str = ".3f") -> str:
+    """+0.05 [-0.1, +0.2], or that it is not reported."""
+    return "not reported" if math.isnan(value) else f"{value:+{form}} {interval(low, high, form)}"
+
+
 def parameters_text(parameters: Mapping[str, Any]) -> str:
     """{"epsilon": 2.0, "delta": 1} as "delta=1 epsilon=2"."""
     return " ".join(

@@ -12,8 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from surefoot.simulate.alias import alias_tables
-from surefoot.simulate.draws import below, bits, first_key, fold, mix, trial_numbers, uniforms
+from surefoot.simulate.draws import (
+    alias_tables,
+    below,
+    bits,
+    first_key,
+    fold,
+    mix,
+    trial_numbers,
+    uniforms,
+)
 
 WORD = 2**64
 GAMMA, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB

@@ -38,13 +38,13 @@ def loop_world(keys: np.ndarray, start: tuple[float, ...] = (0.5, 0.0, 0.25, 0.2
     return one_world(
         keys,
         p,
-        reward,
-        pi_b,
-        np.array(start),
-        (1, 4),
-        0.9,
-        (-4.0, 4.0),
-        ReturnRange(-40.0, 40.0, declared=True),
+        reward_table=reward,
+        pi_b=pi_b,
+        start=np.array(start),
+        terminal_states=(1, 4),
+        gamma=0.9,
+        reward_range=(-4.0, 4.0),
+        return_range=ReturnRange(-40.0, 40.0, declared=True),
     )
 
 

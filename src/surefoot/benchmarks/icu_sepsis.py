@@ -14,17 +14,14 @@ import numpy as np
 
 from surefoot.benchmarks.benchmark import NORMALISED, check_whole
 from surefoot.errors import NotAvailableError
-from surefoot.parameters import check_number
+from surefoot.parameters import check_choice, check_number
 from surefoot.problems import ReturnRange
 from surefoot.rows.arrays import Array
 from surefoot.simulate.sampling import Episodes
 from surefoot.simulate.worlds import Worlds, one_world
 
-DEATH, SURVIVAL, ABSORBING = (
-    713,
-    714,
-    715,
-)  # the last three states of the package; the episode ends on entering one of the first two
+# The last three states of the package; the episode ends on entering one of the first two.
+DEATH, SURVIVAL, ABSORBING = 713, 714, 715
 
 
 @dataclass(frozen=True)
@@ -50,10 +47,7 @@ class ICUSepsis:
     def __post_init__(self) -> None:
         check_number(self, "gamma", low=0, high=1)
         check_whole(self, "max_steps", low=1)
-        if self.actions not in ("admissible", "all"):
-            raise NotAvailableError(
-                f"icu-sepsis: actions must be 'admissible' or 'all', got {self.actions!r}"
-            )
+        check_choice(self, "actions", ("admissible", "all"))
 
     def episodes(self, size: int) -> Episodes:
         """`size` patients."""
@@ -83,18 +77,17 @@ class ICUSepsis:
         lead[~allowed, DEATH] = 1.0  # never taken
         reward = np.zeros((len(labels), 1, len(labels)))
         reward[:, :, SURVIVAL] = 1.0
-        range_ = ReturnRange(0.0, 1.0, declared=True)
         return one_world(
             keys,
             lead,
-            reward,
-            pi_b,
-            start,
-            (DEATH, SURVIVAL),
-            self.gamma,
-            (0.0, 1.0),
-            range_,
-            allowed,
+            reward_table=reward,
+            pi_b=pi_b,
+            start=start,
+            terminal_states=(DEATH, SURVIVAL),
+            gamma=self.gamma,
+            reward_range=(0.0, 1.0),
+            return_range=ReturnRange(0.0, 1.0, declared=True),
+            allowed=allowed,
         )
 
 

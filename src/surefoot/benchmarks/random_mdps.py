@@ -11,8 +11,7 @@ from typing import ClassVar
 
 from surefoot.benchmarks.benchmark import NORMALISED, check_whole
 from surefoot.core import DenseModel
-from surefoot.errors import ParameterError
-from surefoot.parameters import check_number
+from surefoot.parameters import check_choice, check_number
 from surefoot.planning import evaluate, optimal
 from surefoot.problems import ReturnRange
 from surefoot.rows.arrays import Array, bincount, count_up, is_numpy_array, namespace, row_sum
@@ -24,16 +23,10 @@ COLDEST = 2e6  # the inverse temperature that the softmax starts with
 STEP = 0.9  # by which the temperature, and an optimal action's odds, are multiplied
 MOST_STEPS = 1 << 14  # heatings or perturbations
 PART = 8  # worlds whose goals a CPU bounds together: their values stay in its cache
-MOST_SWEEPS, CLOSE = (
-    200,
-    0.05,
-)  # of value iteration over all goals: stop when values are known this well
-SUCCESSORS, GAPS, STATES, EGG = (
-    -1,
-    -2,
-    -3,
-    -4,
-)  # what the draws of a trial are for (data sets fold in their size, which is positive)
+# of value iteration over all goals: stop when values are known this well
+MOST_SWEEPS, CLOSE = 200, 0.05
+# what the draws of a trial are for (data sets fold in their size, which is positive)
+SUCCESSORS, GAPS, STATES, EGG = -1, -2, -3, -4
 
 
 @dataclass(frozen=True)
@@ -74,10 +67,7 @@ class RandomMDPs:
         check_number(self, "eta", low=0, high=1)
         check_number(self, "gamma", low=0, high=1, open_high=True)
         check_whole(self, "horizon", low=1)
-        if self.egg not in ("good", "bad", "none"):
-            raise ParameterError(
-                f"{self.name}: egg must be 'good', 'bad' or 'none', got {self.egg!r}"
-            )
+        check_choice(self, "egg", ("good", "bad", "none"))
 
     def episodes(self, size: int) -> Episodes:
         """`size` trajectories of at most `horizon` steps."""
@@ -102,16 +92,16 @@ class RandomMDPs:
         low = -1.0 if self.egg == "bad" else 0.0
         first = xp.astype(count_up(self.n_states, keys)[None, :] == keys[:, None] * 0, xp.float64)
         return Worlds(
-            successor,
-            probability,
-            xp.broadcast_to(reward[:, None, None, :], shape),
-            pi_b,
-            first,
-            terminal,
-            pi_b == pi_b,
-            self.gamma,
-            (low, 1.0),
-            ReturnRange(low, 1.0, declared=True),
+            successor=successor,
+            probability=probability,
+            reward_table=xp.broadcast_to(reward[:, None, None, :], shape),
+            pi_b=pi_b,
+            start=first,
+            terminal=terminal,
+            allowed=pi_b == pi_b,
+            gamma=self.gamma,
+            reward_range=(low, 1.0),
+            return_range=ReturnRange(low, 1.0, declared=True),
         )
 
     def _pairs(self, keys: Array) -> tuple[Array, Array]:
@@ -123,9 +113,8 @@ class RandomMDPs:
         key = fold(keys, keys * 0 + SUCCESSORS)[:, None]
         for k in range(self.n_successors):  # the r-th of the states not chosen yet
             found = below(key, pair * self.n_successors + k, self.n_states - k)
-            for other in (
-                xp.unstack(xp.sort(xp.stack(chosen, axis=-1), axis=-1), axis=-1) if chosen else ()
-            ):
+            earlier = xp.sort(xp.stack(chosen, axis=-1), axis=-1) if chosen else None
+            for other in () if earlier is None else xp.unstack(earlier, axis=-1):
                 found = found + xp.astype(found >= other, found.dtype)
             chosen.append(found)
         counter = count_up(self.n_states * self.n_actions * (self.n_successors - 1), keys)[None, :]
@@ -168,20 +157,15 @@ class RandomMDPs:
             goal = order[:, c] + 1
             q = optimal(self._model(p, goal)).q
             value = xp.max(q[:, 0, :], axis=-1)
-            rank = xp.where(
-                value > far, value, 2.0 - value
-            )  # out of reach: last, and of those the nearest first
-            rank = xp.where(
-                xp.take_along_axis(possible, order[:, c : c + 1], axis=-1)[:, 0], rank, xp.inf
-            )
+            rank = xp.where(value > far, value, 2.0 - value)  # those out of reach come last
+            candidate = xp.take_along_axis(possible, order[:, c : c + 1], axis=-1)[:, 0]
+            rank = xp.where(candidate, rank, xp.inf)
             if best_goal is None:
                 best_goal, best_value, best_q = goal, rank, q
                 continue
             better = rank < best_value
-            best_goal, best_value = (
-                xp.where(better, goal, best_goal),
-                xp.where(better, rank, best_value),
-            )
+            best_goal = xp.where(better, goal, best_goal)
+            best_value = xp.where(better, rank, best_value)
             best_q = xp.where(better[:, None, None], q, best_q)
         return best_goal, self._model(p, best_goal), best_q
 

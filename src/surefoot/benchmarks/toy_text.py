@@ -70,14 +70,38 @@ class ToyText:
     def worlds(self, keys: Array) -> Worlds:
         """The one environment that all trials share."""
         env = self._environment
-        n_states, n_actions = len(env.P), len(env.P[0])
-        p, reward = (
-            np.zeros((n_states, n_actions, n_states)),
-            np.zeros((n_states, n_actions, n_states)),
+        p, reward, terminal = self._table(env.P)
+        allowed = np.ones(p.shape[:2], dtype=bool)
+        if self.mask:
+            if not hasattr(env, "action_mask"):
+                raise NotAvailableError(
+                    f"toy-text: {self.environment} has no action_mask; use mask=False"
+                )
+            allowed = np.array([env.action_mask(s) for s in range(len(p))]) > 0
+        best = optimal(known_model(p, reward, self.gamma, terminal), allowed).pi
+        any_action = self.epsilon * allowed / allowed.sum(axis=1, keepdims=True)
+        span = (float(reward.min()), float(reward.max()))
+        start = np.asarray(env.initial_state_distrib, dtype=float)
+        return one_world(
+            keys,
+            p,
+            reward_table=reward,
+            pi_b=(1 - self.epsilon) * best + any_action,
+            start=start / start.sum(),
+            terminal_states=terminal,
+            gamma=self.gamma,
+            reward_range=span,
+            return_range=return_range(span, self.gamma, has_terminal=bool(terminal), declared=True),
+            allowed=allowed,
         )
+
+    def _table(self, table: Any) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+        """p and mean rewards [S, A, S], and the terminal states, of a table P."""
+        shape = (len(table), len(table[0]), len(table))
+        p, reward = np.zeros(shape), np.zeros(shape)
         ends: set[int] = set()
         in_place: set[int] = set()
-        for s, actions in env.P.items():
+        for s, actions in table.items():
             for a, outcomes in actions.items():
                 for probability, to, r, terminated in outcomes:
                     p[s, a, to] += probability
@@ -89,22 +113,5 @@ class ToyText:
                 f"toy-text: {self.environment} can end in place in state {min(in_place - ends)},"
                 " which P cannot tell apart"
             )
-        reward = np.divide(reward, p, out=np.zeros_like(reward), where=p > 0)
-        allowed = np.ones((n_states, n_actions), dtype=bool)
-        if self.mask:
-            if not hasattr(env, "action_mask"):
-                raise NotAvailableError(
-                    f"toy-text: {self.environment} has no action_mask; use mask=False"
-                )
-            allowed = np.array([env.action_mask(s) for s in range(n_states)]) > 0
-        terminal = tuple(sorted(ends))
-        best = optimal(known_model(p, reward, self.gamma, terminal), allowed).pi
-        pi_b = (1 - self.epsilon) * best + self.epsilon * allowed / allowed.sum(
-            axis=1, keepdims=True
-        )
-        span = (float(reward.min()), float(reward.max()))
-        returns = return_range(span, self.gamma, has_terminal=bool(terminal), declared=True)
-        start = np.asarray(env.initial_state_distrib, dtype=float)
-        return one_world(
-            keys, p, reward, pi_b, start / start.sum(), terminal, self.gamma, span, returns, allowed
-        )
+        mean = np.divide(reward, p, out=np.zeros(shape), where=p > 0)
+        return p, mean, tuple(sorted(ends))

@@ -79,13 +79,10 @@ class WetChicken:
             b = self.turbulence - velocity
             for a, (a_x, a_y) in enumerate(MOVES):
                 centre = x + a_x + velocity
-                edges = np.clip(
-                    np.arange(-0.5, self.length), centre - b, centre + b
-                )  # -1/2, 1/2, ..., length - 1/2
+                # -1/2, 1/2, ..., length - 1/2
+                edges = np.clip(np.arange(-0.5, self.length), centre - b, centre + b)
                 share = np.diff(edges) / (2 * b)
-                share[0] += (edges[0] - (centre - b)) / (
-                    2 * b
-                )  # all that rounds below 0 stays at 0
+                share[0] += (edges[0] - (centre - b)) / (2 * b)  # what rounds below 0 stays at 0
                 to_y = min(max(y + a_y, 0), self.width - 1)
                 p[s, a, np.arange(self.length) * self.width + to_y] += share
                 p[s, a, 0] += (centre + b - edges[-1]) / (2 * b)  # over the fall
@@ -105,24 +102,16 @@ class WetChicken:
         choice = np.empty(self.n_states, dtype=int)
         for s in range(self.n_states):
             x, y = divmod(s, self.width)
-            name = (
-                "paddle back"
-                if x > 2
-                else "right"
-                if y < 2
-                else "left"
-                if y > 2
-                else ("drift", "hold", "paddle back")[x]
-            )
+            at_middle = ("drift", "hold", "paddle back")[min(x, 2)]
+            name = "paddle back" if x > 2 else "right" if y < 2 else "left" if y > 2 else at_middle
             choice[s] = ACTIONS.index(name)
         return (1 - self.epsilon) * np.eye(len(ACTIONS))[choice] + self.epsilon / len(ACTIONS)
 
     @cached_property
     def model(self) -> Model:
         """The true MDP."""
-        return known_model(
-            self.p, self.reward_table[:, None, :] + np.zeros_like(self.p), self.gamma
-        )
+        reward = self.reward_table[:, None, :] + np.zeros_like(self.p)
+        return known_model(self.p, reward, self.gamma)
 
     def episodes(self, size: int) -> Episodes:
         """One trajectory of `size` steps."""
@@ -131,16 +120,13 @@ class WetChicken:
     def worlds(self, keys: Array) -> Worlds:
         """The one river that all trials share."""
         far = self.length - 1
-        start = np.eye(self.n_states)[0]
-        range_ = ReturnRange(0.0, far / (1 - self.gamma), declared=True)
         return one_world(
             keys,
             self.p,
-            self.reward_table[:, None, :],
-            self.pi_b,
-            start,
-            (),
-            self.gamma,
-            (0.0, float(far)),
-            range_,
+            reward_table=self.reward_table[:, None, :],
+            pi_b=self.pi_b,
+            start=np.eye(self.n_states)[0],
+            gamma=self.gamma,
+            reward_range=(0.0, float(far)),
+            return_range=ReturnRange(0.0, far / (1 - self.gamma), declared=True),
         )

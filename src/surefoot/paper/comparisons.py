@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
 
 import numpy as np
@@ -24,7 +24,7 @@ from surefoot.paper.claim import (
 )
 from surefoot.studies.metrics import CVAR, ROUNDING, Contrast, Intervals, contrast, largest
 from surefoot.studies.results import Results
-from surefoot.text import Table, interval
+from surefoot.text import Table, with_interval
 
 COLUMNS = (
     "",
@@ -84,28 +84,23 @@ class Difference:
     margin: float = 0.0
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """One sentence of a claim: all its comparisons must hold or, with `some`, one of them at each
-    (benchmark, size).
-
-    A sentence that is shown only (`counts` is False) takes no part in the verdict.
-    """
-
-    text: str
-    comparisons: tuple[Difference, ...]
-    some: bool = False
-    counts: bool = True
+Sentences = Mapping[str, tuple[Difference, ...]]  # what is said: the differences that decide it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What the paper states, and how it is read: sentences that must all hold."""
+    """What the paper states, and how it is read: sentences that must all hold.
+
+    All differences of a sentence must hold or, with `some`, one of them at each (benchmark, size).
+    Sentences that are `shown` only take no part in the verdict.
+    """
 
     name: str
     statement: str
-    sentences: Sequence[Sentence]
+    sentences: Sentences
     reading: str = ""
+    shown: Sentences = field(default_factory=dict)
+    some: bool = False
 
 
 @dataclass(frozen=True)
@@ -187,22 +182,24 @@ def judge(
     then the claim.
     """
     how = how or Intervals()
-    averages = [_averages(sentence) for sentence in claim.sentences]
-    together = sum(map(len, averages)) + sum(len(x.comparisons) for x in claim.sentences)
+    everything = [*claim.sentences.items(), *claim.shown.items()]
+    averages = [_averages(comparisons) for _, comparisons in everything]
+    together = sum(map(len, averages)) + sum(len(comparisons) for _, comparisons in everything)
     listed: list[str] = []
     rows: list[tuple[str, ...]] = []
     outcomes: list[str] = []
     tally: Counter[str] = Counter()
-    for letter, sentence, average in zip(ascii_lowercase, claim.sentences, averages, strict=False):
-        decided = decide(sentence.comparisons, studies, how, together)
-        outcome = _sentence_outcome(sentence, decided)
-        if sentence.counts:
+    for i, (text, comparisons) in enumerate(everything):
+        decided = decide(comparisons, studies, how, together)
+        counts, letter = i < len(claim.sentences), ascii_lowercase[i]
+        outcome = _outcome_of_all(decided, some=claim.some and counts)
+        if counts:
             outcomes.append(outcome)
             tally.update(d.outcome for d in decided)
-        shown = "" if sentence.counts else " (shown only, no part of the verdict)"
-        listed.append(f"- ({letter}) {sentence.text}: *{outcome}*{shown}")
-        rows += _rows(letter, decided, decide(average, studies, how, together))
-    used = {c.benchmark for sentence in claim.sentences for c in sentence.comparisons}
+        shown = "" if counts else " (shown only, no part of the verdict)"
+        listed.append(f"- ({letter}) {text}: *{outcome}*{shown}")
+        rows += _rows(letter, decided, decide(averages[i], studies, how, together))
+    used = {c.benchmark for _, comparisons in everything for c in comparisons}
     return ClaimVerdict(
         claim=claim.name,
         statement=claim.statement,
@@ -268,8 +265,8 @@ def _outcome(low: float, high: float, rounding: float) -> str:
     return FAILS if high < -rounding else OPEN
 
 
-def _sentence_outcome(sentence: Sentence, decided: Sequence[Decision]) -> str:
-    if not sentence.some:
+def _outcome_of_all(decided: Sequence[Decision], *, some: bool) -> str:
+    if not some:
         return conjunction(d.outcome for d in decided)
     groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for d in decided:
@@ -277,12 +274,12 @@ def _sentence_outcome(sentence: Sentence, decided: Sequence[Decision]) -> str:
     return conjunction(map(disjunction, groups.values()))
 
 
-def _averages(sentence: Sentence) -> tuple[Difference, ...]:
-    """Each comparison averaged over the sizes at which the sentence makes it: the softer
-    reading, shown beside the strict one.
+def _averages(comparisons: Sequence[Difference]) -> tuple[Difference, ...]:
+    """Each comparison averaged over the sizes at which a sentence makes it: the softer reading,
+    shown beside the strict one.
     """
     spans: dict[Difference, list[int]] = {}
-    for c in sentence.comparisons:
+    for c in comparisons:
         if len(c.sizes) == 1:
             spans.setdefault(replace(c, sizes=()), []).extend(c.sizes)
     return tuple(replace(c, sizes=tuple(sizes)) for c, sizes in spans.items() if len(sizes) > 1)
@@ -328,9 +325,7 @@ def _rows(
 
 
 def _number(decision: Decision) -> str:
-    if not math.isfinite(decision.value):
-        return "not reported"
-    return f"{decision.value:+.3f} {interval(decision.low, decision.high, '.3f')}"
+    return with_interval(decision.value, decision.low, decision.high)
 
 
 def _places(decided: Sequence[Decision], all_of: int) -> str:

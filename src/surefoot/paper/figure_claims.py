@@ -1,5 +1,5 @@
-"""The claims about Figure 3, Random MDPs (C1 to C5), about Figure 5, Wet Chicken (C6, C7), and about
-both (C8, C14, C15).
+"""The claims about Figure 3, Random MDPs (C1 to C5), Figure 5, Wet Chicken (C6, C7), and both (C8,
+C14, C15).
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from surefoot.paper.comparisons import (
     BASELINE,
     Claim,
     Difference,
-    Sentence,
     StudyScores,
     above,
     above_on_average,
@@ -66,15 +65,15 @@ def c1(studies: Studies) -> Claim:
     """The penalising two lead the mean."""
     sizes = _from_20(studies)
     return Claim(
-        "C1",
-        "Random MDPs, mean: RaMDP and DUIPI above every other algorithm from 20 trajectories on.",
-        [
-            Sentence(
+        name="C1",
+        statement="Random MDPs, mean: RaMDP and DUIPI above every other algorithm from 20"
+        " trajectories on.",
+        sentences={
+            (
                 "the mean of RaMDP and of DUIPI lies above that of each of the other seven at every"
-                " size from 20 trajectories on",
-                above(RANDOM_MDPS, MEAN, (RAMDP, DUIPI), _but(RAMDP, DUIPI), sizes),
-            ),
-        ],
+                " size from 20 trajectories on"
+            ): above(RANDOM_MDPS, MEAN, (RAMDP, DUIPI), _but(RAMDP, DUIPI), sizes),
+        },
     )
 
 
@@ -82,24 +81,22 @@ def c2(studies: Studies) -> Claim:
     """The order of the mean behind them."""
     sizes, slight = _from_20(studies), SLIGHT[RANDOM_MDPS]
     return Claim(
-        "C2",
-        "Random MDPs, mean: next come Lower-Approx-Soft-SPIBB and Basic RL, then the other"
+        name="C2",
+        statement="Random MDPs, mean: next come Lower-Approx-Soft-SPIBB and Basic RL, then the"
+        " other"
         " Soft-SPIBB; Approx slightly above Adv-Approx; Pi_b- and Pi_<=b-SPIBB last.",
-        [
-            Sentence(
-                "Lower-Approx-Soft-SPIBB and Basic RL above Approx and Adv-Approx",
-                above(RANDOM_MDPS, MEAN, (LOWER, BASIC), (APPROX, ADV), sizes),
+        sentences={
+            "Lower-Approx-Soft-SPIBB and Basic RL above Approx and Adv-Approx": above(
+                RANDOM_MDPS, MEAN, (LOWER, BASIC), (APPROX, ADV), sizes
             ),
-            Sentence("Approx above Adv-Approx", above(RANDOM_MDPS, MEAN, (APPROX,), (ADV,), sizes)),
-            Sentence(
-                f"but slightly: by less than {slight:g}",
-                above(RANDOM_MDPS, MEAN, (ADV,), (APPROX,), sizes, margin=slight),
+            "Approx above Adv-Approx": above(RANDOM_MDPS, MEAN, (APPROX,), (ADV,), sizes),
+            f"but slightly: by less than {slight:g}": above(
+                RANDOM_MDPS, MEAN, (ADV,), (APPROX,), sizes, margin=slight
             ),
-            Sentence(
-                "every other algorithm but R-MIN above Pi_b- and Pi_<=b-SPIBB",
-                above(RANDOM_MDPS, MEAN, _but(R_MIN, PI_B, PI_LEQ_B), (PI_B, PI_LEQ_B), sizes),
+            "every other algorithm but R-MIN above Pi_b- and Pi_<=b-SPIBB": above(
+                RANDOM_MDPS, MEAN, _but(R_MIN, PI_B, PI_LEQ_B), (PI_B, PI_LEQ_B), sizes
             ),
-        ],
+        },
         reading="At every size from 20 trajectories on, as in C1, which it continues. R-MIN is left"
         " out: C3 speaks of it.",
     )
@@ -117,18 +114,17 @@ def c3(studies: Studies) -> Claim:
         margin,
     )
     return Claim(
-        "C3",
-        "Random MDPs, mean: R-MIN is bad for very small data and catches up.",
-        [
-            Sentence(
-                "bad: below every other algorithm at the smallest size",
-                above(RANDOM_MDPS, MEAN, others, (R_MIN,), sizes[:1]),
+        name="C3",
+        statement="Random MDPs, mean: R-MIN is bad for very small data and catches up.",
+        sentences={
+            "bad: below every other algorithm at the smallest size": above(
+                RANDOM_MDPS, MEAN, others, (R_MIN,), sizes[:1]
             ),
-            Sentence(
-                f"catches up: at the largest size less than {margin:g} below the average of the others",
-                (caught_up,),
-            ),
-        ],
+            (
+                f"catches up: at the largest size less than {margin:g} below the average of the"
+                " others"
+            ): (caught_up,),
+        },
     )
 
 
@@ -137,27 +133,25 @@ def c4(studies: Studies) -> Claim:
     sizes, scarce = studies[RANDOM_MDPS].sizes, _scarce(studies[RANDOM_MDPS])
     ample = [n for n in sizes if n > SCARCE[RANDOM_MDPS]]
     return Claim(
-        "C4",
-        "Random MDPs, CVaR: Basic RL worst overall; R-MIN and RaMDP very poor for few trajectories;"
+        name="C4",
+        statement="Random MDPs, CVaR: Basic RL worst overall; R-MIN and RaMDP very poor for few"
+        " trajectories;"
         " DUIPI poor below 100 and best above.",
-        [
-            Sentence(
-                "Basic RL worst overall: its CVaR averaged over sizes below every other",
-                above_on_average(RANDOM_MDPS, CVAR, _but(BASIC), (BASIC,), sizes),
+        sentences={
+            (
+                "Basic RL worst overall: its CVaR averaged over sizes below every other"
+            ): above_on_average(RANDOM_MDPS, CVAR, _but(BASIC), (BASIC,), sizes),
+            (
+                "R-MIN and RaMDP very poor for few: below every SPIBB algorithm at each size below"
+                " 100"
+            ): above(RANDOM_MDPS, CVAR, RESTRICTING, (R_MIN, RAMDP), scarce),
+            "DUIPI poor below 100: below every SPIBB algorithm": above(
+                RANDOM_MDPS, CVAR, RESTRICTING, (DUIPI,), scarce
             ),
-            Sentence(
-                "R-MIN and RaMDP very poor for few: below every SPIBB algorithm at each size below 100",
-                above(RANDOM_MDPS, CVAR, RESTRICTING, (R_MIN, RAMDP), scarce),
+            "DUIPI best above 100: above every other algorithm": above(
+                RANDOM_MDPS, CVAR, (DUIPI,), _but(DUIPI), ample
             ),
-            Sentence(
-                "DUIPI poor below 100: below every SPIBB algorithm",
-                above(RANDOM_MDPS, CVAR, RESTRICTING, (DUIPI,), scarce),
-            ),
-            Sentence(
-                "DUIPI best above 100: above every other algorithm",
-                above(RANDOM_MDPS, CVAR, (DUIPI,), _but(DUIPI), ample),
-            ),
-        ],
+        },
         reading="100 trajectories itself is neither below nor above.",
     )
 
@@ -166,23 +160,21 @@ def c5(studies: Studies) -> Claim:
     """The order of the SPIBB family in CVaR."""
     sizes = studies[RANDOM_MDPS].sizes
     return Claim(
-        "C5",
-        "Random MDPs, CVaR: among the SPIBB family Lower-Approx-Soft-SPIBB first, then Approx and"
+        name="C5",
+        statement="Random MDPs, CVaR: among the SPIBB family Lower-Approx-Soft-SPIBB first,"
+        " then Approx and"
         " Adv-Approx, then Pi_<=b, then Pi_b.",
-        [
-            Sentence(
-                "Lower-Approx above Approx and Adv-Approx at every size",
-                above(RANDOM_MDPS, CVAR, (LOWER,), (APPROX, ADV), sizes),
+        sentences={
+            "Lower-Approx above Approx and Adv-Approx at every size": above(
+                RANDOM_MDPS, CVAR, (LOWER,), (APPROX, ADV), sizes
             ),
-            Sentence(
-                "Approx and Adv-Approx above Pi_<=b-SPIBB at every size",
-                above(RANDOM_MDPS, CVAR, (APPROX, ADV), (PI_LEQ_B,), sizes),
+            "Approx and Adv-Approx above Pi_<=b-SPIBB at every size": above(
+                RANDOM_MDPS, CVAR, (APPROX, ADV), (PI_LEQ_B,), sizes
             ),
-            Sentence(
-                "Pi_<=b-SPIBB above Pi_b-SPIBB at every size",
-                above(RANDOM_MDPS, CVAR, (PI_LEQ_B,), (PI_B,), sizes),
+            "Pi_<=b-SPIBB above Pi_b-SPIBB at every size": above(
+                RANDOM_MDPS, CVAR, (PI_LEQ_B,), (PI_B,), sizes
             ),
-        ],
+        },
     )
 
 
@@ -191,37 +183,32 @@ def c6(studies: Studies) -> Claim:
     sizes = studies[WET_CHICKEN].sizes
     good = (RAMDP, *RESTRICTING)
     return Claim(
-        "C6",
-        "Wet Chicken, mean: R-MIN extremely bad for few data; Basic RL and DUIPI worst; SPIBB"
+        name="C6",
+        statement="Wet Chicken, mean: R-MIN extremely bad for few data; Basic RL and DUIPI"
+        " worst; SPIBB"
         " family very good, Lower-Approx above the others, only RaMDP above it.",
-        [
-            Sentence(
+        sentences={
+            (
                 "R-MIN extremely bad for few: below every other algorithm and the baseline at the"
-                " smallest size",
-                above(WET_CHICKEN, MEAN, (*_but(R_MIN), BASELINE), (R_MIN,), sizes[:1]),
+                " smallest size"
+            ): above(WET_CHICKEN, MEAN, (*_but(R_MIN), BASELINE), (R_MIN,), sizes[:1]),
+            "Basic RL and DUIPI worst: below RaMDP and every SPIBB algorithm at every size": above(
+                WET_CHICKEN, MEAN, good, (BASIC, DUIPI), sizes
             ),
-            Sentence(
-                "Basic RL and DUIPI worst: below RaMDP and every SPIBB algorithm at every size",
-                above(WET_CHICKEN, MEAN, good, (BASIC, DUIPI), sizes),
+            "SPIBB family very good: above the baseline at every size": above(
+                WET_CHICKEN, MEAN, RESTRICTING, (BASELINE,), sizes
             ),
-            Sentence(
-                "SPIBB family very good: above the baseline at every size",
-                above(WET_CHICKEN, MEAN, RESTRICTING, (BASELINE,), sizes),
+            "Lower-Approx above the others of the family at every size": above(
+                WET_CHICKEN, MEAN, (LOWER,), (PI_B, PI_LEQ_B, APPROX, ADV), sizes
             ),
-            Sentence(
-                "Lower-Approx above the others of the family at every size",
-                above(WET_CHICKEN, MEAN, (LOWER,), (PI_B, PI_LEQ_B, APPROX, ADV), sizes),
+            "RaMDP above Lower-Approx at every size": above(
+                WET_CHICKEN, MEAN, (RAMDP,), (LOWER,), sizes
             ),
-            Sentence(
-                "RaMDP above Lower-Approx at every size",
-                above(WET_CHICKEN, MEAN, (RAMDP,), (LOWER,), sizes),
-            ),
-            Sentence(
+            (
                 "no other algorithm is: Lower-Approx above R-MIN at every size (Basic RL and DUIPI:"
-                " see b)",
-                above(WET_CHICKEN, MEAN, (LOWER,), (R_MIN,), sizes),
-            ),
-        ],
+                " see b)"
+            ): above(WET_CHICKEN, MEAN, (LOWER,), (R_MIN,), sizes),
+        },
         reading='R-MIN, bad for few data, does not count against "worst".',
     )
 
@@ -230,27 +217,24 @@ def c7(studies: Studies) -> Claim:
     """The order of the CVaR on Wet Chicken."""
     sizes = studies[WET_CHICKEN].sizes
     return Claim(
-        "C7",
-        "Wet Chicken, CVaR: Basic RL off the chart; RaMDP and R-MIN behind the SPIBB family;"
+        name="C7",
+        statement="Wet Chicken, CVaR: Basic RL off the chart; RaMDP and R-MIN behind the SPIBB"
+        " family;"
         " Lower-Approx first, then Adv-Approx and Approx.",
-        [
-            Sentence(
-                "Basic RL off the chart: its CVaR averaged over sizes below every other",
-                above_on_average(WET_CHICKEN, CVAR, _but(BASIC), (BASIC,), sizes),
+        sentences={
+            (
+                "Basic RL off the chart: its CVaR averaged over sizes below every other"
+            ): above_on_average(WET_CHICKEN, CVAR, _but(BASIC), (BASIC,), sizes),
+            "RaMDP and R-MIN below every SPIBB algorithm at every size": above(
+                WET_CHICKEN, CVAR, RESTRICTING, (RAMDP, R_MIN), sizes
             ),
-            Sentence(
-                "RaMDP and R-MIN below every SPIBB algorithm at every size",
-                above(WET_CHICKEN, CVAR, RESTRICTING, (RAMDP, R_MIN), sizes),
+            "Lower-Approx first, averaged over sizes": above_on_average(
+                WET_CHICKEN, CVAR, (LOWER,), _but(LOWER), sizes
             ),
-            Sentence(
-                "Lower-Approx first, averaged over sizes",
-                above_on_average(WET_CHICKEN, CVAR, (LOWER,), _but(LOWER), sizes),
+            "then Adv-Approx and Approx, averaged over sizes": above_on_average(
+                WET_CHICKEN, CVAR, (ADV, APPROX), _but(LOWER, ADV, APPROX), sizes
             ),
-            Sentence(
-                "then Adv-Approx and Approx, averaged over sizes",
-                above_on_average(WET_CHICKEN, CVAR, (ADV, APPROX), _but(LOWER, ADV, APPROX), sizes),
-            ),
-        ],
+        },
         reading='The order of the first three is said to hold "overall": averaged over sizes.',
     )
 
@@ -261,47 +245,45 @@ def c8(studies: Studies) -> Claim:
         f"sizes {', '.join(map(str, _scarce(one)))} of {name}" for name, one in studies.items()
     )
     return Claim(
-        "C8",
-        "Penalising algorithms have the higher mean, restricting ones the higher CVaR when data are"
+        name="C8",
+        statement="Penalising algorithms have the higher mean, restricting ones the higher CVaR"
+        " when data are"
         " scarce.",
-        [
-            Sentence(
+        sentences={
+            (
                 "the mean, averaged over the algorithms of each class and over sizes, is higher for"
-                " RaMDP, R-MIN and DUIPI than for the SPIBB family",
-                tuple(
-                    Difference("penalising above restricting", name, MEAN, one.sizes, _classes(1.0))
-                    for name, one in studies.items()
-                ),
+                " RaMDP, R-MIN and DUIPI than for the SPIBB family"
+            ): tuple(
+                Difference("penalising above restricting", name, MEAN, one.sizes, _classes(1.0))
+                for name, one in studies.items()
             ),
-            Sentence(
-                "the CVaR, averaged over the algorithms of each class, is higher for the SPIBB family"
-                " at each scarce size",
-                tuple(
-                    Difference("restricting above penalising", name, CVAR, (n,), _classes(-1.0))
-                    for name, one in studies.items()
-                    for n in _scarce(one)
-                ),
+            (
+                "the CVaR, averaged over the algorithms of each class, is higher for the SPIBB"
+                " family"
+                " at each scarce size"
+            ): tuple(
+                Difference("restricting above penalising", name, CVAR, (n,), _classes(-1.0))
+                for name, one in studies.items()
+                for n in _scarce(one)
             ),
-            Sentence(
-                "one algorithm for its class: RaMDP's mean, averaged over sizes, above every SPIBB"
-                " algorithm's",
-                _on_each(
-                    studies,
-                    lambda x, sizes: above_on_average(x, MEAN, (RAMDP,), RESTRICTING, sizes),
-                ),
-                counts=False,
-            ),
-            Sentence(
-                "one algorithm for its class: Lower-Approx-Soft-SPIBB's CVaR above every penalising"
-                " algorithm's at each scarce size",
-                _on_each(
-                    studies,
-                    lambda x, _: above(x, CVAR, (LOWER,), PENALISING, _scarce(studies[x])),
-                ),
-                counts=False,
-            ),
-        ],
+        },
         reading=f"Data are scarce at {where}.",
+        shown={
+            (
+                "one algorithm for its class: RaMDP's mean, averaged over sizes, above every SPIBB"
+                " algorithm's"
+            ): _on_each(
+                studies,
+                lambda x, sizes: above_on_average(x, MEAN, (RAMDP,), RESTRICTING, sizes),
+            ),
+            (
+                "one algorithm for its class: Lower-Approx-Soft-SPIBB's CVaR above every penalising"
+                " algorithm's at each scarce size"
+            ): _on_each(
+                studies,
+                lambda x, _: above(x, CVAR, (LOWER,), PENALISING, _scarce(studies[x])),
+            ),
+        },
     )
 
 
@@ -314,26 +296,24 @@ def c14(studies: Studies) -> Claim:
         )
 
     return Claim(
-        "C14",
-        "Adv-Approx performs almost as well as Approx, only slightly behind in the mean.",
-        [
-            Sentence(
-                "behind: Approx's mean above Adv-Approx's, averaged over sizes",
-                _on_each(
-                    studies, lambda x, sizes: above_on_average(x, MEAN, (APPROX,), (ADV,), sizes)
-                ),
+        name="C14",
+        statement="Adv-Approx performs almost as well as Approx, only slightly behind in the mean.",
+        sentences={
+            "behind: Approx's mean above Adv-Approx's, averaged over sizes": _on_each(
+                studies, lambda x, sizes: above_on_average(x, MEAN, (APPROX,), (ADV,), sizes)
             ),
-            Sentence(
-                "slightly: Adv-Approx's mean short of Approx's by less than the margin at every size",
-                almost(MEAN),
-            ),
-            Sentence(
-                "almost as well: Adv-Approx's CVaR short of Approx's by less than the margin at every"
-                " size",
-                almost(CVAR),
-            ),
-        ],
-        reading=f"The margin is 5 % of the way from the baseline to the optimum: {margins(studies)}.",
+            (
+                "slightly: Adv-Approx's mean short of Approx's by less than the margin at every"
+                " size"
+            ): almost(MEAN),
+            (
+                "almost as well: Adv-Approx's CVaR short of Approx's by less than the margin at"
+                " every"
+                " size"
+            ): almost(CVAR),
+        },
+        reading="The margin is 5 % of the way from the baseline to the optimum:"
+        f" {margins(studies)}.",
     )
 
 
@@ -341,23 +321,20 @@ def c15(studies: Studies) -> Claim:
     """Every algorithm against Basic RL."""
     careful = _but(BASIC)
     return Claim(
-        "C15",
-        "Considering the uncertainty raises even the mean (against Basic RL).",
-        [
-            Sentence(
+        name="C15",
+        statement="Considering the uncertainty raises even the mean (against Basic RL).",
+        sentences={
+            (
                 "at every size some algorithm that considers the uncertainty has a higher mean than"
-                " Basic RL",
-                _on_each(studies, lambda x, sizes: above(x, MEAN, careful, (BASIC,), sizes)),
-                some=True,
+                " Basic RL"
+            ): _on_each(studies, lambda x, sizes: above(x, MEAN, careful, (BASIC,), sizes)),
+        },
+        shown={
+            "every one of them has, averaged over sizes": _on_each(
+                studies, lambda x, sizes: above_on_average(x, MEAN, careful, (BASIC,), sizes)
             ),
-            Sentence(
-                "every one of them has, averaged over sizes",
-                _on_each(
-                    studies, lambda x, sizes: above_on_average(x, MEAN, careful, (BASIC,), sizes)
-                ),
-                counts=False,
-            ),
-        ],
+        },
+        some=True,
     )
 
 

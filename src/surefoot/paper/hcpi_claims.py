@@ -20,7 +20,6 @@ from surefoot.paper.comparisons import (
     BASELINE,
     Claim,
     Difference,
-    Sentence,
     above_on_average,
     judge,
     studies_of,
@@ -53,44 +52,34 @@ def c16(results: Results, how: Intervals | None = None) -> ClaimVerdict:
     def strongly(winners: Sequence[str], losers: Sequence[str]) -> tuple[Difference, ...]:
         return above_on_average(RANDOM_MDPS, MEAN, winners, losers, sizes, by=SLIGHT[RANDOM_MDPS])
 
-    sentences = [
-        Sentence(
-            "every version of HCPI strongly outperformed by Pi_b- and Pi_<=b-SPIBB",
-            strongly(spibb, tested),
-        ),
-        Sentence(
-            "every version of HCPI strongly outperformed by RaMDP",
-            strongly((RAMDP,), tested),
-        ),
-        Sentence(
-            "Robust MDP strongly outperformed by Pi_b- and Pi_<=b-SPIBB",
-            strongly(spibb, robust),
-        ),
-        Sentence("Robust MDP strongly outperformed by RaMDP", strongly((RAMDP,), robust)),
-        Sentence(
-            "the same of the later SPIBB family, with MBIE and certified-advantage beside"
-            " Robust MDP",
-            strongly((ADV, LOWER), (*tested, *others)),
-            counts=False,
-        ),
-        Sentence(
-            "the CVaR of HCPI, Robust MDP, MBIE and certified-advantage, averaged over sizes, above"
-            " that of Pi_b- and Pi_<=b-SPIBB",
-            above_on_average(RANDOM_MDPS, CVAR, (*tested, *others), spibb, sizes),
-            counts=False,
-        ),
-        Sentence(
-            "their mean, averaged over sizes, above the baseline's",
-            above_on_average(RANDOM_MDPS, MEAN, (*tested, *others), (BASELINE,), sizes),
-            counts=False,
-        ),
-    ]
     claim = Claim(
-        "C16",
-        "(Section 2, of Laroche et al. 2019) HCPI and Robust MDP are strongly outperformed by the"
+        name="C16",
+        statement="(Section 2, of Laroche et al. 2019) HCPI and Robust MDP are strongly"
+        " outperformed by the"
         " others.",
-        sentences,
-        READING.format(slight=SLIGHT[RANDOM_MDPS]),
+        sentences={
+            "every version of HCPI strongly outperformed by Pi_b- and Pi_<=b-SPIBB": strongly(
+                spibb, tested
+            ),
+            "every version of HCPI strongly outperformed by RaMDP": strongly((RAMDP,), tested),
+            "Robust MDP strongly outperformed by Pi_b- and Pi_<=b-SPIBB": strongly(spibb, robust),
+            "Robust MDP strongly outperformed by RaMDP": strongly((RAMDP,), robust),
+        },
+        reading=READING.format(slight=SLIGHT[RANDOM_MDPS]),
+        shown={
+            (
+                "the same of the later SPIBB family, with MBIE and certified-advantage beside"
+                " Robust MDP"
+            ): strongly((ADV, LOWER), (*tested, *others)),
+            (
+                "the CVaR of HCPI, Robust MDP, MBIE and certified-advantage, averaged over"
+                " sizes, above"
+                " that of Pi_b- and Pi_<=b-SPIBB"
+            ): above_on_average(RANDOM_MDPS, CVAR, (*tested, *others), spibb, sizes),
+            "their mean, averaged over sizes, above the baseline's": above_on_average(
+                RANDOM_MDPS, MEAN, (*tested, *others), (BASELINE,), sizes
+            ),
+        },
     )
     return judge(claim, studies, how)
 

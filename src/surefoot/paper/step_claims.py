@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from surefoot.paper.claim import ADV, APPROX, SLIGHT, ClaimVerdict
-from surefoot.paper.comparisons import Claim, Sentence, above, judge, margins, studies_of
+from surefoot.paper.comparisons import Claim, above, judge, margins, studies_of
 from surefoot.studies.metrics import CVAR, MEAN, Intervals, contrast
 from surefoot.studies.results import Results
-from surefoot.text import Table, interval
+from surefoot.text import Table, with_interval
 
 EXACT, ADV_EXACT = "exact-soft-spibb", "adv-exact-soft-spibb"
 
@@ -35,14 +35,12 @@ def c13(results: Sequence[Results], how: Intervals | None = None) -> ClaimVerdic
         for metric in (MEAN, CVAR)
     )
     claim = Claim(
-        "C13",
-        "Exact- and Approx-Soft-SPIBB perform alike; the LP costs far more time.",
-        [
-            Sentence(
-                "alike in the mean: neither is short of the other by the margin, at any size", means
-            ),
-            Sentence("alike in the CVaR", tails),
-        ],
+        name="C13",
+        statement="Exact- and Approx-Soft-SPIBB perform alike; the LP costs far more time.",
+        sentences={
+            "alike in the mean: neither is short of the other by the margin, at any size": means,
+            "alike in the CVaR": tails,
+        },
         reading="Both with the same epsilon, Table 1's. The margin is 5 % of the way from the"
         f" baseline to the optimum: {margins(studies)}. What the LP costs in time is measured by"
         " `make bench`: hundreds of times the sweep.",
@@ -71,7 +69,7 @@ def mending(results: Sequence[Results], how: Intervals | None = None) -> Table:
             for metric in (MEAN, CVAR):
                 found = contrast(one.score, [*each, overall], metric, how)
                 ends = zip(found.value, *found.interval(), strict=True)
-                shown = [f"{x:+.4f} {interval(low, high, '.4f')}" for x, low, high in ends]
+                shown = [with_interval(*x, ".4f") for x in ends]
                 worst = int(np.argmax(np.abs(found.value[:-1])))
                 largest = f"{shown[worst]} at {sizes[worst]}"
                 rows.append((one.cells[0].benchmark, name, metric, shown[-1], largest))

@@ -1,4 +1,4 @@
-"""Simulation: random draws that depend on nothing but their place, worlds to draw from, and sampled data sets."""
+"""Simulated data: draws that depend on their place alone, true MDPs, and logs sampled there."""
 
 from surefoot.simulate.draws import first_key, trial_numbers
 from surefoot.simulate.sampling import Episodes, Sampler

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.rows.arrays import Array, is_numpy_array, namespace
+from surefoot.rows.arrays import Array, count_up, is_numpy_array, namespace
 
 # The increments and multipliers of SplitMix64 (Steele, Lea & Flood 2014), as signed 64-bit
 # integers.
@@ -82,3 +82,38 @@ def trial_numbers(start: int, stop: int, device: str = "cpu") -> Any:
     return torch.arange(
         start, stop, dtype=torch.int64, device="cpu" if device == "torch" else device
     )
+
+
+def alias_tables(weights: Array) -> tuple[Array, Array]:
+    """Walker's tables (keep, alias) [rows, K] for rows of weights [rows, K]: draw a cell c evenly,
+    keep it with probability keep[c], else take alias[c]. So a draw costs two look-ups.
+
+    Vose's construction (1991), all rows in step: the cells of a row are scaled to the mean 1; every
+    round settles one poor cell, and a rich one fills it up. A cell of weight 0 is never kept.
+    """
+    xp = namespace(weights)
+    rows, k = weights.shape
+    at = count_up(rows, weights)
+    # in this order: another one rounds differently, and tables of equal weights hang on rounding
+    total = weights[:, 0]
+    for column in range(1, k):
+        total = total + weights[:, column]
+    # full_like: PyTorch divides a scalar by way of the reciprocal
+    mass = weights * (xp.full_like(total, k) / total)[:, None]
+    order = xp.argsort(mass, axis=-1, stable=True)
+    keep = xp.ones_like(mass)
+    alias = xp.zeros_like(order) + count_up(k, weights)
+    small, large = xp.zeros_like(at), xp.zeros_like(at) + (k - 1)
+    poor = order[:, 0]
+    for _ in range(k - 1):
+        rich = order[at, large]
+        lacking = mass[at, poor]
+        keep[at, poor] = lacking
+        alias[at, poor] = rich
+        left = mass[at, rich] + lacking - 1.0
+        mass[at, rich] = left
+        spent = left < 1.0  # the rich one has become poor: it is settled next
+        large = large - xp.astype(spent, large.dtype)
+        small = small + xp.astype(~spent, small.dtype)
+        poor = xp.where(spent, rich, order[at, small])
+    return keep, alias

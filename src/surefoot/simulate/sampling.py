@@ -12,14 +12,13 @@ import numpy as np
 
 from surefoot.core import Counts, Returns
 from surefoot.rows.arrays import Array, bincount, count_up, is_numpy_array, like, namespace
-from surefoot.simulate.alias import alias_tables
-from surefoot.simulate.draws import fold, uniforms
+from surefoot.simulate.draws import alias_tables, fold, uniforms
 from surefoot.simulate.worlds import Worlds
 
 STRIDE = 16  # steps drawn and recorded together
 BUFFER = 1 << 14  # records counted together, at least
-# episodes of a trial for which a CPU walks all worlds at once: a step costs the same for one walker
-# as for a hundred
+# of fewer episodes a trial, a CPU walks all worlds at once: a step costs the same for one walker as
+# for a hundred
 FEW = 20
 
 
@@ -62,17 +61,12 @@ class Sampler:
                 _tallies(chain.only(w), plan, keys[w : w + 1], with_returns)
                 for w in range(keys.shape[0])
             ]
-        tallies = [
-            xp.concat(list(parts), axis=1) for parts in zip(*walked, strict=True)
-        ]  # each [sizes, B, ...]
+        # each [sizes, B, ...]
+        tallies = [xp.concat(list(parts), axis=1) for parts in zip(*walked, strict=True)]
         for i in range(len(data)):
             counts = _counts(self.worlds, chain, tallies[0][i, ...])
-            yield (
-                counts,
-                _returns(counts, chain.middle, *(x[i, ...] for x in tallies[1:]))
-                if with_returns
-                else None,
-            )
+            sums = [x[i, ...] for x in tallies[1:]]
+            yield counts, _returns(counts, chain.middle, *sums) if with_returns else None
 
     def log(self, key: int, data: Episodes) -> dict[str, np.ndarray]:
         """The log of one trial as columns, the arguments of `surefoot.problem`: the same steps that
@@ -94,18 +88,14 @@ class Sampler:
             parts.append((np.broadcast_to(number, entries.shape)[alive], entries[alive]))
         number, entry = (np.concatenate(x) for x in zip(*parts, strict=True))
         place = (number % n_trials) * data.number + number // n_trials
-        order = np.argsort(
-            place.astype(np.min_scalar_type(n_trials * data.number)), kind="stable"
-        )  # steps are in order already
+        small = place.astype(np.min_scalar_type(n_trials * data.number))
+        order = np.argsort(small, kind="stable")  # steps are in order already
         place, entry = place[order], entry[order]
         n_actions = self.worlds.n_actions
         for trial in range(n_trials):
             mine = slice(*np.searchsorted(place, [trial * data.number, (trial + 1) * data.number]))
-            episode, pair, to = (
-                place[mine] - trial * data.number,
-                chain.pair[0, entry[mine]],
-                chain.to[0, entry[mine]],
-            )
+            episode, drawn = place[mine] - trial * data.number, entry[mine]
+            pair, to = chain.pair[0, drawn], chain.to[0, drawn]
             first = np.append(True, np.diff(episode) != 0)
             row = np.arange(len(episode))
             yield {
@@ -113,13 +103,13 @@ class Sampler:
                 "time": row - np.maximum.accumulate(np.where(first, row, 0)),
                 "state": pair // n_actions,
                 "action": pair % n_actions,
-                "reward": chain.reward[0, entry[mine]],
+                "reward": chain.reward[0, drawn],
                 "next_state": to,
                 "truncated": np.append(first[1:], True) & ~terminal[to],
             }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Chain:
     """The joint law of (a, s') in every state as alias tables, and where each outcome leads; all
     [W, cells].
@@ -165,17 +155,10 @@ def _chain(worlds: Worlds) -> _Chain:
     pair = count_up(s, weights)[None, :, None] * a + action
     table = xp.broadcast_to(worlds.reward_table, (w, s, a, s))
     reward = xp.take_along_axis(xp.reshape(table, (w, s, a * s)), action * s + to, axis=-1)
-    ends = (
-        xp.take_along_axis(xp.astype(worlds.terminal, xp.int64), xp.reshape(to, (w, -1)), axis=-1)
-        > 0
+    ends = xp.take_along_axis(
+        xp.astype(worlds.terminal, xp.int64), xp.reshape(to, (w, -1)), axis=-1
     )
-    onward = (
-        2
-        * k
-        * xp.where(
-            ends, xp.zeros_like(to, dtype=xp.int64).reshape(w, -1) + s, xp.reshape(to, (w, -1))
-        )
-    )
+    after = xp.where(ends > 0, s, xp.reshape(to, (w, -1)))  # the row of rest, or of s'
 
     def rested(x: Array, rest: float) -> Array:
         """x [W, S, 2 K] as [W, cells], with the row of rest at the end."""
@@ -184,18 +167,18 @@ def _chain(worlds: Worlds) -> _Chain:
 
     start, start_alias = alias_tables(worlds.start)
     return _Chain(
-        rested(xp.stack([keep, keep], axis=-1), 1),
-        rested(onward, 2 * k * s),
-        rested(pair, s * a),
-        rested(to, 0),
-        rested(reward, 0),
-        start,
-        start_alias,
-        worlds.terminal,
-        2 * k,
-        worlds.gamma,
-        s * a,
-        0.5 * (worlds.return_range.lo + worlds.return_range.hi),
+        keep=rested(xp.stack([keep, keep], axis=-1), 1),
+        onward=rested(2 * k * after, 2 * k * s),
+        pair=rested(pair, s * a),
+        to=rested(to, 0),
+        reward=rested(reward, 0),
+        start=start,
+        start_alias=start_alias,
+        terminal=worlds.terminal,
+        width=2 * k,
+        gamma=worlds.gamma,
+        n_pairs=s * a,
+        middle=0.5 * (worlds.return_range.lo + worlds.return_range.hi),
     )
 
 
@@ -245,23 +228,17 @@ def _start(chain: _Chain, plan: _Plan, keys: Array) -> tuple[_Walkers, Array, Ar
     trial = count_up(n_trials, keys)[None, :]
     data_set = xp.reshape(plan.index[:, None] * n_trials + trial, (-1,))
     steps = xp.reshape(plan.steps[:, None] + 0 * trial, (-1,))
-    world = (
-        xp.reshape(0 * plan.index[:, None] + trial, (-1,))
-        if chain.keep.shape[0] > 1
-        else xp.zeros_like(key)
-    )
+    world = 0 * key if chain.keep.shape[0] == 1 else data_set % n_trials
     n_states = chain.start.shape[-1]
     spot = uniforms(key, xp.zeros_like(key)) * n_states
     cell = xp.astype(spot, xp.int64)
     entry = world * n_states + cell
     kept = spot - xp.astype(cell, xp.float64) < xp.reshape(chain.start, (-1,)).take(entry)
     state = xp.where(kept, cell, xp.reshape(chain.start_alias, (-1,)).take(entry))
-    state = xp.where(
-        xp.reshape(chain.terminal, (-1,)).take(world * n_states + state), n_states, state
-    )  # to rest at once
-    walkers = _Walkers(
-        key, world * chain.keep.shape[-1] + state * chain.width, steps, count_up(key.shape[0], key)
-    )
+    ends = xp.reshape(chain.terminal, (-1,)).take(world * n_states + state)
+    state = xp.where(ends, n_states, state)  # to rest at once
+    at = world * chain.keep.shape[-1] + state * chain.width
+    walkers = _Walkers(key, at, steps, count_up(key.shape[0], key))
     return walkers, data_set, world
 
 
@@ -314,21 +291,16 @@ class _Tally:
 
     def flush(self) -> list[Array]:
         """Count what is waiting; the sums so far."""
-        xp = namespace(self.pending[0][0]) if self.pending else None
-        if xp is not None:
+        if self.pending:
+            xp = namespace(self.pending[0][0])
             parts = (
                 [xp.reshape(x, (-1,)) for x in part] for part in zip(*self.pending, strict=True)
             )
             index, *weights = (part[0] if len(part) == 1 else xp.concat(part) for part in parts)
-            found = (
-                [bincount(index, self.n, w) for w in weights]
-                if weights
-                else [bincount(index, self.n)]
-            )
-            self.total = (
-                found if not self.total else [x + y for x, y in zip(self.total, found, strict=True)]
-            )
-            self.pending, self.waiting = [], 0
+            found = [bincount(index, self.n, w) for w in weights] or [bincount(index, self.n)]
+            if self.total:
+                found = [x + y for x, y in zip(self.total, found, strict=True)]
+            self.total, self.pending, self.waiting = found, [], 0
         return self.total
 
 
@@ -368,9 +340,7 @@ def _sum_returns(
     for number, entries in reversed(strides):
         steps = entries.shape[0]
         entries = xp.astype(entries, xp.int64)
-        ahead = (
-            np.arange(steps + 1)[None, :] - np.arange(steps)[:, None]
-        )  # [t, t']: steps from t to t'
+        ahead = np.arange(steps + 1)[None, :] - np.arange(steps)[:, None]  # from t to t'
         discount = like(reward, np.where(ahead >= 0, chain.gamma ** np.maximum(ahead, 0), 0.0))
         g = xp.matmul(
             discount, xp.concat([reward.take(entries), later.take(number)[None, :]], axis=0)

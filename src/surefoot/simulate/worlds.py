@@ -29,7 +29,7 @@ from surefoot.rows.arrays import (
 LARGE = 300  # states from which one world is evaluated by sparse sweeps
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Worlds:
     """W true MDPs, one a trial, or one that all trials share (W = 1).
 
@@ -80,21 +80,12 @@ class Worlds:
         """rho: the exact value at the start of one policy a trial, pi [B, S, A] -> [B]; in one
         large world to 1e-12 of its width.
         """
-        large = (
-            self.pi_b.shape[0] == 1
-            and self.n_states >= LARGE
-            and self.gamma < 1
-            and is_numpy_array(self.pi_b)
-        )
-        if not large:
+        alone = self.pi_b.shape[0] == 1 and is_numpy_array(self.pi_b)
+        if not (alone and self.n_states >= LARGE and self.gamma < 1):
             return evaluate_at_start(self.model_for(pi.shape[0]), pi, self.start)
-        tolerance = 1e-12 * self.return_range.width
-        return np.concatenate(
-            [
-                evaluate_at_start(self._sparse, row[None], self.start, tolerance=tolerance)
-                for row in pi
-            ]
-        )
+        near = 1e-12 * self.return_range.width
+        values = [evaluate_at_start(self._sparse, x[None], self.start, tolerance=near) for x in pi]
+        return np.concatenate(values)
 
     @cached_property
     def _sparse(self) -> SparseModel:
@@ -152,12 +143,7 @@ class Worlds:
         """The same for one log of a world by itself (NumPy), with the log, and with sparse
         counts or dense ones.
         """
-        lo, hi = self.return_range.lo, self.return_range.hi
-        table = (
-            self.reward_table[0, :, 0, :]
-            if self.reward_table.shape[2] == 1
-            else self.reward_table[0]
-        )
+        table = self.reward_table[0]
         return problem(
             **log,
             pi_b=self.pi_b[0],
@@ -167,9 +153,9 @@ class Worlds:
             n_states=self.n_states,
             n_actions=self.n_actions,
             allowed=self.allowed[0],
-            reward_table=table,
+            reward_table=table[:, 0, :] if table.shape[1] == 1 else table,
             reward_range=self.reward_range,
-            return_range=(lo, hi),
+            return_range=(self.return_range.lo, self.return_range.hi),
             sparse=sparse,
             **options,
         )
@@ -200,10 +186,11 @@ def dense_rows(index: Array, values: Array, n: int) -> Array:
 def one_world(
     keys: Array,
     p: np.ndarray,
+    *,
     reward_table: np.ndarray,
     pi_b: np.ndarray,
     start: np.ndarray,
-    terminal_states: Sequence[int],
+    terminal_states: Sequence[int] = (),
     gamma: float,
     reward_range: tuple[float, float],
     return_range: ReturnRange,
@@ -212,26 +199,22 @@ def one_world(
     """The MDP p [S, A, S] that all trials share, on the device of the keys; reward_table [S, 1
     or A, S'].
     """
-    successors = int((p > 0).sum(axis=-1).max())
-    order = np.argsort(p <= 0, axis=-1, kind="stable")[
-        ..., :successors
-    ]  # successors first, in their own order
-    probability = np.take_along_axis(p, order, axis=-1)
-    terminal = np.zeros(p.shape[0], dtype=bool)
-    terminal[list(terminal_states)] = True
+    most = int((p > 0).sum(axis=-1).max())
+    order = np.argsort(p <= 0, axis=-1, kind="stable")[..., :most]  # successors, in their order
     xp, device = namespace(keys), device_of(keys)
-    arrays = (
-        order,
-        probability,
-        reward_table,
-        pi_b,
-        start,
-        terminal,
-        np.ones_like(pi_b, dtype=bool) if allowed is None else allowed,
-    )
-    successor, probability, table, policy, first, ends, mask = (
-        xp.asarray(np.ascontiguousarray(x[None]), device=device) for x in arrays
-    )
+
+    def placed(x: np.ndarray) -> Array:
+        return xp.asarray(np.ascontiguousarray(x[None]), device=device)
+
     return Worlds(
-        successor, probability, table, policy, first, ends, mask, gamma, reward_range, return_range
+        successor=placed(order),
+        probability=placed(np.take_along_axis(p, order, axis=-1)),
+        reward_table=placed(reward_table),
+        pi_b=placed(pi_b),
+        start=placed(start),
+        terminal=placed(np.isin(np.arange(p.shape[0]), list(terminal_states))),
+        allowed=placed(np.ones_like(pi_b, dtype=bool) if allowed is None else allowed),
+        gamma=gamma,
+        reward_range=reward_range,
+        return_range=return_range,
     )
