@@ -1,8 +1,6 @@
-"""ICU-Sepsis: improve the clinicians' policy from logs of simulated patients, and see in the true
-model what it was worth.
+"""ICU-Sepsis: improve the clinicians' policy from logs of simulated patients.
 
-    pip install 'surefoot[icu]' && python examples/icu_sepsis.py        (--quick: small logs,
-    seconds)
+    pip install 'surefoot[icu]' && python examples/icu_sepsis.py        (--quick: small, seconds)
 
 Policies are learned from the log alone, at gamma = 0.99, the clinicians' policy being estimated
 from it too; they are judged in the model that made the log, undiscounted: the probability of
@@ -17,65 +15,42 @@ import numpy as np
 import surefoot
 from surefoot.benchmarks import ICUSepsis
 from surefoot.benchmarks.icu_sepsis import DEATH, SURVIVAL
-from surefoot.logs import read_log
 from surefoot.simulate import Sampler
 
-sys.path[:] = [
-    x for x in sys.path if Path(x).resolve() != Path(__file__).resolve().parent
-]  # or this file hides its namesake's data
-GAMMA = 0.99
+here = Path(__file__).resolve().parent  # or this file hides its namesake's data
+sys.path[:] = [x for x in sys.path if Path(x).resolve() != here]
+SOFT = {"epsilon": 0.5, "delta": 1}
 ALGORITHMS = {
-    "basic-rl": surefoot.algorithm("basic-rl"),
-    "pi-b-spibb, n_wedge 5": surefoot.algorithm("pi-b-spibb", n_wedge=5),
-    "pi-b-spibb, n_wedge 20": surefoot.algorithm("pi-b-spibb", n_wedge=20),
-    "lower-approx-soft-spibb": surefoot.algorithm("lower-approx-soft-spibb", epsilon=0.5, delta=1),
-    "ramdp + soft": surefoot.algorithm(
-        "ramdp+lower-approx-soft-spibb", kappa=0.05, epsilon=0.5, delta=1
-    ),
+    "basic-rl": surefoot.BasicRL(),
+    "pi-b-spibb, n_wedge 5": surefoot.PiBSPIBB(n_wedge=5),
+    "pi-b-spibb, n_wedge 20": surefoot.PiBSPIBB(n_wedge=20),
+    "lower-approx-soft-spibb": surefoot.LowerApproxSoftSPIBB(**SOFT),
+    "ramdp + soft": surefoot.algorithm("ramdp+lower-approx-soft-spibb", kappa=0.05, **SOFT),
 }
-
-
-def learned(columns: dict[str, np.ndarray], truth: np.ndarray) -> np.ndarray:
-    """The policy of each algorithm over the states and actions of the hospital; where the log
-    says nothing, as before (`truth`).
-    """
-    log = read_log(columns, terminal_states=[DEATH, SURVIVAL])
-    problem = log.problem(GAMMA, return_range=(0, 1), needs_returns=False)
-    acted = log.n_sa.sum(axis=1) > 0
-    policies = np.array([truth] * len(ALGORITHMS))
-    policies[:, np.array(log.states)[acted]] = 0.0
-    for pi, algorithm in zip(policies, ALGORITHMS.values(), strict=True):
-        pi[np.ix_(np.array(log.states)[acted], log.actions)] = surefoot.improve(
-            problem, algorithm
-        ).pi[acted]
-    return policies
+GIVEN = {"gamma": 0.99, "return_range": (0, 1), "needs_returns": False}
 
 
 def main(sizes: tuple[int, ...], logs: int) -> None:
     """One row an algorithm, one column a number of patients."""
     hospital = ICUSepsis(gamma=1.0).worlds(np.array([0]))
-    sampler = Sampler(hospital)
+    sampler, clinicians = Sampler(hospital), hospital.pi_b[0]
     values = np.empty((len(ALGORITHMS), len(sizes), logs))
     for j, size in enumerate(sizes):
         for k in range(logs):
-            values[:, j, k] = hospital.value(
-                learned(sampler.log(k, ICUSepsis().episodes(size)), hospital.pi_b[0])
-            )
-    print(
-        f"survival, undiscounted: clinicians {hospital.rho_b[0]:.4f}, best possible"
-        f" {hospital.rho_star[0]:.4f}"
-    )
-    print(
-        f"learned at gamma = {GAMMA} from the log alone; mean ± 1.96 standard errors over {logs}"
-        " logs\n"
-    )
+            steps = sampler.log(k, ICUSepsis().episodes(size))
+            problem = surefoot.problem(steps, terminal_states=[DEATH, SURVIVAL], **GIVEN)
+            for i, algorithm in enumerate(ALGORITHMS.values()):
+                learned = surefoot.improve(problem, algorithm).policy
+                values[i, j, k] = hospital.value(learned.over(clinicians)[None])[0]
+    best = hospital.rho_star[0]
+    print(f"survival, undiscounted: clinicians {hospital.rho_b[0]:.4f}, best possible {best:.4f}")
+    said = f"mean ± 1.96 standard errors over {logs} logs"
+    print(f"learned at gamma = 0.99 from the log alone; {said}\n")
     print(f"{'patients':26}" + "".join(f"{size:>18,}" for size in sizes))
     for name, row in zip(ALGORITHMS, values, strict=True):
         half = 1.96 * row.std(axis=1, ddof=1) / np.sqrt(logs)
-        print(
-            f"{name:26}"
-            + "".join(f"{m:9.4f} ± {h:.4f}" for m, h in zip(row.mean(axis=1), half, strict=True))
-        )
+        cells = (f"{m:9.4f} ± {h:.4f}" for m, h in zip(row.mean(axis=1), half, strict=True))
+        print(f"{name:26}" + "".join(cells))
 
 
 if __name__ == "__main__":

@@ -2,104 +2,134 @@
 
 The straight line: a log becomes a `Problem`, an algorithm makes it a `Solution`.
 
-    problem = surefoot.problem(state=..., action=..., reward=..., next_state=..., episode=...,
-    pi_b=..., gamma=0.95) solution = surefoot.improve(problem,
-    surefoot.algorithm("lower-approx-soft-spibb", epsilon=0.5, delta=1))
+    problem = surefoot.problem("log.csv", gamma=0.95, pi_b="rule.csv", reward_range=(0, 1))
+    solution = surefoot.improve(problem, "lower-exact-soft-spibb")
+    solution.save("policy.csv")
+    action = surefoot.load_policy("policy.csv").act(state, rng)
 
-`surefoot.core` holds the glossary.
+`surefoot.core` holds the glossary. Names are loaded when they are first used: `import surefoot`
+takes milliseconds.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from surefoot import theory
-from surefoot.algorithms import ALGORITHMS, Algorithm, algorithm
-from surefoot.core import (
-    Batch,
-    Counts,
-    DenseModel,
-    Model,
-    Returns,
-    Solution,
-    SparseModel,
-    Status,
-    known_model,
-)
-from surefoot.errors import (
-    BaselineError,
-    LogError,
-    NotAvailableError,
-    ParameterError,
-    PolicyError,
-    ProblemError,
-    SurefootError,
-    UnknownNameError,
-)
-from surefoot.improvement import improve
-from surefoot.planning import evaluate, evaluate_at_start, optimal
-from surefoot.problems import (
-    Problem,
-    ReturnRange,
-    estimate_baseline,
-    monte_carlo,
-    problem,
-    thinned_counts,
-)
-from surefoot.trust import error_function
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from surefoot.certificates import CERTIFICATES, Certificate, certify
+    from surefoot import certificates as certificates
+    from surefoot import theory as theory
+    from surefoot import tuning as tuning
+    from surefoot.advice.advise import Advice as Advice
+    from surefoot.advice.advise import advise as advise
+    from surefoot.advice.gate import safety_test as safety_test
+    from surefoot.algorithms import ALGORITHMS as ALGORITHMS
+    from surefoot.algorithms import Algorithm as Algorithm
+    from surefoot.algorithms import Composed as Composed
+    from surefoot.algorithms import algorithm as algorithm
+    from surefoot.algorithms.basic_rl import BasicRL as BasicRL
+    from surefoot.algorithms.certified_advantage import CertifiedAdvantage as CertifiedAdvantage
+    from surefoot.algorithms.certified_advantage import (
+        OneStepCertifiedAdvantage as OneStepCertifiedAdvantage,
+    )
+    from surefoot.algorithms.duipi import DUIPI as DUIPI
+    from surefoot.algorithms.duipi_centred import CentredDUIPI as CentredDUIPI
+    from surefoot.algorithms.hcpi import HCPI as HCPI
+    from surefoot.algorithms.one_step import OneStep as OneStep
+    from surefoot.algorithms.r_min import RMin as RMin
+    from surefoot.algorithms.ramdp import RaMDP as RaMDP
+    from surefoot.algorithms.soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftSPIBB
+    from surefoot.algorithms.soft_spibb import AdvExactSoftSPIBB as AdvExactSoftSPIBB
+    from surefoot.algorithms.soft_spibb import ApproxSoftSPIBB as ApproxSoftSPIBB
+    from surefoot.algorithms.soft_spibb import ExactSoftSPIBB as ExactSoftSPIBB
+    from surefoot.algorithms.soft_spibb import LowerApproxSoftSPIBB as LowerApproxSoftSPIBB
+    from surefoot.algorithms.soft_spibb import LowerExactSoftSPIBB as LowerExactSoftSPIBB
+    from surefoot.algorithms.spibb import PiBSPIBB as PiBSPIBB
+    from surefoot.algorithms.spibb import PiLeqBSPIBB as PiLeqBSPIBB
+    from surefoot.algorithms.vi_lcb import VILCB as VILCB
+    from surefoot.algorithms.worst_case import MBIE as MBIE
+    from surefoot.algorithms.worst_case import RobustMDP as RobustMDP
+    from surefoot.certificates import CERTIFICATES as CERTIFICATES
+    from surefoot.certificates import Certificate as Certificate
+    from surefoot.certificates import certify as certify
+    from surefoot.core import Batch as Batch
+    from surefoot.core import Counts as Counts
+    from surefoot.core import DenseModel as DenseModel
+    from surefoot.core import Labels as Labels
+    from surefoot.core import Model as Model
+    from surefoot.core import Policy as Policy
+    from surefoot.core import Returns as Returns
+    from surefoot.core import Solution as Solution
+    from surefoot.core import SparseModel as SparseModel
+    from surefoot.core import Status as Status
+    from surefoot.core import known_model as known_model
+    from surefoot.diagnosis import check_log as check_log
+    from surefoot.errors import BaselineError as BaselineError
+    from surefoot.errors import LogError as LogError
+    from surefoot.errors import NotAvailableError as NotAvailableError
+    from surefoot.errors import ParameterError as ParameterError
+    from surefoot.errors import PolicyError as PolicyError
+    from surefoot.errors import ProblemError as ProblemError
+    from surefoot.errors import SurefootError as SurefootError
+    from surefoot.errors import UnknownNameError as UnknownNameError
+    from surefoot.improvement import improve as improve
+    from surefoot.improvement import problem as problem
+    from surefoot.logs import Log as Log
+    from surefoot.logs import load_policy as load_policy
+    from surefoot.logs import read_log as read_log
+    from surefoot.logs import read_policy as read_policy
+    from surefoot.planning import evaluate as evaluate
+    from surefoot.planning import evaluate_at_start as evaluate_at_start
+    from surefoot.planning import optimal as optimal
+    from surefoot.problems import Problem as Problem
+    from surefoot.problems import ReturnRange as ReturnRange
+    from surefoot.problems import estimate_baseline as estimate_baseline
+    from surefoot.problems import monte_carlo as monte_carlo
+    from surefoot.problems import thinned_counts as thinned_counts
+    from surefoot.trust import error_function as error_function
+    from surefoot.tuning import tune as tune
 
-__version__ = "0.1.0"
+_MODULES = ("certificates", "theory", "tuning")
+_HOMES = {
+    "advice.advise": "Advice advise",
+    "advice.gate": "safety_test",
+    "algorithms": "ALGORITHMS Algorithm Composed algorithm",
+    "algorithms.basic_rl": "BasicRL",
+    "algorithms.certified_advantage": "CertifiedAdvantage OneStepCertifiedAdvantage",
+    "algorithms.duipi": "DUIPI",
+    "algorithms.duipi_centred": "CentredDUIPI",
+    "algorithms.hcpi": "HCPI",
+    "algorithms.one_step": "OneStep",
+    "algorithms.r_min": "RMin",
+    "algorithms.ramdp": "RaMDP",
+    "algorithms.soft_spibb": "AdvApproxSoftSPIBB AdvExactSoftSPIBB ApproxSoftSPIBB ExactSoftSPIBB LowerApproxSoftSPIBB LowerExactSoftSPIBB",
+    "algorithms.spibb": "PiBSPIBB PiLeqBSPIBB",
+    "algorithms.vi_lcb": "VILCB",
+    "algorithms.worst_case": "MBIE RobustMDP",
+    "certificates": "CERTIFICATES Certificate certify",
+    "core": "Batch Counts DenseModel Labels Model Policy Returns Solution SparseModel Status known_model",
+    "diagnosis": "check_log",
+    "errors": "BaselineError LogError NotAvailableError ParameterError PolicyError ProblemError SurefootError UnknownNameError",
+    "improvement": "improve problem",
+    "logs": "Log load_policy read_log read_policy",
+    "planning": "evaluate evaluate_at_start optimal",
+    "problems": "Problem ReturnRange estimate_baseline monte_carlo thinned_counts",
+    "trust": "error_function",
+    "tuning": "tune",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+__all__ = sorted((*_HOME, *_MODULES))
 
 
 def __getattr__(name: str) -> Any:
-    """Certificates are loaded when they are first asked for: most who import surefoot do not,
-    and it is to take half a second at most.
-    """
-    if name in ("CERTIFICATES", "Certificate", "certify"):
-        from surefoot import certificates
-
-        return getattr(certificates, name)
-    if name in ("certificates", "tuning"):
+    if name in _MODULES:
         return import_module(f"surefoot.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'surefoot' has no attribute {name!r}")
+    found = getattr(import_module(f"surefoot.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
 
 
-__all__ = [
-    "ALGORITHMS",
-    "CERTIFICATES",
-    "Algorithm",
-    "BaselineError",
-    "Batch",
-    "Certificate",
-    "Counts",
-    "DenseModel",
-    "LogError",
-    "Model",
-    "NotAvailableError",
-    "ParameterError",
-    "PolicyError",
-    "Problem",
-    "ProblemError",
-    "ReturnRange",
-    "Returns",
-    "Solution",
-    "SparseModel",
-    "Status",
-    "SurefootError",
-    "UnknownNameError",
-    "algorithm",
-    "certify",
-    "error_function",
-    "estimate_baseline",
-    "evaluate",
-    "evaluate_at_start",
-    "improve",
-    "known_model",
-    "monte_carlo",
-    "optimal",
-    "problem",
-    "theory",
-    "thinned_counts",
-]
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -79,7 +79,7 @@ def _truth(river: WetChicken, policy: Policy) -> dict[str, float]:
     met keep the rule.
     """
     labels = Labels(tuple(state_label(s) for s in range(river.n_states)), tuple(ACTIONS))
-    pi = policy.over(labels, otherwise=river.pi_b)
+    pi = policy.over(river.pi_b, labels)
     start = np.eye(river.n_states)[0]
     found = {"baseline": river.pi_b, "policy": pi, "best": surefoot.optimal(river.model).pi}
     return {

@@ -1,15 +1,87 @@
-"""`improve`: the one door from a problem to a better policy; it checks what comes back."""
+"""`problem`: from a log or arrays to a Problem; `improve`: from there to a better policy, checked."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from surefoot.algorithms import Algorithm, solve
 from surefoot.algorithms import algorithm as by_name
 from surefoot.core import Solution, Status
 from surefoot.errors import ParameterError, PolicyError, ProblemError
 from surefoot.problems import Problem
+from surefoot.problems import problem as of_arrays
 from surefoot.rows.arrays import Array, namespace, row_sum
 
 SLACK = 1e-9  # what rounding may do to a probability
+
+
+def problem(
+    source: Any = None,
+    *,
+    gamma: float,
+    pi_b: Any = None,
+    start: Any = None,
+    allowed: Any = None,
+    reward_range: Any = None,
+    return_range: Any = None,
+    reward_table: Any = None,
+    unseen_states: str = "baseline",
+    ties: str = "baseline",
+    masked_baseline: str = "error",
+    cut_returns: str | int = "as-end",
+    needs_returns: bool | None = None,
+    **log: Any,
+) -> Problem:
+    """The Problem of a log: a file, a folder, a table, a Log; or, without `source`, of arrays.
+
+    source                CSV or Parquet files, a folder, a pandas, polars or Arrow table, columns
+                          by name, or what `read_log` returned; `log` are the options of `read_log`,
+                          such as state="ward,bed" or episode_end="terminal" (its `allowed` is
+                          called `actions` here: the labels of all actions there are)
+    without source        `log` are arrays with one entry a step: state, action, reward, next_state,
+                          episode, time, terminal, truncated, and n_states, n_actions,
+                          terminal_states, sparse (see `surefoot.problems.problem`)
+    gamma                 the discount factor in [0, 1]; 1 needs a return_range
+    pi_b                  the baseline: the path of a policy file, a Policy, an array [S, A]; None
+                          estimates it from the log and marks the problem as such
+    start                 a state's label (of arrays: its id), or a distribution over states, taken
+                          as known (default: where the episodes started, an estimate)
+    allowed               a mask [S, A], or the path of a file, of the actions that may be used
+    reward_range, return_range  (low, high) you vouch for, of returns from any state on; else
+                          observed, and noted as an assumption
+    reward_table          [S, S'] or [S, A, S'], where known
+    unseen_states, ties   "first-action", "lowest-index": as the published code; the defaults keep
+                          the baseline
+    masked_baseline       "renormalise" takes forbidden actions out of the baseline
+    cut_returns           how Monte-Carlo returns treat cut episodes, see `surefoot.monte_carlo`
+    needs_returns         of a log: see `Log.problem`
+
+    >>> import surefoot
+    >>> steps = {"episode": [0, 0, 0], "state": ["low", "high", "low"], "action": ["up", "stay", "up"],
+    ...          "reward": [0.0, 1.0, 0.0], "next_state": ["high", "high", "low"]}
+    >>> surefoot.problem(steps, gamma=0.9, reward_range=(0, 1)).labels.states
+    ('high', 'low')
+    """
+    declared = {
+        "start": start,
+        "allowed": allowed,
+        "reward_range": reward_range,
+        "return_range": return_range,
+        "reward_table": reward_table,
+        "unseen_states": unseen_states,
+        "ties": ties,
+        "masked_baseline": masked_baseline,
+        "cut_returns": cut_returns,
+    }
+    if source is None:
+        return of_arrays(gamma=gamma, pi_b=pi_b, **declared, **log)
+    from surefoot.logs import Log, read_log
+
+    if isinstance(source, Log) and log:
+        raise ProblemError(f"a Log is read already: {', '.join(log)} belong to read_log")
+    actions = log.pop("actions", None)
+    read = source if isinstance(source, Log) else read_log(source, allowed=actions, **log)
+    return read.problem(gamma, pi_b, **declared, needs_returns=needs_returns)
 
 
 def improve(problem: Problem, algorithm: Algorithm | str) -> Solution:
@@ -54,8 +126,8 @@ def improve(problem: Problem, algorithm: Algorithm | str) -> Solution:
         xp.asarray(joined(x, shape), copy=True)
         for x in ([p.pi for p in parts], [p.q for p in parts])
     )  # nobody else's memory
-    policy = None if batch else problem.policy_of(pi)
-    return Solution(pi, q, status, algorithm=algorithm, notes=notes, policy=policy)
+    labelled = None if batch else problem.policy_of(pi)
+    return Solution(pi, q, status, algorithm=algorithm, notes=notes, labelled=labelled)
 
 
 def _check(problem: Problem, algorithm: Algorithm, solution: Solution) -> None:

@@ -32,7 +32,7 @@ def best_row(output: str) -> float:
 def test_every_example_is_short() -> None:
     files = sorted(EXAMPLES.glob("*.py"))
     assert len(files) >= 3
-    assert all(len(file.read_text().splitlines()) < 100 for file in files)
+    assert all(len(file.read_text().splitlines()) < 60 for file in files)
 
 
 def test_frozen_lake_is_improved_from_its_log() -> None:

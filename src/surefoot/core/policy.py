@@ -73,15 +73,17 @@ class Policy:
             raise PolicyError(f"state {self.labels.state(s)} ends an episode: no action there")
         raise PolicyError(unknown("state", label, self.labels.states, "the policy"))
 
-    def over(self, labels: Labels, otherwise: np.ndarray) -> np.ndarray:
-        """pi [S, A] in the order of other labels; rows of `otherwise` in states it says nothing
-        about.
+    def over(self, otherwise: np.ndarray, labels: Labels | None = None) -> np.ndarray:
+        """pi [S, A] in the order of other labels (without them: labels 0, 1, 2, ...); rows of
+        `otherwise` in states that it does not know, or that its log never visited.
         """
+        labels = Policy(pi=otherwise).labels if labels is None else labels
         places = [labels.action_code(a) for a in self.labels.actions]
+        known = np.any((self.pi if self.count is None else self.count) > 0, axis=-1)
         pi = np.array(otherwise, dtype=float)
         for s, label in enumerate(labels.states):
             mine = self.labels.find_state(label)
-            if mine is not None and self.pi[mine].any():
+            if mine is not None and known[mine]:
                 pi[s] = 0.0
                 pi[s, places] = self.pi[mine]
         return pi
@@ -90,8 +92,8 @@ class Policy:
         """One row for each pair: a pandas or polars frame, else an Arrow table, else a dict of
         columns.
         """
-        columns = dict(zip(self.header, zip(*self.rows(), strict=True), strict=True))
-        found: dict[str, list[Any]] = {name: list(values) for name, values in columns.items()}
+        rows = list(self.rows())
+        found = {name: [row[i] for row in rows] for i, name in enumerate(self.header)}
         for library, make in (
             ("pandas", "DataFrame"),
             ("polars", "DataFrame"),

@@ -48,7 +48,7 @@ class Status:
 @dataclass(frozen=True)
 class Solution:
     """A policy pi [..., S, A], the action values q [..., S, A] it was chosen by, the status, and
-    what a user must know (`notes`); `policy` has the labels too, unless this is a batch.
+    what a user must know (`notes`); `policy` has the labels too.
 
     q are the values the algorithm worked with: of pi in the estimated model, penalised where the
     algorithm penalises. They are not a promise about the true MDP.
@@ -59,7 +59,7 @@ class Solution:
     status: Status
     algorithm: Any = field(default=None, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True)
-    policy: Policy | None = field(default=None, kw_only=True)
+    labelled: Policy | None = field(default=None, kw_only=True, repr=False)
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)
@@ -67,21 +67,23 @@ class Solution:
 
     @property
     def labels(self) -> Labels:
-        """What the codes of pi stand for; empty for arrays and batches."""
-        return Labels() if self.policy is None else self.policy.labels
+        """What the codes of pi stand for; of arrays the codes themselves, none of a batch."""
+        return Labels() if self.labelled is None else self.labelled.labels
 
-    def to_frame(self) -> Any:
-        """The policy as a table; see `Policy.to_frame`."""
-        return self._one().to_frame()
-
-    def save(self, path: str | Path) -> Path:
-        """Write the policy to a file; see `Policy.save`."""
-        return self._one().save(path)
-
-    def _one(self) -> Policy:
-        if self.policy is None:
+    @property
+    def policy(self) -> Policy:
+        """pi with its labels, the baseline and the counts; not of a batch."""
+        if self.labelled is None:
             raise PolicyError(
                 "a batch of problems has no one policy: solve the problem alone with"
                 " surefoot.improve, or use pi"
             )
-        return self.policy
+        return self.labelled
+
+    def to_frame(self) -> Any:
+        """The policy as a table; see `Policy.to_frame`."""
+        return self.policy.to_frame()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the policy to a file; see `Policy.save`."""
+        return self.policy.save(path)
