@@ -271,7 +271,7 @@ def _labels(log: Log) -> np.ndarray:
         for file in reading.store.files:
             part = replace(reading, store=replace(reading.store, files=(file,)))
             sql = (
-                f"select x.at, md5_number_lower(concat_ws('|', cast(e as varchar){time})) as label"
+                f"select x.at, md5_number_lower(concat_ws('|', cast(episode as varchar){time})) as label"
                 f" from {part.steps()} x"
             )
             found = database.arrays("reading episodes", sql)

@@ -72,14 +72,14 @@ class Units:
     def counts(self, *, as_sparse: bool) -> Counts:
         """What all of them count together."""
         tally = Tally(
-            tuple(range(self.n_states)),
-            tuple(range(self.n_actions)),
-            self.state,
-            self.action,
-            self.next_state,
-            self.k,
-            self.r,
-            self.m2,
+            states=tuple(range(self.n_states)),
+            actions=tuple(range(self.n_actions)),
+            s=self.state,
+            a=self.action,
+            s2=self.next_state,
+            k=self.k,
+            r=self.r,
+            m2=self.m2,
             ended=(),
             starts=None,
             lowest=0.0,
@@ -136,7 +136,7 @@ def units_of_tallies(tallies: Sequence[Tally], log: Log) -> Units:
         if not len(t.s):
             continue
         i, n = len(entries), np.zeros(0) if t.starts is None else t.starts
-        next_state = np.where(t.t == TO_END, end, t.t)
+        next_state = np.where(t.s2 == TO_END, end, t.s2)
         entries.append((np.full(len(t.s), i), t.s, t.a, next_state, t.k.astype(float), t.r, t.m2))
         at = np.flatnonzero(n)
         starts.append((np.full(len(at), i), at, n[at].astype(float)))

@@ -72,7 +72,7 @@ def clock(log: Log) -> Clock:
 
 def _comparable(database: Database, reading: Reading) -> bool:
     """Whether times tell which of two episodes came first."""
-    episodes = f"(select min(t) as low, max(t) as high from {reading.steps()} group by e)"
+    episodes = f"(select min(t) as low, max(t) as high from {reading.steps()} group by episode)"
     most = [
         f"(select max(k) from (select count(*) as k from {episodes} group by {edge}))"
         for edge in ("low", "high")
@@ -184,8 +184,8 @@ def _gaps_sql(reading: Reading) -> str:
     time, scale = _number_sql(reading)
     return (
         f"select {_time_sql(reading)} as t, ({time} - lag({time}) over ())::double / {scale} as"
-        " gap, e is not distinct from lag(e) over () and row_number() over () > 1 as same from"
-        f" {reading.steps()}"
+        " gap, episode is not distinct from lag(episode) over () and row_number() over () > 1 as"
+        f" same from {reading.steps()}"
     )
 
 

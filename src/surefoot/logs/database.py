@@ -80,20 +80,6 @@ class Database:
     ) -> None:
         self.connection.close()
 
-    @property
-    def reads_once(self) -> bool:
-        """Whether this DuckDB hands the rows of a query on to several parts of another, instead
-        of finding them for each.
-        """
-        import duckdb
-
-        return int(duckdb.__version__.partition(".")[0]) >= 2
-
-    @property
-    def threads(self) -> int:
-        """How many threads DuckDB works with."""
-        return int(self.connection.execute("select current_setting('threads')").fetchall()[0][0])
-
     def run(self, what: str, sql: str, values: list[Any] | None = None) -> Any:
         """Execute one statement; `what` says in words what it is for."""
         stop = self._watch(what)
@@ -183,13 +169,9 @@ def path_sql(path: str) -> str:
     return text_sql("".join(f"[{c}]" if c in "*?[" else c for c in path))
 
 
-def parquet_sql(files: tuple[str, ...], *, metadata: bool = False) -> str:
-    """The rows of Parquet files, with `filename` and `file_row_number`; or one row a file that
-    says what is in it.
-    """
+def parquet_sql(files: tuple[str, ...]) -> str:
+    """The rows of Parquet files, with `filename` and `file_row_number`."""
     listed = ", ".join(path_sql(file) for file in files)
-    if metadata:
-        return f"parquet_file_metadata([{listed}])"
     return (
         f"read_parquet([{listed}], filename = true, file_row_number = true, union_by_name = true,"
         " hive_partitioning = false)"

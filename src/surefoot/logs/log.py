@@ -16,11 +16,10 @@ from surefoot.core.batch import MOST_PAIRS
 from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
 from surefoot.errors import LogError, NotAvailableError, ProblemError
 from surefoot.logs.accounting import Accounting
-from surefoot.logs.database import Database, Workspace
+from surefoot.logs.database import Workspace
 from surefoot.logs.notes import notes_on
 from surefoot.logs.policy_files import fitted, read_allowed, read_policy
 from surefoot.logs.query import Reading
-from surefoot.logs.store import written_out
 from surefoot.logs.tally import Tally, all_labels, merged
 from surefoot.problems import Problem
 from surefoot.problems.build import build
@@ -125,18 +124,15 @@ class Log:
                 found.update(places.astype(np.int64).tobytes())
         return found.hexdigest()[:16]
 
-    @cached_property
+    @property
     def stored(self) -> Reading:
-        """The rows, written out as Parquet where they are text that was counted as it was read."""
+        """The rows, in order; an error where there are none."""
         if self.reading is None or self.workspace is None or self.starts is None:
             raise NotAvailableError(
                 "this log holds counts alone: its rows were counted elsewhere, or read with"
                 " check_order=False"
             )
-        with Database(self.workspace, self.threads, self.memory_limit) as database:
-            return replace(
-                self.reading, store=written_out(self.reading.store, database, self.workspace)
-            )
+        return self.reading
 
     def blocks(self, rows: int = 1_000_000) -> Iterator[Batch]:
         """The rows in order, coded, in batches of whole episodes of about this many rows; row

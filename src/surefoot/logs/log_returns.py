@@ -71,7 +71,7 @@ def coded_blocks(log: Log, rows: int) -> Iterator[Batch]:
 def _chunks(
     database: Database, log: Log, reading: Reading, workspace: Workspace, rows: int
 ) -> Iterator[Columns]:
-    """The coded columns h (episode), s, a, r, t, ends, cut, `rows` rows of one file at a time."""
+    """The coded columns h (episode), s, a, r, s2, ends, cut, `rows` rows of one file at a time."""
     database.run("reading rows", "set disabled_optimizers = 'join_order,build_side_probe_side'")
     for name in ("states", "actions"):
         database.run(
@@ -82,8 +82,8 @@ def _chunks(
     taken = database.rows("reading labels", "select x from actions order by code")
     places = places_of(log.actions)
     to_action = np.array([match(plain_label(x), places) for (x,) in taken], dtype=np.int64)
-    follow = f", coalesce(t.code, {TO_END}) as t" if reading.given else ""
-    join = " left join states t on x.n = t.x" if reading.given else ""
+    follow = f", coalesce(s2.code, {TO_END}) as s2" if reading.given else ""
+    join = " left join states s2 on x.s2 = s2.x" if reading.given else ""
     flags = {"ends": reading.may_end, "cut": bool(reading.store.physical.truncated)}
     follow += "".join(f", {name}" for name, there in flags.items() if there)
     for file in reading.store.files:
@@ -93,7 +93,7 @@ def _chunks(
             where = f"file_row_number >= {start} and file_row_number < {start + rows}"
             found = database.arrays(
                 "reading rows",
-                f"select hash(e) as h, s.code as s, a.code as a, r{follow}, x.at from"
+                f"select hash(episode) as h, s.code as s, a.code as a, r{follow}, x.at from"
                 f" {part.steps(where=where)} x left join states s on x.s = s.x left join actions a"
                 f" on x.a = a.x{join}",
             )
@@ -119,7 +119,10 @@ def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterato
     last = np.append(new[1:], True)
     end, ends = log.n_states - 1, rows["ends"].astype(bool)
     if reading.given:
-        follow, keep = np.where(rows["t"] == TO_END, end, rows["t"]), np.ones(len(new), dtype=bool)
+        follow, keep = (
+            np.where(rows["s2"] == TO_END, end, rows["s2"]),
+            np.ones(len(new), dtype=bool),
+        )
     else:
         ends = ends | last if reading.episode_end == "terminal" else ends
         follow, keep = np.where(last, end, np.append(rows["s"][1:], end)), ~last | ends

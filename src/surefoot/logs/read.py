@@ -9,32 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from surefoot.core.batch import LARGEST
-from surefoot.errors import LogError, SurefootError
-from surefoot.logs.accounting import CUT, accounting, droppable
+from surefoot.errors import LogError
+from surefoot.logs.accounting import droppable
 from surefoot.logs.columns import SYNONYMS
+from surefoot.logs.counting import count_log
 from surefoot.logs.database import Database, Progress, Workspace
-from surefoot.logs.judging import allowed_places, judge
 from surefoot.logs.log import Log, make_log
-from surefoot.logs.notes import nothing_left
-from surefoot.logs.passes import (
-    Found,
-    Slice,
-    Survey,
-    count_rows,
-    group_triples,
-    order_shape,
-    steps_back,
-    survey,
-)
-from surefoot.logs.query import Reading, with_time_type
+from surefoot.logs.query import Part, Reading, with_time_type
 from surefoot.logs.sources import Source, as_utf8, checked_encoding, find_source, labels_of, single
-from surefoot.logs.store import Store, open_store, sorted_store, text_as_it_is
-from surefoot.logs.tally import Starts, Tally, plain_label, tally_triples
+from surefoot.logs.store import open_store
+from surefoot.logs.tally import Tally
 from surefoot.parameters import check_name
 
 Column = str | Iterable[str] | None
-# rows whose times tell the type of all; where others do not follow it, all rows are looked at
-PROBE = 1_000
 
 
 @dataclass(frozen=True)
@@ -205,7 +192,7 @@ def options_of(
     return options, _labels("terminal_states", terminal_states)
 
 
-def count_part(source: Any, options: Options, part: Slice = None) -> Tally:
+def count_part(source: Any, options: Options, part: Part = None) -> Tally:
     """The tally of one part of a log: of some of its files, or of the episodes that fall into part
     i of k.
 
@@ -224,177 +211,37 @@ def _counted(
     options: Options,
     workspace: Workspace,
     progress: Progress | None,
-    part: Slice = None,
+    part: Part = None,
 ) -> tuple[Reading, Tally]:
+    """The rows as Parquet, then what was counted in them."""
     with Database(workspace, options.threads, options.memory_limit, progress) as database:
-        if source.kind == "csv" and part is None and not options.drop:
-            found = _straight_from_text(database, source, options, workspace)
-            if found is not None:
-                return found
         drop_broken = "broken-row" in options.drop
-        store = open_store(
-            source, dict(options.columns), database, workspace, drop_broken=drop_broken
+        columns = dict(options.columns)
+        store = open_store(source, columns, database, workspace, drop_broken=drop_broken)
+        if part is not None and part[0]:
+            store = replace(store, broken=0)  # they count in part 0
+        reading = Reading(
+            store=store,
+            episode_end=options.episode_end,
+            allowed=options.allowed,
+            terminal_to_end=options.terminal_to_end,
+            by_time=options.order != "file",
+            missing_reward=options.missing_reward,
+            decimal=options.decimal,
         )
-        store = (
-            replace(store, rows=store.rows - store.broken, broken=0)
-            if part is not None and part[0]
-            else store
-        )  # counted once
-        reading = _reading(store, options)
         if not options.check_order and not reading.given:
             raise LogError(
                 "check_order=False needs next_state: without it the order of the rows is the log"
             )
-        reading = with_time_type(reading, database) if options.check_order else reading
-        return _tally(database, reading, workspace, options, part)
-
-
-def _reading(store: Store, options: Options) -> Reading:
-    return Reading(
-        store,
-        options.episode_end,
-        options.allowed,
-        options.terminal_to_end,
-        by_time=options.order != "file",
-        missing_reward=options.missing_reward,
-        decimal=options.decimal,
-    )
-
-
-def _straight_from_text(
-    database: Database, source: Source, options: Options, workspace: Workspace
-) -> tuple[Reading, Tally] | None:
-    """Text counted as it is read, not written out first; None where anything is wrong: the
-    careful way then says what.
-    """
-    try:
-        reading = with_time_type(
-            _reading(text_as_it_is(source, dict(options.columns)), options), database, first=PROBE
+        return count_log(
+            database,
+            with_time_type(reading, database) if options.check_order else reading,
+            workspace,
+            order=options.order,
+            check_order=options.check_order,
+            droppable=options.drop,
+            part=part,
         )
-        if not options.check_order and not reading.given:
-            return None
-        seen, found = count_rows(database, reading, in_order=options.check_order)
-        if found is None or not found.rows or _trouble(database, reading, found):
-            return None
-    except LogError:
-        return None
-    return reading, _tallied(
-        database, reading, workspace, seen.rows, found, {}, options.check_order
-    )
-
-
-def _tally(
-    database: Database, reading: Reading, workspace: Workspace, options: Options, part: Slice
-) -> tuple[Reading, Tally]:
-    """Count, and where the rows are not in order sort them first; at the first sign of trouble
-    judge every row instead.
-    """
-    seen, found = count_rows(database, reading, part, in_order=options.check_order)
-    if found is None:
-        reading, found = _counted_in_order(database, reading, workspace, options, seen, part)
-    if found is None or _trouble(database, reading, found):
-        return _judged(database, reading, workspace, options, part, seen.rows)
-    return reading, _tallied(
-        database, reading, workspace, seen.rows, found, {}, options.check_order, part
-    )
-
-
-def _counted_in_order(
-    database: Database,
-    reading: Reading,
-    workspace: Workspace,
-    options: Options,
-    seen: Survey,
-    part: Slice,
-) -> tuple[Reading, Found | None]:
-    """(a reading whose rows lie in the order of episode and time, what was found in them; None
-    where sorting does not mend them).
-    """
-    reading = with_time_type(reading, database)
-    shape = order_shape(database, reading, part)
-    apart = shape.blocks != shape.episodes
-    if reading.has_time and reading.by_time and (shape.back or apart):
-        clock = steps_back(database, reading, part) if reading.wall_clock else None
-        if options.order == "auto" and (
-            shape.clock_fault or (clock is not None and clock.clock_change)
-        ):
-            return replace(reading, by_time=False), None
-        reading = replace(reading, put_right=clock.back if clock is not None else 0)
-    if seen.bad or not (apart or (reading.has_time and reading.by_time and shape.back > 0)):
-        return reading, None
-    reading = replace(
-        reading, store=sorted_store(reading.store, database, workspace, reading.sort_keys)
-    )
-    found = group_triples(database, reading, seen.sums, part, in_order=True)
-    return reading, found if found.in_order else None
-
-
-def _trouble(database: Database, reading: Reading, found: Found) -> bool:
-    """Whether the triples show a missing label or an action that is not allowed."""
-    if found.unlabelled or (reading.given and found.nowhere):
-        return True
-    if reading.allowed is None:
-        return False
-    taken = database.rows(
-        "looking at actions", "select x from keys where key in (select a from triples)"
-    )
-    return len(allowed_places([plain_label(x) for (x,) in taken], reading.allowed)) < len(taken)
-
-
-def _judged(
-    database: Database,
-    reading: Reading,
-    workspace: Workspace,
-    options: Options,
-    part: Slice,
-    rows: int,
-) -> tuple[Reading, Tally]:
-    """Raise, or go on with the rows that stay."""
-    kept = judge(database, with_time_type(reading, database), workspace, options.drop, part)
-    if not kept.left_out:
-        raise SurefootError(
-            "the passes over this log disagree about its rows; this is a fault of surefoot, please"
-            " report it"
-        )
-    if sum(kept.left_out.values()) == rows and part is None:
-        raise LogError(nothing_left(kept.left_out))
-    found = group_triples(database, kept.reading, survey(database, kept.reading).sums)
-    found = replace(found, sizes=(found.sizes[0], kept.size_left_out), nameless=kept.nameless)
-    return kept.reading, _tallied(
-        database, kept.reading, workspace, rows, found, kept.left_out, kept.starts
-    )
-
-
-def _tallied(
-    database: Database,
-    reading: Reading,
-    workspace: Workspace,
-    rows: int,
-    found: Found,
-    left_out: dict[str, int],
-    starts: Starts,
-    part: Slice = None,
-) -> Tally:
-    """The tally of the table `triples`."""
-    broken = {"broken-row": reading.store.broken} if reading.store.broken else {}
-    reasons = left_out | ({CUT: found.nowhere} if found.nowhere else {}) | broken
-    filled = 0
-    if reading.missing_reward is not None:
-        filled = database.rows(
-            "counting missing rewards",
-            f"select count(*) filter (where filled) from {reading.steps(part)}",
-        )[0][0]
-    account = accounting(
-        rows + reading.store.broken,
-        found.used,
-        reasons,
-        filled=int(filled),
-        put_right=reading.put_right,
-        nameless=found.nameless,
-        size_used=found.sizes[0],
-        size_left_out=found.sizes[1],
-    )
-    return tally_triples(database, workspace.path, starts, account, found.rewards_used)
 
 
 def _columns(option: Any) -> Column:

@@ -9,6 +9,7 @@ import glob
 import gzip
 import os
 import shutil
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,16 +77,10 @@ def find_source(source: Any) -> Source:
             f" table; got {type(source).__name__}"
         )
     files = sorted(files)
-    twice = (
-        {file for file in files if files.count(file) > 1}
-        if len(set(map(os.path.realpath, files))) < len(files)
-        else set()
-    )
-    if twice or len(set(map(os.path.realpath, files))) < len(files):
-        raise LogError(
-            f"a file is named twice ({min(twice) if twice else files[0]}): its rows would count"
-            " twice"
-        )
+    real = [os.path.realpath(file) for file in files]
+    if len(set(real)) < len(real):
+        twice = next(file for file, path in zip(files, real, strict=True) if real.count(path) > 1)
+        raise LogError(f"a file is named twice ({twice}): its rows would count twice")
     kinds = {file: _kind(file) for file in files}
     if len(set(kinds.values())) > 1:
         one = {kind: file for file, kind in kinds.items()}
@@ -112,7 +107,7 @@ def as_utf8(source: Source, encoding: str, folder: Path) -> Source:
                 shutil.copyfileobj(text, out, 1 << 20)
         except UnicodeError as error:
             raise LogError(f"{file} is not {encoding} text ({error}): {NAME_IT}") from error
-        except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+        except (OSError, EOFError, zlib.error) as error:
             raise LogError(f"{file} cannot be read: {error}") from error
         copies.append(str(target))
     return replace(source, files=tuple(copies), shown=source.files)
@@ -194,7 +189,7 @@ def _kind(file: str) -> str:
         if zipped:
             with gzip.open(file, "rb") as packed:
                 start = packed.read(4)
-    except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+    except (OSError, EOFError, zlib.error) as error:
         raise LogError(f"{file} cannot be read: {error}") from error
     if ending in PARQUET and start != b"PAR1":
         raise LogError(

@@ -1,5 +1,5 @@
-"""Store: the rows of a log as Parquet files, whatever they came as; text and tables are written
-out once.
+"""Store: the rows of a log as Parquet files, whatever they came as; text and tables are parsed
+once and written out.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ import csv
 import gzip
 import re
 import shutil
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from surefoot.errors import LogError
 from surefoot.logs.accounting import REASONS
-from surefoot.logs.columns import NONE, Columns, find_columns
+from surefoot.logs.columns import Columns, find_columns
 from surefoot.logs.database import (
     Database,
     Workspace,
@@ -26,45 +26,55 @@ from surefoot.logs.database import (
 )
 from surefoot.logs.sources import NAME_IT, Source
 
-Options = dict[str, str | Iterable[str] | None]
+ColumnOptions = dict[str, str | Iterable[str] | None]
+PLACE = ("source_file", "source_row")  # where the rows of a store written out anew came from
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Store:
-    """Parquet files with the columns of every role; `names` says how the user knows each file, for
-    messages.
+    """Parquet files with the columns of every role.
 
-    `columns` are the user's column names, `physical` the names in the Parquet files, `types` their
-    DuckDB types. `rows` counts all rows, `broken` those that could not be split into columns and
-    were dropped. `direct` is a FROM clause of the rows where they are not all rows of the files:
-    some of them, or text in `source` that is not written out.
+    names      {file: how the user knows it}, of the files as they came
+    columns    the user's names of the columns, `physical` ours: state_0, state_1, ... (those of
+               the user may clash where case does not count)
+    inside     {our name: the name in the files}
+    types      {our name: the DuckDB type}
+    broken     lines of text that could not be split into columns and were dropped
     """
 
     files: tuple[str, ...]
     names: dict[str, str]
     columns: Columns
     physical: Columns
+    inside: dict[str, str]
     types: dict[str, str]
-    rows: int
     broken: int = 0
-    direct: str = ""
-    source: Source | None = None
 
     @property
     def sql(self) -> str:
         """The rows as a FROM clause."""
-        return self.direct or parquet_sql(self.files)
+        names = (*self.inside.items(), *((x, x) for x in PLACE if x in self.types))
+        chosen = ", ".join(f"{name_sql(inside)} as {name_sql(x)}" for x, inside in names)
+        return f"(select {chosen}, filename, file_row_number from {parquet_sql(self.files)})"
 
     @property
-    def place_sql(self) -> str:
+    def place(self) -> tuple[str, str]:
         """(file, row number from 0) of a row in the log as it came."""
-        return (
-            "source_file, source_row" if "source_row" in self.types else "filename, file_row_number"
-        )
+        return PLACE if PLACE[0] in self.types else ("filename", "file_row_number")
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """{our name: the user's name} of every column."""
+        return {ours: name for name, ours in _pairs(self.columns, self.physical)}
 
 
 def open_store(
-    source: Source, options: Options, database: Database, workspace: Workspace, *, drop_broken: bool
+    source: Source,
+    options: ColumnOptions,
+    database: Database,
+    workspace: Workspace,
+    *,
+    drop_broken: bool,
 ) -> Store:
     """The store of a source."""
     if source.kind == "table":
@@ -76,32 +86,36 @@ def open_store(
     rows = int(database.rows("counting the rows", f"select count(*) from {store.sql}")[0][0])
     if rows + store.broken == 0:
         raise LogError(f"{source.name} has no rows: a log has one row a step")
-    return replace(store, rows=rows + store.broken)
+    return store
 
 
 def _from_parquet(
-    source: Source, options: Options, database: Database, workspace: Workspace
+    source: Source, options: ColumnOptions, database: Database, workspace: Workspace
 ) -> Store:
     """Parquet files are read where they are; only a file.parquet.gz is unpacked first."""
-    files = tuple(
-        _unpacked(x, i, workspace) if x.lower().endswith(".gz") else x
+    names = {
+        _unpacked(x, i, workspace) if x.lower().endswith(".gz") else x: x
         for i, x in enumerate(source.files)
-    )
-    described = [
-        _described(database, file, name) for file, name in zip(files, source.files, strict=True)
-    ]
-    columns = find_columns(list(described[0]), source.files[0], **options)
-    used = [name for names in columns.roles().values() for name in names]
-    for name, types in zip(source.files, described, strict=True):
-        for column in used:
-            if types.get(column) != described[0][column]:
+    }
+    described = {name: _described(database, file, name) for file, name in names.items()}
+    first = source.files[0]
+    columns = find_columns(list(described[first]), first, **options)
+    inside = {ours: name for name, ours in _pairs(columns, _physical(columns))}
+    types = {ours: described[first][name] for ours, name in inside.items()}
+    for file, found in described.items():
+        for ours, name in inside.items():
+            if found.get(name) != types[ours]:
                 raise LogError(
-                    f"all files of a log have the same columns, but {column!r} is"
-                    f" {described[0][column]} in {source.files[0]} and"
-                    f" {types.get(column, 'missing')} in {name}"
+                    f"all files of a log have the same columns, but {name!r} is {types[ours]} in"
+                    f" {first} and {found.get(name, 'missing')} in {file}"
                 )
     return Store(
-        files, dict(zip(files, source.files, strict=True)), columns, columns, described[0], 0
+        files=tuple(names),
+        names=names,
+        columns=columns,
+        physical=_physical(columns),
+        inside=inside,
+        types=types,
     )
 
 
@@ -119,117 +133,95 @@ def _unpacked(file: str, number: int, workspace: Workspace) -> str:
     try:
         with gzip.open(file, "rb") as packed, open(target, "wb") as plain:
             shutil.copyfileobj(packed, plain)
-    except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+    except (OSError, EOFError, zlib.error) as error:
         raise LogError(f"{file} cannot be unpacked: {error}") from error
     return str(target)
 
 
 def _from_table(
-    source: Source, options: Options, database: Database, workspace: Workspace
+    source: Source, options: ColumnOptions, database: Database, workspace: Workspace
 ) -> Store:
     """A table in memory, written out once."""
     try:
         database.connection.register("given_table", source.table)
-    except (
-        Exception
-    ) as error:  # DuckDB raises many kinds here, among them those of the table's own library
+    except Exception as error:  # of many kinds, among them those of the table's own library
         raise LogError(f"the table cannot be read: {first_line(error)}") from error
-    names = [
-        str(row[0])
-        for row in database.rows("reading the table", "describe select * from given_table")
-    ]
+    what = "reading the table"
+    names = [str(row[0]) for row in database.rows(what, "describe select * from given_table")]
     columns = find_columns(names, source.name, **options)
-    physical = _physical(columns)
-    pairs = _pairs(columns, physical)
-    chosen = ", ".join(f"{name_sql(name)} as {name_sql(to)}" for name, to in pairs)
     target = str(workspace.path / "table.parquet")
-    _write(database, "reading the table", f"select {chosen} from given_table", target)
-    database.connection.unregister("given_table")
-    return Store(
-        (target,),
-        {target: "the table"},
-        columns,
-        physical,
-        _described(database, target, "the table"),
-        0,
+    chosen = ", ".join(
+        f"{name_sql(name)} as {ours}" for name, ours in _pairs(columns, _physical(columns))
     )
+    write_parquet(database, what, f"select {chosen} from given_table", target)
+    database.connection.unregister("given_table")
+    return _written({target: source.name}, columns, _described(database, target, source.name))
 
 
 def _from_text(
-    source: Source, options: Options, database: Database, workspace: Workspace, drop_broken: bool
+    source: Source,
+    options: ColumnOptions,
+    database: Database,
+    workspace: Workspace,
+    drop_broken: bool,
 ) -> Store:
-    """Text, written out once: every field is text, an empty one (quoted or not) is missing."""
-    columns, physical, delimiter, names = _text_columns(source, options)
-    files = []
-    for number, file in enumerate(source.files):
-        target = str(workspace.path / f"text-{number:06d}.parquet")
-        read = read_text([file], delimiter, len(names), drop_broken=drop_broken)
-        try:
-            _write(
-                database,
-                f"reading {source.titles[number]}",
-                f"select {_chosen(columns, physical, names)} from {read}",
-                target,
-            )
-        except LogError as error:
-            raise LogError(text_trouble(source.titles[number], str(error))) from error
-        files.append(target)
-    types = dict.fromkeys((to for _, to in _pairs(columns, physical)), "VARCHAR")
-    names_of = dict(zip(files, source.titles, strict=True))
-    return Store(
-        tuple(files), names_of, columns, physical, types, 0, _broken(database) if drop_broken else 0
-    )
-
-
-def text_as_it_is(source: Source, options: Options) -> Store:
-    """Text that is not written out: for one pass that does not need to know where a row is."""
-    columns, physical, delimiter, names = _text_columns(source, options)
-    read = read_text(source.files, delimiter, len(names))
-    types = dict.fromkeys((to for _, to in _pairs(columns, physical)), "VARCHAR")
-    direct = (
-        f"(select {_chosen(columns, physical, names)}, '' as filename, 0 as file_row_number from"
-        f" {read})"
-    )
-    return Store(source.files, {}, columns, physical, types, 0, direct=direct, source=source)
-
-
-def written_out(store: Store, database: Database, workspace: Workspace) -> Store:
-    """The store as Parquet files: of text that was not written out so far, too."""
-    if store.source is None:
-        return store
-    options: Options = {role: names or NONE for role, names in store.columns.roles().items()}
-    return open_store(store.source, options, database, workspace, drop_broken=False)
-
-
-def _text_columns(source: Source, options: Options) -> tuple[Columns, Columns, str, list[str]]:
-    """(the columns, our names for them, the delimiter, all names of the header), the same in all
-    files.
-    """
-    headers = [
-        header_of(file, source.delimiter, title)
-        for file, title in zip(source.files, source.titles, strict=True)
-    ]
-    delimiter, names = headers[0]
-    for title, header in zip(source.titles, headers, strict=True):
-        if header != headers[0]:
-            raise LogError(
-                f"all files of a log have the same header, but those of {source.titles[0]} and"
-                f" {title} differ: {_difference(names, header[1])}"
-            )
+    """Text, parsed once: every field is text, an empty one (quoted or not) is missing."""
+    delimiter, names = _common_header(source)
     columns = find_columns(names, source.titles[0], **options)
-    twice = [name for found in columns.roles().values() for name in found if names.count(name) > 1]
+    pairs = _pairs(columns, _physical(columns))
+    twice = [name for name, _ in pairs if names.count(name) > 1]
     if twice:
         raise LogError(
             f"{source.titles[0]} has {names.count(twice[0])} columns named {twice[0]!r}: rename"
             " them"
         )
-    return columns, _physical(columns), delimiter, names
+    chosen = ", ".join(f"c{names.index(name)} as {ours}" for name, ours in pairs)
+    files: dict[str, str] = {}
+    for number, (file, title) in enumerate(zip(source.files, source.titles, strict=True)):
+        target = str(workspace.path / f"text-{number:06d}.parquet")
+        rows = read_text([file], delimiter, len(names), drop_broken=drop_broken)
+        try:
+            write_parquet(database, f"reading {title}", f"select {chosen} from {rows}", target)
+        except LogError as error:
+            raise LogError(text_trouble(title, str(error))) from error
+        files[target] = title
+    broken = "select count(distinct (scan_id, file_id, line)) from reject_errors"
+    return replace(
+        _written(files, columns, dict.fromkeys((ours for _, ours in pairs), "VARCHAR")),
+        broken=int(database.rows("counting broken rows", broken)[0][0]) if drop_broken else 0,
+    )
 
 
-def _chosen(columns: Columns, physical: Columns, names: list[str]) -> str:
-    """The columns c0, c1, ... of a text file under our names."""
-    place = {name: f"c{i}" for i, name in enumerate(names)}
-    return ", ".join(f"{place[name]} as {name_sql(to)}" for name, to in _pairs(columns, physical))
+def _written(names: dict[str, str], columns: Columns, types: dict[str, str]) -> Store:
+    """The store of files that were written with our names."""
+    return Store(
+        files=tuple(names),
+        names=names,
+        columns=columns,
+        physical=_physical(columns),
+        inside={ours: ours for ours in types},
+        types=types,
+    )
+
+
+def _common_header(source: Source) -> tuple[str, list[str]]:
+    """(the delimiter, the names of the columns), the same in all text files."""
+    first, *others = (
+        header_of(file, source.delimiter, title)
+        for file, title in zip(source.files, source.titles, strict=True)
+    )
+    for title, header in zip(source.titles[1:], others, strict=True):
+        if header != first:
+            missing = [x for x in first[1] if x not in header[1]]
+            extra = [x for x in header[1] if x not in first[1]]
+            difference = "the order or the delimiter is not the same"
+            if missing or extra:
+                difference = f"missing {missing[:3]}, extra {extra[:3]}"
+            raise LogError(
+                f"all files of a log have the same header, but those of {source.titles[0]} and"
+                f" {title} differ: {difference}"
+            )
+    return first
 
 
 def read_text(
@@ -246,18 +238,9 @@ def read_text(
     )
 
 
-def _write(database: Database, what: str, query: str, target: str) -> None:
+def write_parquet(database: Database, what: str, query: str, target: str) -> None:
+    """Write the rows of a query to a Parquet file."""
     database.run(what, f"copy ({query}) to {text_sql(target)} (format parquet, compression lz4)")
-
-
-def _broken(database: Database) -> int:
-    """How many lines of text could not be split into columns."""
-    return int(
-        database.rows(
-            "counting broken rows",
-            "select count(distinct (scan_id, file_id, line)) from reject_errors",
-        )[0][0]
-    )
 
 
 def text_trouble(file: str, message: str) -> str:
@@ -292,7 +275,7 @@ def header_of(file: str, delimiter: str = "", title: str = "") -> tuple[str, lis
         raise LogError(
             f"{title} is not UTF-8 text ({error.reason} at byte {error.start}): {NAME_IT}"
         ) from error
-    except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+    except (OSError, EOFError, zlib.error) as error:
         raise LogError(f"{title} cannot be read: {error}") from error
     bare = re.sub(r'"[^"]*"', "", line)
     delimiter = delimiter or max(",;\t|", key=bare.count)
@@ -306,50 +289,42 @@ def header_of(file: str, delimiter: str = "", title: str = "") -> tuple[str, lis
     return delimiter, names
 
 
-def _difference(first: list[str], second: list[str]) -> str:
-    missing, extra = [x for x in first if x not in second], [x for x in second if x not in first]
-    return (
-        f"missing {missing[:3]}, extra {extra[:3]}"
-        if missing or extra
-        else "the order or the delimiter is not the same"
-    )
-
-
 def _physical(columns: Columns) -> Columns:
-    """Names of our own for the columns of each role: those of the user may clash where case does
-    not count.
-    """
-    return Columns(
-        **{
-            role: tuple(f"{role}_{i}" for i in range(len(names)))
-            for role, names in columns.roles().items()
-        }
-    )
+    """Our names for the columns of each role."""
+    roles = columns.roles().items()
+    return Columns(**{x: tuple(f"{x}_{i}" for i in range(len(names))) for x, names in roles})
 
 
 def _pairs(columns: Columns, physical: Columns) -> list[tuple[str, str]]:
     """(the user's name, our name) of every column."""
     return [
-        (name, to)
+        pair
         for role, names in columns.roles().items()
-        for name, to in zip(names, getattr(physical, role), strict=True)
+        for pair in zip(names, getattr(physical, role), strict=False)
     ]
 
 
 def sorted_store(store: Store, database: Database, workspace: Workspace, keys: str) -> Store:
-    """The same rows written out in the order of `keys`, with the columns source_file and
-    source_row.
-    """
-    target = str(Path(workspace.path) / "ordered.parquet")
-    used = [name for names in store.physical.roles().values() for name in names]
-    chosen = ", ".join(name_sql(name) for name in dict.fromkeys(used))
+    """The same rows written out in the order of `keys`, with where they came from."""
+    target = str(workspace.path / "ordered.parquet")
+    chosen = ", ".join(store.inside)
+    file, row = store.place
     query = (
-        f"select {chosen}, filename as source_file, file_row_number as source_row from {store.sql}"
-        f" order by {keys}"
+        f"select {chosen}, {file} as source_file, {row} as source_row from {store.sql} order by"
+        f" {keys}"
     )
-    _write(database, "putting the rows in order", query, target)
-    types = {name: store.types[name] for name in used} | {
-        "source_file": "VARCHAR",
-        "source_row": "BIGINT",
-    }
-    return replace(store, files=(target,), types=types)
+    write_parquet(database, "putting the rows in order", query, target)
+    return rewritten(store, target, store.physical, {})
+
+
+def rewritten(store: Store, target: str, physical: Columns, types: dict[str, str]) -> Store:
+    """A store written out anew, with PLACE and columns of more types."""
+    types = store.types | types | {PLACE[0]: "VARCHAR", PLACE[1]: "BIGINT"}
+    names = {name for found in physical.roles().values() for name in found}
+    return replace(
+        store,
+        files=(target,),
+        physical=physical,
+        inside={name: name for name in types if name in names},
+        types=types,
+    )

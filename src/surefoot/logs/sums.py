@@ -24,9 +24,12 @@ DIVISORS = (1, 10, 100, 1_000, 10_000)
 KEPT = 32  # bits that the smallest reward keeps at least in `parts`
 
 
-def in_steps(divisor: int) -> str:
-    """SQL: whether r is a whole multiple of 1 / divisor, as near as a DOUBLE can be."""
-    return f"(round(r * {divisor}::double) / {divisor}::double = r)"
+def divisor_sql() -> str:
+    """The least D of which all r are whole multiples of 1 / D, as near as a DOUBLE can be; larger
+    than all DIVISORS if there is none.
+    """
+    cases = " ".join(f"when round(r * {d}::double) / {d}::double = r then {d}" for d in DIVISORS)
+    return f"max(case {cases} else {DIVISORS[-1] + 1} end)"
 
 
 @dataclass(frozen=True)
@@ -50,94 +53,46 @@ class RewardSums:
     @property
     def way(self) -> str:
         """How these rewards are added up."""
-        if self.divisor and max(self.rows, 1) * (self.largest * self.divisor + 1) ** 2 < 2.0**53:
+        stepped = self.divisor in DIVISORS
+        if stepped and max(self.rows, 1) * (self.largest * self.divisor + 1) ** 2 < 2.0**53:
             return "steps"
         high, low, _ = self.bits
         return "parts" if self.smallest >= self.largest * 2.0 ** (KEPT - high - low) else "sorted"
 
-    @property
-    def _shift(self) -> int:
-        """The power of 2 that makes the rewards at most 2^H in size."""
-        return self.bits[0] - frexp(self.largest)[1]
-
-    def extremes(self, condition: str = "") -> tuple[str, str]:
-        """(the lowest, the highest) of the rewards of prepared rows, in `steps` NaN if one is
-        missing or no whole multiple of 1 / D.
-        """
-        if self.way == "steps":
-            return (
-                f"min(h){condition} / {self.divisor}::double",
-                f"max(h){condition} / {self.divisor}::double",
-            )
-        return f"min(r){condition}", f"max(r){condition}"
-
-    def size(self, condition: str = "") -> str:
-        """The sum of |r| of prepared rows, in whole numbers where it can be: DuckDB adds one up
-        in 3 ns, a DOUBLE in 50.
-        """
-        if self.way == "sorted":
-            return f"coalesce(sum(abs(r)){condition}, 0)"
-        x, unit = (
-            ("h", f"{1 / self.divisor!r}::double")
-            if self.way == "steps"
-            else ("y", _power(-self._shift))
-        )
-        return f"coalesce(sum(try_cast(abs({x}) as bigint)){condition}, 0)::double * {unit}"
-
-    def prepared(self, rows: str) -> str:
-        """Rows with the whole numbers of their rewards."""
-        if self.way == "steps":
-            whole = f"round(r * {self.divisor}::double)"
-            return (
-                f"(select *, case when {in_steps(self.divisor)} then {whole} else 'nan'::double end"
-                f" as h from {rows})"
-            )
-        if self.way == "parts":
-            return (
-                f"(select *, round(y) as h from (select *, r * {_power(self._shift)} as y from"
-                f" {rows}))"
-            )
-        return rows
-
-    @property
-    def aggregates(self) -> str:
-        """What is summed over each group of prepared rows."""
-        if self.way == "steps":
-            return "sum(h) as p, sum(h * h) as q"
-        if self.way == "sorted":
-            return "sum(r order by r) as p, var_pop(r order by r) as q"
-        _, low, count = self.bits
-        packed = (
-            f"cast(h * {_power(low + count)} as hugeint) + cast((y - h) * {_power(low)} as bigint)"
-        )
-        return f"sum({packed}) as p, sum(cast(h as bigint)::hugeint * cast(h as bigint)) as q"
-
-    def finished(self, groups: str) -> str:
-        """Groups with k and the aggregates, as groups with r and m2.
+    def groups(self, keys: str, rows: str) -> str:
+        """SQL: the groups of rows with k, r and m2.
 
         With X = sum(h) and any whole number m near the mean: sum((h - X / k)^2) = sum(h^2) - m (2 X
         - k m) - (X - k m)^2 / k, in which nothing large is rounded.
         """
         if self.way == "sorted":
-            return f"(select *, p as r, q * k as m2 from {groups})"
+            return f"""
+                select {keys}, count(*) as k, sum(r order by r) as r,
+                       var_pop(r order by r) * count(*) as m2
+                from {rows} group by {keys}"""
         scatter = "greatest(0, (q - m * (2 * x - k * m))::double - ((x - k * m)::double) ** 2 / k)"
         if self.way == "steps":
-            centred = f"(select *, p as x, round(p / k) as m from {groups})"
-            return (
-                f"(select *, p / {self.divisor}::double as r, {scatter} / {self.divisor**2}::double"
-                f" as m2 from {centred})"
-            )
-        _, low, count = self.bits
+            d = f"{self.divisor}::double"
+            return f"""
+                select {keys}, k, x / {d} as r, {scatter} / {self.divisor**2}::double as m2 from (
+                    select *, round(x / k) as m from (
+                        select {keys}, count(*) as k, sum(h) as x, sum(h * h) as q
+                        from (select *, round(r * {d}) as h from {rows}) group by {keys}))"""
+        high, low, count = self.bits
+        shift = high - frexp(self.largest)[1]  # 2^shift makes the rewards at most 2^H in size
         both = low + count
-        apart = f"(select *, (p + {1 << (both - 1)}::hugeint) >> {both} as x from {groups})"
-        centred = f"(select *, round(x::double / k)::hugeint as m from {apart})"
-        total = (
-            f"(x * {1 << low}::hugeint + (p - x * {1 << both}::hugeint))::double *"
-            f" {_power(-self._shift - low)}"
-        )
-        return (
-            f"(select *, {total} as r, {scatter} * {_power(-2 * self._shift)} as m2 from {centred})"
-        )
+        packed = f"cast(h * {_power(both)} as hugeint) + cast((y - h) * {_power(low)} as bigint)"
+        total = f"(x * {1 << low}::hugeint + (p - x * {1 << both}::hugeint))::double"
+        return f"""
+            select {keys}, k, {total} * {_power(-shift - low)} as r,
+                   {scatter} * {_power(-2 * shift)} as m2 from (
+                select *, round(x::double / k)::hugeint as m from (
+                    select *, (p + {1 << (both - 1)}::hugeint) >> {both} as x from (
+                        select {keys}, count(*) as k, sum({packed}) as p,
+                               sum(cast(h as bigint)::hugeint * cast(h as bigint)) as q
+                        from (select *, round(y) as h from
+                                 (select *, r * {_power(shift)} as y from {rows}))
+                        group by {keys})))"""
 
 
 def _power(exponent: int) -> str:

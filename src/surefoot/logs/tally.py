@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,16 @@ from scipy import sparse
 from surefoot.core import END, Counts
 from surefoot.errors import LogError
 from surefoot.logs.accounting import Accounting
-from surefoot.logs.coding import LABELS, codes_of, make_label_tables
-from surefoot.logs.database import Database
 
-Starts = bool | Sequence[tuple[Any, int]]
 TO_END = -1  # the code of the next state "(end)"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tally:
-    """k rows (sum of rewards r, scatter m2) for each triple (s, a, t) of codes into the label
+    """k rows (sum of rewards r, scatter m2) for each triple (s, a, s2) of codes into the label
     tables.
 
-    t = TO_END where a terminal step names no next state. `ended` are the codes of states that
+    s2 = TO_END where a terminal step names no next state. `ended` are the codes of states that
     terminal steps lead to, `starts` [len(states)] the number of episodes that start in each state;
     None where the order of rows was not looked at.
     """
@@ -35,7 +31,7 @@ class Tally:
     actions: tuple[Any, ...]
     s: np.ndarray
     a: np.ndarray
-    t: np.ndarray
+    s2: np.ndarray
     k: np.ndarray
     r: np.ndarray
     m2: np.ndarray
@@ -52,14 +48,15 @@ class Tally:
         states, actions = merged(self.states, other.states), merged(self.actions, other.actions)
         left, right = self.over(states, actions), other.over(states, actions)
         starts = [x.starts for x in (left, right) if x.starts is not None]
-        arrays = {
-            name: np.concatenate((getattr(left, name), getattr(right, name)))
-            for name in ("s", "a", "t", "k", "r", "m2")
-        }
         return Tally(
-            states,
-            actions,
-            **arrays,
+            states=states,
+            actions=actions,
+            s=np.concatenate((left.s, right.s)),
+            a=np.concatenate((left.a, right.a)),
+            s2=np.concatenate((left.s2, right.s2)),
+            k=np.concatenate((left.k, right.k)),
+            r=np.concatenate((left.r, right.r)),
+            m2=np.concatenate((left.m2, right.m2)),
             ended=tuple(sorted({*left.ended, *right.ended})),
             starts=np.sum(starts, axis=0) if starts else None,
             lowest=float(np.fmin(left.lowest, right.lowest)),
@@ -76,51 +73,48 @@ class Tally:
         if self.starts is not None:
             starts = np.zeros(len(states))
             starts[to_state] = self.starts
-        return Tally(
-            states,
-            actions,
-            to_state[self.s],
-            to_action[self.a],
-            np.where(self.t >= 0, np.append(to_state, 0)[self.t], self.t),
-            self.k,
-            self.r,
-            self.m2,
-            tuple(int(to_state[x]) for x in self.ended),
-            starts,
-            self.lowest,
-            self.highest,
-            self.accounting,
+        return replace(
+            self,
+            states=states,
+            actions=actions,
+            s=to_state[self.s],
+            a=to_action[self.a],
+            s2=np.where(self.s2 >= 0, np.append(to_state, 0)[self.s2], self.s2),
+            ended=tuple(int(to_state[x]) for x in self.ended),
+            starts=starts,
         )
 
     @property
     def has_end(self) -> bool:
         """Whether the extra state "(end)" is needed."""
-        return bool((self.t == TO_END).any())
+        return bool((self.s2 == TO_END).any())
 
     def counts(self, *, as_sparse: bool) -> Counts:
         """Counts over the states, with "(end)" last where it is needed."""
         n_states, n_actions = len(self.states) + self.has_end, len(self.actions)
-        t = np.where(self.t == TO_END, n_states - 1, self.t) if self.has_end else self.t
+        s2 = np.where(self.s2 == TO_END, n_states - 1, self.s2) if self.has_end else self.s2
         if not as_sparse:
             pair = self.s.astype(np.int64) * n_actions + self.a
-            triple = pair * n_states + t
-            k, r, rest = _joined(
-                triple, pair, self, n_states * n_actions * n_states, n_states * n_actions
-            )
             shape = (n_states, n_actions, n_states)
+            k, r, rest = _joined(
+                pair * n_states + s2,
+                pair,
+                self,
+                n_states * n_actions * n_states,
+                n_states * n_actions,
+            )
             return Counts(
                 k.reshape(shape), r.reshape(shape), rest.reshape(shape[:2]), n_states, n_actions
             )
         shape2 = (n_states * n_actions, n_states)
-        small = max(shape2[0], len(t)) < 2**31 - 1  # half the memory to go through
+        small = max(shape2[0], len(s2)) < 2**31 - 1  # half the memory to go through
         whole: type[np.integer[Any]] = np.int32 if small else np.int64
         pair = np.asarray(self.s, dtype=whole) * n_actions + np.asarray(self.a, dtype=whole)
-        places = np.arange(len(t), dtype=whole)
-        where = sparse.coo_array(
-            (places, (pair, t.astype(whole))), shape=shape2
-        ).tocsr()  # its data: which entry went where
-        if where.nnz < len(t):
-            return self._joined_first(pair.astype(np.int64), t, n_states).counts(as_sparse=True)
+        places = np.arange(len(s2), dtype=whole)
+        # its data: which entry went where
+        where = sparse.coo_array((places, (pair, s2.astype(whole))), shape=shape2).tocsr()
+        if where.nnz < len(s2):
+            return self._joined_first(pair.astype(np.int64), s2, n_states).counts(as_sparse=True)
         where.sort_indices()
         n_sas, r_sas, scatter = (
             sparse.csr_array(
@@ -131,26 +125,11 @@ class Tally:
         rest = np.asarray(scatter.sum(axis=1)).reshape(1, n_states, n_actions)
         return Counts(n_sas, r_sas, rest, n_states, n_actions)
 
-    def _joined_first(self, pair: np.ndarray, t: np.ndarray, n_states: int) -> Tally:
+    def _joined_first(self, pair: np.ndarray, s2: np.ndarray, n_states: int) -> Tally:
         """The tally with each triple once."""
-        key, place = np.unique(pair * n_states + t, return_inverse=True)
+        key, first, place = np.unique(pair * n_states + s2, return_index=True, return_inverse=True)
         k, r, rest = _joined(place, place, self, len(key), len(key))
-        _, first = np.unique(place, return_index=True)
-        return Tally(
-            self.states,
-            self.actions,
-            self.s[first],
-            self.a[first],
-            self.t[first],
-            k,
-            r,
-            rest,
-            self.ended,
-            self.starts,
-            self.lowest,
-            self.highest,
-            self.accounting,
-        )
+        return replace(self, s=self.s[first], a=self.a[first], s2=self.s2[first], k=k, r=r, m2=rest)
 
 
 def _joined(
@@ -174,71 +153,6 @@ def _joined(
 def add_up(parts: Iterable[Tally]) -> Tally:
     """The tally of all parts of a log."""
     return reduce(lambda x, y: x + y, parts)
-
-
-def tally_triples(
-    database: Database,
-    folder: Path,
-    starts: Starts,
-    accounting: Accounting,
-    extremes: tuple[float, float],
-) -> Tally:
-    """The Tally of the table `triples`, whose labels get their codes here: on the triples, never on
-    the rows.
-
-    starts   (state, number of episodes that start there); True: as the triples count them; False:
-             unknown
-    The label tables are kept as files in the folder.
-    """
-    database.run("coding labels", "delete from triples where n is null and not ends")
-    make_label_tables(database, folder)
-    states, actions = (
-        plain_labels(database.rows("coding labels", f"select x from {name} order by code"))
-        for name in LABELS
-    )
-    ended = database.rows(
-        "finding terminal states",
-        "select distinct t.code from triples x join states t on x.n = t.x where x.ends",
-    )
-    kinds = (("s", "s", "states"), ("a", "a", "actions"), ("t", "n", "states"))
-    codes = {name: codes_of(database, column, labels, TO_END) for name, column, labels in kinds}
-    numbers = {
-        name: database.arrays("adding up", f"select {name}::double as x from triples")["x"]
-        for name in ("k", "r", "m2")
-    }
-    database.run("adding up", "drop table triples")
-    first: np.ndarray | None = None
-    if starts is True:
-        first = np.zeros(len(states))
-        for place, n in database.rows(
-            "finding the first states", "select s.code, k from starts x join states s on x.s = s.x"
-        ):
-            first[place] = n
-    elif not isinstance(starts, bool):
-        code = {label: i for i, label in enumerate(states)}
-        first = np.zeros(len(code))
-        for label, n in starts:
-            first[code[plain_label(label)]] += n
-    return Tally(
-        states,
-        actions,
-        **codes,
-        **numbers,
-        ended=tuple(sorted(int(row[0]) for row in ended)),
-        starts=first,
-        lowest=extremes[0],
-        highest=extremes[1],
-        accounting=accounting,
-    )
-
-
-def plain_labels(rows: list[tuple[Any]]) -> tuple[Any, ...]:
-    """The labels of a column as DuckDB returns it."""
-    return (
-        tuple(x for (x,) in rows)
-        if rows and not isinstance(rows[0][0], dict)
-        else tuple(plain_label(x) for (x,) in rows)
-    )
 
 
 def plain_label(x: Any) -> Any:

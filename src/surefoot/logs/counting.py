@@ -1,0 +1,338 @@
+"""Counting: a few queries over the steps of a log, one for each question; the answers make a Tally.
+
+    look            what are the rows like, each by itself?
+    find_episodes   does every row follow from the one before?
+    count_triples   how often does each (s, a, s2) occur, and with what rewards?
+    code_labels     which number stands for which label?
+
+At the first sign of a bad row `faults` says which rows are bad, or goes on without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from surefoot.errors import LogError, SurefootError
+from surefoot.logs.accounting import CUT, accounting
+from surefoot.logs.clock import put_back
+from surefoot.logs.database import Database, Workspace, text_sql
+from surefoot.logs.faults import find_forbidden, without_faults
+from surefoot.logs.notes import nothing_left
+from surefoot.logs.query import MISSING, USED, Part, Reading, with_time_type
+from surefoot.logs.store import sorted_store
+from surefoot.logs.sums import RewardSums, divisor_sql
+from surefoot.logs.tally import TO_END, Tally, plain_label
+
+# time that runs backwards in fewer steps than this share is a fault, not a shuffled log
+ONLY_NOW_AND_THEN = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What the rows are like.
+
+    rows, faulty, filled   their number; of those with a fault that shows in a row by itself; of
+                           those without a reward
+    low, high, size        the lowest and the highest reward, and the sum of |reward|
+    sums                   how to add the rewards up
+    """
+
+    rows: int
+    faulty: int
+    filled: int
+    low: float
+    high: float
+    size: float
+    sums: RewardSums
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """How the rows lie: blocks of rows of one episode, episodes, steps back in time within a block,
+    and rows that do not follow from the one before (the first of an episode among them).
+    """
+
+    blocks: int
+    episodes: int
+    back: int
+    breaks: int
+
+    def clock_fault(self, rows: int) -> bool:
+        """Whether the log is in order but for a few steps back in time: a fault rather than a
+        shuffled log.
+        """
+        few = 0 < self.back < ONLY_NOW_AND_THEN * (rows - self.blocks)
+        return few and self.blocks == self.episodes
+
+
+def count_log(
+    database: Database,
+    reading: Reading,
+    workspace: Workspace,
+    *,
+    order: str,
+    check_order: bool,
+    droppable: frozenset[str],
+    part: Part = None,
+) -> tuple[Reading, Tally]:
+    """(a reading whose rows lie in order, their tally); raises where a row is bad, unless it may
+    be dropped.
+    """
+    seen = look(database, reading, part, check_order=check_order)
+    good = not (seen.faulty or find_forbidden(database, reading, part))
+    if check_order:
+        found = find_episodes(database, reading, part)
+        reading, sorting = _to_be_sorted(database, reading, found, seen.rows, order, part)
+        if good and sorting:
+            store = sorted_store(reading.store, database, workspace, reading.sort_keys)
+            reading = replace(reading, store=store)
+            found = find_episodes(database, reading, part)
+        good = good and found.breaks == found.episodes
+    if good:
+        used = count_triples(database, reading, seen.sums, part)
+        if used == seen.rows or not reading.given:
+            return reading, _tally(
+                database, reading, workspace, seen, used, starts=check_order, part=part
+            )
+    return _count_without_faults(database, reading, workspace, droppable, seen.rows, part)
+
+
+def look(database: Database, reading: Reading, part: Part, *, check_order: bool) -> Look:
+    """Two queries: which labels are missing (Parquet files often know that without reading), and
+    what the numbers are like.
+    """
+    needed = ["s", "a", *(["episode"] if check_order else [])]
+    needed += ["t"] if check_order and reading.has_time else []
+    rows, *there = database.rows(
+        "looking at labels",
+        f"select count(*), {', '.join(f'count({x})' for x in needed)} from {reading.steps(part)}",
+    )[0]
+    wrong, filled, low, high, size, smallest, divisor = database.rows(
+        "looking at rewards and flags",
+        f"""select count(*) filter (where r is null or ends is null or cut is null or ends and cut),
+                   count(*) filter (where filled),
+                   min(r), max(r), coalesce(sum(abs(r)), 0),
+                   min(abs(r)) filter (where r <> 0), {divisor_sql()}
+            from {reading.steps(part)}""",
+    )[0]
+    largest = max(-low, high) if low is not None else 0.0
+    return Look(
+        rows=rows,
+        faulty=wrong + sum(rows - n for n in there),
+        filled=filled,
+        low=np.nan if low is None else low,
+        high=np.nan if high is None else high,
+        size=size,
+        sums=RewardSums(rows, largest, largest if smallest is None else smallest, divisor or 0),
+    )
+
+
+def find_episodes(database: Database, reading: Reading, part: Part = None) -> Order:
+    """The table `episodes`: each with its first state s, whether its first row is used, and where
+    its rows do not follow from each other. DuckDB streams the windows: the rows are not sorted.
+    """
+    database.run(
+        "looking at the order of rows",
+        f"""create or replace temp table episodes as
+            select episode, any_value(s) as s, any_value({USED}) as used,
+                   count(*) filter (where new) as blocks,
+                   count(*) filter (where not new and t < t_before) as back,
+                   count(*) as breaks
+            from (
+                select *, episode is distinct from lag(episode) over () as new,
+                       lag(t) over () as t_before, lag(s2) over () as s2_before,
+                       lag(ends or cut) over () as over_before
+                from {reading.transitions(part)})
+            where new or t <= t_before or over_before or (s = s2_before) is not true
+            group by episode""",
+    )
+    blocks, episodes, back, breaks = database.rows(
+        "looking at the order of rows",
+        """select coalesce(sum(blocks), 0)::bigint, count(episode),
+                  coalesce(sum(back), 0)::bigint, coalesce(sum(breaks), 0)::bigint
+           from episodes""",
+    )[0]
+    return Order(blocks=blocks, episodes=episodes, back=back, breaks=breaks)
+
+
+def _to_be_sorted(
+    database: Database, reading: Reading, found: Order, rows: int, order: str, part: Part
+) -> tuple[Reading, bool]:
+    """(how the rows are to be taken, whether sorting may put them right).
+
+    Steps back that are a fault of the clock are not sorted away, unless order="time" asks for it.
+    """
+    apart = found.blocks != found.episodes
+    if not (reading.sorts and (found.back or apart)):
+        return reading, apart
+    back, at_night = steps_back(database, reading, part) if reading.wall_clock else (0, 0)
+    # most of them as clocks are put back: the rows are in order, and sorting would mix them up
+    clock_change = 0 < back <= 2 * at_night
+    if order == "auto" and (found.clock_fault(rows) or clock_change):
+        return replace(reading, by_time=False), False
+    return replace(reading, put_right=back), True
+
+
+def steps_back(database: Database, reading: Reading, part: Part) -> tuple[int, int]:
+    """Of the steps of all episodes, in the order of the files: how many go back in time, and how
+    many of these as clocks are put back.
+    """
+    back, at_night = database.rows(
+        "looking at the clock",
+        f"""select count(*), count(*) filter (where {put_back("t", "t_before")})
+            from (select t, lag(t) over (partition by episode order by file, row) as t_before
+                  from {reading.steps(part)})
+            where t < t_before""",
+    )[0]
+    return int(back), int(at_night)
+
+
+def count_triples(database: Database, reading: Reading, sums: RewardSums, part: Part = None) -> int:
+    """The table `triples`: (s, a, s2, ends) with k rows that lead somewhere, the sum r and the
+    scatter m2 of their rewards; the number of these rows.
+    """
+    # A constant `ends` among the keys would cost 13 % of the time (20 million rows).
+    keys = "s, a, s2, ends" if reading.may_end else "s, a, s2"
+    rows = f"(from {reading.transitions(part)} where {USED})"
+    database.run("counting", f"create or replace temp table triples as {sums.groups(keys, rows)}")
+    return int(database.rows("counting", "select coalesce(sum(k), 0) from triples")[0][0])
+
+
+def code_labels(database: Database, workspace: Workspace) -> dict[str, tuple[Any, ...]]:
+    """The tables `states` and `actions`: labels x in their natural order with their codes 0, 1,
+    ...; kept also as files, for reading the rows again.
+    """
+    among = {
+        "states": "select s as x from triples union select s2 from triples where s2 is not null",
+        "actions": "select distinct a as x from triples",
+    }
+    labels = {}
+    for name, query in among.items():
+        database.run(
+            "coding labels",
+            f"""create or replace temp table {name} as
+                select x, (row_number() over (order by x) - 1)::integer as code from ({query})""",
+        )
+        target = text_sql(str(workspace.path / name))
+        database.run("coding labels", f"copy {name} to {target} (format parquet)")
+        found = database.rows("coding labels", f"select x from {name} order by code")
+        labels[name] = tuple(plain_label(x) for (x,) in found)
+    return labels
+
+
+def _tally(
+    database: Database,
+    reading: Reading,
+    workspace: Workspace,
+    seen: Look,
+    used: int,
+    *,
+    starts: bool,
+    part: Part = None,
+    left_out: dict[str, int] | None = None,
+    size_left_out: float = 0.0,
+) -> Tally:
+    """The tally of the table `triples`; with `starts`, of the table `episodes` too."""
+    low, high, size = seen.low, seen.high, seen.size
+    reasons = dict(left_out or {}) | {"broken-row": reading.store.broken}
+    if used < seen.rows:
+        low, high, size = database.rows(
+            "looking at the rows used",
+            f"""select min(r), max(r), coalesce(sum(abs(r)), 0)
+                from {reading.transitions(part)} where {USED}""",
+        )[0]
+        reasons[CUT] = seen.rows - used
+        size_left_out = max(seen.size - size, 0.0)
+    labels = code_labels(database, workspace)
+    account = accounting(
+        used + sum(reasons.values()),
+        used,
+        reasons,
+        filled=seen.filled,
+        put_right=reading.put_right,
+        nameless=_nameless(database) if starts else 0,
+        size_used=size,
+        size_left_out=size_left_out,
+    )
+    columns = _coded_triples(database, reading)
+    ended = columns["s2"][columns["ends"]]
+    return Tally(
+        states=labels["states"],
+        actions=labels["actions"],
+        s=columns["s"],
+        a=columns["a"],
+        s2=columns["s2"],
+        k=columns["k"],
+        r=columns["r"],
+        m2=columns["m2"],
+        ended=tuple(np.unique(ended[ended != TO_END]).tolist()),
+        starts=_starts(database, len(labels["states"])) if starts else None,
+        lowest=np.nan if low is None else low,
+        highest=np.nan if high is None else high,
+        accounting=account,
+    )
+
+
+def _coded_triples(database: Database, reading: Reading) -> dict[str, np.ndarray]:
+    """The columns of the table `triples`, with codes in place of labels."""
+    ends = "ends" if reading.may_end else "false as ends"
+    return database.arrays(
+        "coding labels",
+        f"""select s.code as s, a.code as a, coalesce(s2.code, {TO_END}) as s2,
+                   k::double as k, r, m2, {ends}
+            from triples x join states s on x.s = s.x join actions a on x.a = a.x
+                 left join states s2 on x.s2 = s2.x""",
+    )
+
+
+def _starts(database: Database, n_states: int) -> np.ndarray:
+    """How many episodes start in each state, of those whose first row is used."""
+    found = np.zeros(n_states)
+    for code, n in database.rows(
+        "finding the first states",
+        """select code, count(*) from episodes join states on episodes.s = states.x
+           where used group by code""",
+    ):
+        found[code] = n
+    return found
+
+
+def _nameless(database: Database) -> int:
+    """How many episodes have a name that reads like a missing value."""
+    words = ", ".join(map(text_sql, MISSING))
+    query = f"select count(*) from episodes where episode::varchar in ({words})"
+    return int(database.rows("looking at episodes", query)[0][0])
+
+
+def _count_without_faults(
+    database: Database,
+    reading: Reading,
+    workspace: Workspace,
+    droppable: frozenset[str],
+    rows: int,
+    part: Part,
+) -> tuple[Reading, Tally]:
+    """Raise, or count the rows that stay."""
+    reading = with_time_type(reading, database)
+    kept = without_faults(database, reading, workspace, droppable, part)
+    if not kept.left_out:
+        raise SurefootError(
+            "the queries over this log disagree about its rows; this is a fault of surefoot,"
+            " please report it"
+        )
+    if sum(kept.left_out.values()) == rows and part is None:
+        raise LogError(nothing_left(kept.left_out))
+    seen = look(database, kept.reading, None, check_order=False)
+    return kept.reading, _tally(
+        database,
+        kept.reading,
+        workspace,
+        seen,
+        count_triples(database, kept.reading, seen.sums),
+        starts=True,
+        left_out=kept.left_out,
+        size_left_out=kept.size_left_out,
+    )

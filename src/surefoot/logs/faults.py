@@ -1,0 +1,280 @@
+"""Faults: what is wrong with which row; an error that names the first bad rows, or a store
+without them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from surefoot.core.labels import match, places_of
+from surefoot.errors import LogError
+from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS
+from surefoot.logs.clock import ADVICE, ZONED
+from surefoot.logs.database import Database, Workspace, text_sql
+from surefoot.logs.notes import REMEDIES
+from surefoot.logs.query import MISSING, Part, Reading
+from surefoot.logs.store import rewritten, write_parquet
+from surefoot.logs.tally import plain_label
+
+SHOWN = 3  # bad rows named for each reason
+# The columns whose values show what is wrong.
+ROLES = {
+    "episode": ("episode",),
+    "time": ("time",),
+    "state": ("state",),
+    "action": ("action",),
+    "action-not-allowed": ("action",),
+    "reward": ("reward",),
+    "flag": ("terminal", "truncated"),
+    "both-flags": ("terminal", "truncated"),
+    "next-state": ("next_state",),
+    "duplicate": ("episode", "time"),
+    "backwards": ("episode", "time"),
+    "after-end": ("episode", "time"),
+    "contradiction": ("next_state",),
+}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The rows that stay when bad ones are dropped: a reading of them, how many were left out and
+    why, and the sum of |reward| of those left out.
+    """
+
+    reading: Reading
+    left_out: dict[str, int]
+    size_left_out: float
+
+
+def without_faults(
+    database: Database,
+    reading: Reading,
+    workspace: Workspace,
+    droppable: frozenset[str],
+    part: Part = None,
+) -> Kept:
+    """Look at every row with its neighbours; raise unless all faults found may be dropped, else
+    write out the rows that stay. The table `episodes` says where these start.
+    """
+    find_faults(database, reading, part)
+    counted = database.rows(
+        "finding bad rows",
+        """select reason, count(*), coalesce(sum(abs(r)), 0) from judged
+           where reason is not null group by reason""",
+    )
+    found = {str(reason): int(n) for reason, n, _ in counted}
+    lost = [] if reading.given else [x for x in ("episode", "time") if x in found]
+    faults = [x for x in REASONS if x in found and (x not in droppable or x in lost)]
+    if faults:
+        raise LogError(_in_words(database, reading, {x: found[x] for x in faults}, bool(lost)))
+    database.run(
+        "finding the first states",
+        """create or replace temp table episodes as
+           select episode, arg_min(s, place) as s, min(place) = 1 as used
+           from judged where reason is null group by episode""",
+    )
+    kept = _kept(database, reading, workspace)
+    return Kept(kept, found, float(sum(size for _, _, size in counted)))
+
+
+def find_faults(database: Database, reading: Reading, part: Part) -> None:
+    """The table `judged`: every row with its `place` in its episode, its next state, and the
+    `reason` why it is bad.
+
+    First come the faults of a row by itself. Rows without an episode or a time, and repeated ones,
+    have no place: they are passed over when a row is compared with those before and after it.
+    """
+    order = "t, file, row" if reading.sorts else "file, row"
+    database.run(
+        "finding bad rows",
+        f"""create or replace temp table placed as
+            select *, case when fault in ('episode', 'time') then fault
+                           when t = t_before then 'duplicate' end as no_place
+            from (select *, row_number() over w as place, lag(t) over w as t_before,
+                         {_first_of(_faults_alone(reading))} as fault
+                  from {reading.steps(part, all_columns=True)}
+                  window w as (partition by episode order by {order}))""",
+    )
+    misplaced = "select count(*) from placed where no_place is not null"
+    # the row between two that do not fit may be one of them
+    holes = database.rows("finding bad rows", misplaced)[0][0] > 0
+    s2, ends, clash = "s2", "ends", CLASH
+    if not reading.given:
+        s2, clash = "case when not last and not ends then s_after end", "false"
+        ends = "(ends or last)" if reading.episode_end == "terminal" else "ends"
+    between = {
+        "backwards": "false" if reading.sorts else "t < t_before",
+        "after-end": "late",
+        "contradiction": "false" if holes else clash,
+        CUT: "false" if reading.given else f"cut or last and not {ends}",
+        NO_SUCCESSOR: "false" if reading.given else f"s_after is null and not {ends}",
+    }
+    database.run(
+        "finding bad rows",
+        f"""create or replace temp table judged as
+            select * exclude (s2, ends), {s2} as s2, {ends} as ends, {clash} as hole,
+                   coalesce(fault, {_first_of(between)}) as reason
+            from (select *, lead(s) over w as s_after, lead(place) over w is null as last,
+                         coalesce(bool_or(ends or cut) over past, false) as late
+                  from placed where no_place is null
+                  window w as (partition by episode order by place),
+                         past as (partition by episode order by place
+                                  rows between unbounded preceding and 1 preceding))
+            union all by name
+            select *, no_place as reason from placed where no_place is not null""",
+    )
+
+
+CLASH = """not last and s2 is not null and s_after is not null and s2 <> s_after
+           and not ends and not cut"""
+
+
+def _faults_alone(reading: Reading) -> dict[str, str]:
+    """What can be wrong with a row by itself."""
+    return {
+        "episode": "episode is null",
+        "time": "t is null" if reading.has_time else "false",
+        "state": "s is null",
+        "action": "a is null",
+        "action-not-allowed": "false" if reading.allowed is None else "a in (from forbidden)",
+        "reward": "r is null",
+        "flag": "ends is null or cut is null",
+        "both-flags": "ends and cut",
+        "next-state": "s2 is null and not ends" if reading.given else "false",
+    }
+
+
+def _first_of(faults: dict[str, str]) -> str:
+    """SQL: the name of the first fault that a row has."""
+    return f"case {' '.join(f'when {sql} then {name!r}' for name, sql in faults.items())} end"
+
+
+def find_forbidden(database: Database, reading: Reading, part: Part) -> int:
+    """The table `forbidden`: actions that were taken and are not allowed; their number. The labels
+    are compared here, as a user writes them, not by DuckDB.
+    """
+    if reading.allowed is None:
+        return 0
+    what = "looking at actions"
+    database.run(
+        what,
+        f"""create or replace temp table taken as
+            select x, row_number() over (order by x) as place
+            from (select distinct a as x from {reading.steps(part)} where a is not null)""",
+    )
+    taken = database.rows(what, "select x from taken order by place")
+    places = places_of([plain_label(x) for (x,) in taken])
+    right = {match(label, places) for label in reading.allowed}
+    wrong = [i + 1 for i in range(len(taken)) if i not in right]
+    query = f"select x from taken where list_contains({wrong}::bigint[], place)"
+    database.run(what, f"create or replace temp table forbidden as {query}")
+    return len(wrong)
+
+
+def _in_words(
+    database: Database, reading: Reading, found: dict[str, int], cannot_drop: bool
+) -> str:
+    """Every reason with its first bad rows and the option that would drop them."""
+    parts = [
+        f"{n:,} {REASONS[reason]}, first {_first_bad_rows(database, reading, reason)}"
+        for reason, n in found.items()
+    ]
+    option = f"leave them out with drop_bad_rows={','.join(found)!r}"
+    if cannot_drop:
+        option = (
+            "give next_state: without it, rows that have no place leave unknown which row follows"
+            " which, and cannot be dropped"
+        )
+    hints = "".join(f". {hint}" for hint in _hints(reading, found, " ".join(parts)))
+    return "the log has bad rows: " + ". ".join(parts) + f". Mend them, or {option}{hints}"
+
+
+def _first_bad_rows(database: Database, reading: Reading, reason: str) -> str:
+    """The places and the values of the first bad rows; rows count from 1, the header is none."""
+    store, parts = reading.store, []
+    columns = [x for role in ROLES[reason] for x in getattr(store.physical, role)]
+    shown = "".join(f", left(cast({x} as varchar), 60)" for x in columns)
+    for file, row, *values in database.rows(
+        "finding the first bad rows",
+        f"""select file, row{shown} from judged where reason = {text_sql(reason)}
+            order by file, row limit {SHOWN}""",
+    ):
+        words = [
+            f"{store.shown[x]} missing" if value is None else f"{store.shown[x]} {value!r}"
+            for x, value in zip(columns, values, strict=True)
+        ]
+        text = f" ({', '.join(words)})" if words else ""
+        parts.append(f"{store.names.get(file, file)} row {row + 1}{text}")
+    return "; ".join(parts)
+
+
+def _hints(reading: Reading, found: dict[str, int], said: str) -> list[str]:
+    """What else than dropping may be right."""
+    hints = []
+    if "reward" in found and (" missing" in said or any(f" {word!r}" in said for word in MISSING)):
+        hints.append(
+            f"{REMEDIES['reward']}; to drop the rows would lose the steps, not only their rewards"
+        )
+    if {"reward", "time"} & set(found) and re.search(r"'[+-]?\d+,\d+'", said):
+        hints.append("If the comma is a decimal one, say decimal=','")
+    if "time" in found and reading.dated:
+        offset = (
+            "Some times of this log have a UTC offset: then all need one"
+            if reading.time_type == ZONED
+            else "None has a UTC offset"
+        )
+        hints.append(
+            "A time is a number, or a date such as 2024-03-31 18:30:00 or 2024-03-31"
+            f" 18:30:00+05:30. {offset}"
+        )
+    if reading.wall_clock and {"backwards", "duplicate"} & set(found):
+        hints.append(ADVICE)
+    if "backwards" in found:
+        hints.append(
+            "Only if the rows do not lie in the order in which they happened, sort by time with"
+            " order='time'"
+        )
+    return hints
+
+
+def _kept(database: Database, reading: Reading, workspace: Workspace) -> Reading:
+    """The rows without a reason, in order, as a store of its own; an episode is split where rows
+    were left out of its middle.
+    """
+    store = reading.store
+    old = store.physical
+    segment = f"episode_{len(old.episode)}"
+    physical = replace(
+        old,
+        episode=(*old.episode, segment),
+        next_state=tuple(f"next_state_{i}" for i in range(len(old.state))),
+        terminal=("terminal_0",),
+    )
+    types = {segment: "BIGINT", "terminal_0": "BOOLEAN"}
+    steps = list(zip(old.state, physical.next_state, strict=True))
+    follow = ""
+    if not reading.given:
+        types |= {x: store.types[s] for s, x in steps}
+        follow = "".join(
+            f", case when s2 is not null then lead({s}) over w end as {x}" for s, x in steps
+        )
+    raw = ", ".join(x for x in store.inside if x != "terminal_0")
+    added = ", ".join(x for _, x in steps) if follow else ""
+    target = str(workspace.path / "kept.parquet")
+    write_parquet(
+        database,
+        "writing out the rows that stay",
+        f"""select {raw}{", " + added if added else ""}, segment as {segment}, ends as terminal_0,
+                   file as source_file, row as source_row
+            from (select *, (sum(gap) over w)::bigint as segment{follow}
+                  from (select *, coalesce(lag(reason is not null or hole) over w, false)::integer
+                                  as gap
+                        from judged where no_place is null
+                        window w as (partition by episode order by place))
+                  window w as (partition by episode order by place))
+            where reason is null order by episode, segment, place""",
+        target,
+    )
+    kept = rewritten(store, target, physical, types)
+    return replace(reading, store=kept, episode_end="cut", by_time=False)
