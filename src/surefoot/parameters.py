@@ -7,11 +7,16 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from numbers import Real
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from surefoot.errors import ParameterError, UnknownNameError
 
 LARGEST = 1e100  # beyond this, products of parameters and values would overflow
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    D = TypeVar("D", bound=DataclassInstance)
 
 T = TypeVar("T")
 
@@ -28,13 +33,12 @@ def look_up(kind: str, name: str, known: Mapping[str, T], listed: str = "") -> T
     return known[name]
 
 
-def make(cls: type[T], parameters: Mapping[str, Any]) -> T:
-    """A frozen dataclass with these parameters; one it does not take or needs is named."""
-    name: str = cls.name  # type: ignore[attr-defined]
+def make(name: str, cls: type[D], parameters: Mapping[str, Any]) -> D:
+    """The dataclass that goes by this name; a parameter it does not take, or needs, is named."""
     check_known(name, parameters, names_of(cls))
     missing = [
         f.name
-        for f in fields(cls)  # type: ignore[arg-type]
+        for f in fields(cls)
         if f.default is MISSING and f.default_factory is MISSING and f.name not in parameters
     ]
     if missing:
@@ -42,7 +46,7 @@ def make(cls: type[T], parameters: Mapping[str, Any]) -> T:
     return cls(**parameters)
 
 
-def names_of(cls: Any) -> list[str]:
+def names_of(cls: type[D]) -> list[str]:
     """The names of the parameters of a dataclass."""
     return [f.name for f in fields(cls)]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gai
 from surefoot.advice.unit_model import Comparison, model_of_units
 from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
+from surefoot.algorithms import Algorithm
 from surefoot.core import Policy, Solution
 from surefoot.diagnosis import Finding, vetoes
 from surefoot.diagnosis.finding import BASELINE, KEYS, MARKOV
@@ -46,7 +46,7 @@ class Advice:
 
     log: Log
     problem: Problem
-    algorithm: Any
+    algorithm: Algorithm
     pi_b: np.ndarray
     verdict: str
     reason: str
@@ -114,7 +114,7 @@ class Advice:
 def advise(
     log: Log,
     problem: Problem,
-    algorithm: Any,
+    algorithm: Algorithm,
     *,
     units: Units | None = None,
     pi_b: np.ndarray | None = None,

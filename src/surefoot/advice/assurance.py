@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.algorithms.algorithm import Algorithm, Bound
+from surefoot.algorithms.algorithm import Algorithm, Fitting
 from surefoot.certificates import RIGOROUS, Certificate, certify
 from surefoot.core import Solution
 from surefoot.errors import NotAvailableError, SurefootError
@@ -18,7 +18,7 @@ from surefoot.improvement import improve
 from surefoot.problems import Problem
 
 DELTA = 0.05  # the largest failure probability at which a proof stands for the test
-THEOREM_1: Bound = ("theorem-1", {"error": "mpeb"})
+THEOREM_1: Fitting = ("theorem-1", {"error": "mpeb"})
 WORST_CASE_STATES = 100  # the worst case over more states takes long: not unasked
 LARGE = "the problem is large (its counts are sparse): ask surefoot.certify for it"
 
@@ -34,7 +34,7 @@ class Assurance:
     refused: tuple[str, ...]
 
 
-def fitting(algorithm: Algorithm) -> tuple[Bound, ...]:
+def fitting(algorithm: Algorithm) -> tuple[Fitting, ...]:
     """The certificates that an algorithm's policy may meet, to be tried in turn.
 
     What restricts by returns has a bound on returns, what plans with the worst case its worst case.

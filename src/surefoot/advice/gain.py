@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -22,6 +21,7 @@ from surefoot.advice.adjust import explained
 from surefoot.advice.estimate import DELTA, Unseen
 from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import Units
+from surefoot.algorithms import Algorithm
 from surefoot.core import Solution
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
@@ -87,7 +87,7 @@ class Gain:
 def held_out_gain(
     problem: Problem,
     units: Units,
-    algorithm: Any,
+    algorithm: Algorithm,
     *,
     pi_b: np.ndarray | None = None,
     markov: bool = True,
@@ -161,7 +161,7 @@ def _finite_sample(
     units: Units,
     learning: np.ndarray,
     pi_b: np.ndarray,
-    algorithm: Any,
+    algorithm: Algorithm,
     rng: np.random.Generator,
     *,
     forced: bool,

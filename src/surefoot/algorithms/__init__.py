@@ -85,10 +85,11 @@ def algorithm(name: str, **parameters: Any) -> Algorithm:
     """
     classes = parts(name)
     if len(classes) == 1:
-        return make(classes[0], parameters)
+        return make(name, classes[0], parameters)
     check_known(name, parameters, sorted({x for cls in classes for x in names_of(cls)}))
     values, limits = (
-        make(cls, {k: v for k, v in parameters.items() if k in names_of(cls)}) for cls in classes
+        make(str(cls.name), cls, {k: v for k, v in parameters.items() if k in names_of(cls)})
+        for cls in classes
     )
     assert isinstance(values, Estimates)
     assert isinstance(limits, Restricts)

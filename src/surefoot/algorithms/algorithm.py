@@ -32,8 +32,8 @@ PENALISES = "penalises"  # it lowers the action value
 RESTRICTS = "restricts"  # it restricts the set of policies
 NEITHER = "neither"
 
-Bound = tuple[str, Mapping[str, Any]]  # a certificate by name, and its parameters
-ANY_POLICY: Bound = ("advantage", {"error": "mpeb"})  # the bound that holds for any policy
+Fitting = tuple[str, Mapping[str, Any]]  # a certificate by name, and its parameters
+ANY_POLICY: Fitting = ("advantage", {"error": "mpeb"})  # the bound that holds for any policy
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Algorithm(ABC):
         return False
 
     @property
-    def certificates(self) -> tuple[Bound, ...]:
+    def certificates(self) -> tuple[Fitting, ...]:
         """The certificates that its policy may meet, to be tried in turn."""
         return (ANY_POLICY,)
 

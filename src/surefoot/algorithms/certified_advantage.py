@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefoot.algorithms.algorithm import RESTRICTS, Algorithm, Bound, Restricts, Whole
+from surefoot.algorithms.algorithm import RESTRICTS, Algorithm, Fitting, Restricts, Whole
 from surefoot.core import Solution, Status
 from surefoot.parameters import check_choice, check_number
 from surefoot.problems import Problem
@@ -61,7 +61,7 @@ class _FromEvidence(Algorithm):
         return self.visits == "every"
 
     @property
-    def certificates(self) -> tuple[Bound, ...]:
+    def certificates(self) -> tuple[Fitting, ...]:
         """Its own proof, at its own parameters."""
         own = {"delta": self.delta, "error": self.error, "visits": self.visits}
         return (("certified-advantage", own),)

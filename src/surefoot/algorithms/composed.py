@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from surefoot.algorithms.algorithm import NEITHER, Algorithm, Bound, Estimates, Restricts
+from surefoot.algorithms.algorithm import NEITHER, Algorithm, Estimates, Fitting, Restricts
 from surefoot.planning import Backup, Estimate, FixedValues, Trust
 from surefoot.problems import Problem
 from surefoot.rows.arrays import Array
@@ -47,7 +47,7 @@ class Composed(Estimates, Restricts):
         return self.values.advantageous or self.limits.advantageous
 
     @property
-    def certificates(self) -> tuple[Bound, ...]:
+    def certificates(self) -> tuple[Fitting, ...]:
         """Bounds ask what a policy may be, not what it was planned with."""
         return self.limits.certificates
 

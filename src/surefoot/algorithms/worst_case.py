@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from surefoot.algorithms.algorithm import Bound, Estimates
+from surefoot.algorithms.algorithm import Estimates, Fitting
 from surefoot.core import Support
 from surefoot.errors import NotAvailableError
 from surefoot.parameters import check_number
@@ -29,7 +29,7 @@ class MBIE(Estimates):
     """
 
     name: ClassVar[str] = "mbie"
-    certificates: ClassVar[tuple[Bound, ...]] = (("mbie", {}),)
+    certificates: ClassVar[tuple[Fitting, ...]] = (("mbie", {}),)
     delta: float
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class RobustMDP(Estimates):
     """
 
     name: ClassVar[str] = "robust"
-    certificates: ClassVar[tuple[Bound, ...]] = (("robust", {}),)
+    certificates: ClassVar[tuple[Fitting, ...]] = (("robust", {}),)
     delta: float
 
     def __post_init__(self) -> None:

@@ -15,9 +15,9 @@ from surefoot.benchmarks.toy_text import ToyText
 from surefoot.benchmarks.wet_chicken import WetChicken
 from surefoot.parameters import look_up, make
 
-_ALL: tuple[type, ...] = (RandomMDPs, WetChicken, ICUSepsis, ToyText)
+_ALL: tuple[type[Benchmark], ...] = (RandomMDPs, WetChicken, ICUSepsis, ToyText)
 
-BENCHMARKS: Mapping[str, type] = MappingProxyType({cls.name: cls for cls in _ALL})  # type: ignore[attr-defined]
+BENCHMARKS: Mapping[str, type[Benchmark]] = MappingProxyType({cls.name: cls for cls in _ALL})
 
 
 def benchmark(name: str, **parameters: Any) -> Benchmark:
@@ -26,8 +26,7 @@ def benchmark(name: str, **parameters: Any) -> Benchmark:
     >>> benchmark("wet-chicken", epsilon=0.2).epsilon
     0.2
     """
-    found: Benchmark = make(look_up("benchmark", name, BENCHMARKS), parameters)
-    return found
+    return make(name, look_up("benchmark", name, BENCHMARKS), parameters)
 
 
 __all__ = [

@@ -20,6 +20,7 @@ class Benchmark(Protocol):
     that S is too large for dense counts.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
     name: ClassVar[str]
     score: ClassVar[str]
     sparse: ClassVar[bool]

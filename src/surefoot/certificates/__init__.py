@@ -72,7 +72,7 @@ def certify(
             " its name"
         )
     found: Method = (
-        make(look_up("certificate", method, CERTIFICATES), parameters)
+        make(method, look_up("certificate", method, CERTIFICATES), parameters)
         if isinstance(method, str)
         else method
     )
