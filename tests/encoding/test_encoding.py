@@ -147,7 +147,7 @@ def test_rows_keep_their_state_in_files_of_odd_row_groups(
         "reward": np.zeros(n),
     }
     parquet.write_table(arrow.table(columns), tmp_path / "in.parquet", row_group_size=2_051)
-    monkeypatch.setattr("surefoot.encoding.rows.BLOCK", 1_000)
+    monkeypatch.setattr("surefoot.encoding.features.BLOCK", 1_000)
     discretize(tmp_path / "in.parquet", tmp_path / "out.parquet", features=["x"], states=101)
     assert duckdb.sql(
         f"select count(*) from '{tmp_path}/out.parquet' where state = 'x:' || x"

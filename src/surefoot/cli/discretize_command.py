@@ -147,15 +147,13 @@ def _document(done: Discretized, out: Path, save: Path | None) -> dict[str, Any]
 
 
 def _lines(done: Discretized, out: Path, save: Path | None) -> Iterator[str]:
-    from surefoot.encoding import in_words
-
     used, features = [n for n in done.counts if n], done.encoder.features
     yield f"{done.rows:,} rows read, {done.rows:,} written: {out}"
     yield (
         f"{len(used):,} states, of {min(used):,} to {max(used):,} rows, from {', '.join(features)}"
     )
     if done.mixing is not None:
-        yield in_words(done.mixing, features)
+        yield done.mixing.sentence(features)
     yield from (f"note: {note}" for note in done.notes)
     if save is not None:
         yield f"encoder: {save}  (for new rows: surefoot discretize NEW --apply {save} --out FILE)"

@@ -1,17 +1,21 @@
-"""Encoding: continuous logs become logs of states, with an encoder that does the same to new
-rows.
+"""Encoding: continuous logs become logs of states; an encoder does the same to new rows.
+
+discretize   a log with features in, a log with a state column out
+encoders     from features to a state; fitting them; their files
+features     the rows of a log as they came, and their features as numbers
 """
 
 from surefoot.encoding.discretize import Discretized, discretize
-from surefoot.encoding.encoder_files import read_encoder, write_encoder
 from surefoot.encoding.encoders import (
     Encoder,
     KMeansEncoder,
     QuantileEncoder,
     fit_kmeans,
     fit_quantiles,
+    read_encoder,
+    write_encoder,
 )
-from surefoot.encoding.mixing import Mixing, in_words
+from surefoot.encoding.features import Mixing
 
 __all__ = [
     "Discretized",
@@ -22,7 +26,6 @@ __all__ = [
     "discretize",
     "fit_kmeans",
     "fit_quantiles",
-    "in_words",
     "read_encoder",
     "write_encoder",
 ]

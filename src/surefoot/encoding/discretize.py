@@ -1,6 +1,4 @@
-"""`discretize`: a log with continuous features gets a state column, an encoder for new rows, and
-a word on how much states mix.
-"""
+"""`discretize`: a log with continuous features gets a state column, and an encoder for new rows."""
 
 from __future__ import annotations
 
@@ -13,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from surefoot.atomic import whole_file
-from surefoot.encoding.encoder_files import write_encoder
-from surefoot.encoding.encoders import Encoder, QuantileEncoder, fit_kmeans, fit_quantiles
-from surefoot.encoding.mixing import Mixing, mixing
-from surefoot.encoding.rows import Rows, open_rows
+from surefoot.encoding.encoders import Encoder, fit_kmeans, fit_quantiles, write_encoder
+from surefoot.encoding.features import Mixing, RawRows, open_rows
 from surefoot.errors import LogError, ParameterError
 from surefoot.logs.columns import find_columns
 from surefoot.logs.database import Database, Workspace, name_sql, text_sql
@@ -31,10 +27,11 @@ ENDINGS = {
 METHODS = ("quantile", "kmeans")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Discretized:
-    """What was done: `counts[i]` rows got the label `labels[i]`; `mixing` is None where reward
-    or episode are not known.
+    """What was done: `counts[i]` rows got the label `labels[i]`.
+
+    `mixing` says how much the states mix; None where reward or episode are not known.
     """
 
     rows: int
@@ -59,8 +56,9 @@ def discretize(
     column: str = "state",
     roles: Mapping[str, str | None] | None = None,
 ) -> Discretized:
-    """Write the log `source` to `out` (.csv, .csv.gz or .parquet) with the column `column` added,
-    whole or not at all.
+    """Write the log `source` to `out` (.csv, .csv.gz or .parquet) with a column of states.
+
+    The file is written whole or not at all, and so is the encoder.
 
     features, states, method   fit an encoder: "quantile" bins or "kmeans"
     edges                      {feature: edges of its bins}, instead of quantiles; or
@@ -77,78 +75,30 @@ def discretize(
     if (encoder is None) == (not features):
         raise ParameterError("give either features to fit an encoder, or an encoder to apply")
     _check_bins(method, edges, missing)
-    written = _ending(out)
+    _file_format(out)
     workspace = Workspace()
     try:
         with Database(workspace) as database:
-            may_miss = (
-                _may_miss(encoder) if encoder is not None else features if missing == "bin" else ()
-            )
-            rows, lost = open_rows(
-                source,
-                features if encoder is None else encoder.features,
-                database,
-                workspace,
-                may_miss,
-            )
+            names = features if encoder is None else encoder.features
+            may_miss = (names if missing == "bin" else ()) if encoder is None else encoder.missing
+            rows = open_rows(source, names, database, workspace)
+            lost = rows.missing(database, may_miss)
             _check_targets(out, save, column, rows)
-            found = (
-                encoder
-                if encoder is not None
-                else _fit(database, rows, states, method, edges, lost)
-            )
-            counts = _encode(database, rows, found)
+            fitted = encoder or _fit(database, rows, states, method, edges, lost)
+            counts = _encode(database, rows, fitted)
             used = _roles(rows, roles or {}, needed=encoder is None)
-            mixed = (
-                None if used is None else mixing(database, rows.ordered(used), len(rows.features))
-            )
-            _write(database, rows, found, (out, written, column), save)
+            mixing = None if used is None else rows.mixing(database, used)
+            _write(database, rows, fitted, out, column, save)
     finally:
         workspace.close()
     return Discretized(
-        int(counts.sum()),
-        found,
-        found.labels,
-        tuple(map(int, counts)),
-        mixed,
-        tuple(_notes(found, counts, mixed, lost)),
+        rows=int(counts.sum()),
+        encoder=fitted,
+        labels=fitted.labels,
+        counts=tuple(map(int, counts)),
+        mixing=mixing,
+        notes=tuple(_notes(fitted, counts, mixing, lost)),
     )
-
-
-def _fit(
-    database: Database,
-    rows: Rows,
-    states: int,
-    method: str,
-    edges: Mapping[str, Sequence[float]],
-    lost: Mapping[str, int],
-) -> Encoder:
-    """An encoder for these rows."""
-    x = rows.sample(database, SAMPLE)
-    if method == "kmeans":
-        return fit_kmeans(rows.features, x, states)
-    return fit_quantiles(
-        rows.features, x, states, edges=edges, missing=tuple(name for name, n in lost.items() if n)
-    )
-
-
-def _may_miss(encoder: Encoder) -> tuple[str, ...]:
-    return encoder.missing if isinstance(encoder, QuantileEncoder) else ()
-
-
-def _encode(database: Database, rows: Rows, encoder: Encoder) -> np.ndarray:
-    """The table `codes`, one row for each row of the log in its order; how often each state
-    occurs.
-    """
-    database.run("coding rows", "create or replace temp table codes (code integer)")
-    counts = np.zeros(len(encoder.labels), dtype=np.int64)
-    for x in rows.blocks(database):
-        code = encoder.encode(x)
-        counts += np.bincount(code, minlength=len(counts))
-        database.connection.register("coded", {"code": code.astype(np.int32)})
-        database.run("coding rows", "insert into codes select code from coded")
-        database.connection.unregister("coded")
-    return counts
 
 
 def _check_bins(method: str, edges: Mapping[str, Sequence[float]], missing: str) -> None:
@@ -161,35 +111,60 @@ def _check_bins(method: str, edges: Mapping[str, Sequence[float]], missing: str)
         )
 
 
-def _write(
+def _fit(
     database: Database,
-    rows: Rows,
-    encoder: Encoder,
-    target: tuple[Path, str, str],
-    save: Path | None,
+    rows: RawRows,
+    states: int,
+    method: str,
+    edges: Mapping[str, Sequence[float]],
+    lost: Mapping[str, int],
+) -> Encoder:
+    """An encoder for these rows."""
+    x = rows.sample(database, SAMPLE)
+    if method == "kmeans":
+        return fit_kmeans(rows.features, x, states)
+    missing = tuple(name for name, n in lost.items() if n)
+    return fit_quantiles(rows.features, x, states, edges=edges, missing=missing)
+
+
+def _encode(database: Database, rows: RawRows, encoder: Encoder) -> np.ndarray:
+    """Make the table `codes`, in the order of the rows; how often each state occurs."""
+    database.run("coding rows", "create or replace temp table codes (code integer)")
+    counts = np.zeros(len(encoder.labels), dtype=np.int64)
+    for x in rows.blocks(database):
+        code = encoder.encode(x)
+        counts += np.bincount(code, minlength=len(counts))
+        database.connection.register("coded", {"code": code.astype(np.int32)})
+        database.run("coding rows", "insert into codes select code from coded")
+        database.connection.unregister("coded")
+    return counts
+
+
+def _write(
+    database: Database, rows: RawRows, encoder: Encoder, out: Path, column: str, save: Path | None
 ) -> None:
     """The log with the label of every row, in its order, and its encoder: both or none."""
-    out, written, column = target
-    labels = ", ".join(text_sql(label) for label in encoder.labels)
+    labels = ", ".join(map(text_sql, encoder.labels))
+    states = f"([{labels}])[code + 1] as {name_sql(column)}"
     with whole_file(out) as part:
         database.run(
             f"writing {out}",
-            f"copy (select {rows.all_columns}, ([{labels}])[code + 1] as {name_sql(column)} from"
-            f" {rows.sql} positional join codes) to {text_sql(str(part))} ({written})",
+            f"copy (select {rows.all_columns}, {states} from {rows.sql} positional join codes) to"
+            f" {text_sql(str(part))} ({_file_format(out)})",
         )
         if save is not None:
             write_encoder(encoder, save)
 
 
-def _ending(out: Path) -> str:
-    """How to write a file, by its ending."""
-    for ending, written in ENDINGS.items():
+def _file_format(out: Path) -> str:
+    """How DuckDB writes a file, by its ending."""
+    for ending, file_format in ENDINGS.items():
         if out.name.lower().endswith(ending):
-            return written
+            return file_format
     raise ParameterError(f"{out} must end in {', '.join(ENDINGS)}")
 
 
-def _check_targets(out: Path, save: Path | None, column: str, rows: Rows) -> None:
+def _check_targets(out: Path, save: Path | None, column: str, rows: RawRows) -> None:
     for path in (out, *([] if save is None else [save])):
         if path.is_dir():
             raise ParameterError(f"{path} is a folder: name a file")
@@ -199,41 +174,31 @@ def _check_targets(out: Path, save: Path | None, column: str, rows: Rows) -> Non
         raise ParameterError(f"{out} cannot hold both the log and its encoder: name two files")
     if not column.strip():
         raise ParameterError("the new column needs a name: give one with --column")
-    if column.lower() in map(
-        str.lower, rows.names
-    ):  # DuckDB, which reads the result, does not tell them apart
+    # DuckDB, which reads the result, does not tell upper from lower case
+    if column.lower() in map(str.lower, rows.names):
         raise LogError(f"the log already has a column {column!r}: name the new one with --column")
 
 
-def _roles(rows: Rows, given: Mapping[str, str | None], *, needed: bool) -> dict[str, str] | None:
-    """The columns of episode, time and reward; None where an encoder is applied to rows that
-    have none.
-    """
+def _roles(
+    rows: RawRows, given: Mapping[str, str | None], *, needed: bool
+) -> dict[str, str] | None:
+    """The columns of episode, time and reward; None where they are not needed and not there."""
     first = rows.features[0]
+    unused = {"state": first, "action": first} | dict.fromkeys(
+        ("next_state", "terminal", "truncated"), "-"
+    )
     try:
-        found = find_columns(
-            rows.names,
-            rows.name,
-            state=first,
-            action=first,
-            next_state="-",
-            terminal="-",
-            truncated="-",
-            **given,
-        )
+        found = find_columns(rows.names, rows.name, **unused, **given)
     except LogError:
         if needed or any(given.values()):
             raise
         return None
-    return {
-        role: names[0]
-        for role, names in found.roles().items()
-        if role in ("time", "reward") and names
-    } | {"episode": ",".join(found.episode)}
+    used = {role: x[0] for role, x in found.roles().items() if role in ("time", "reward") and x}
+    return used | {"episode": ",".join(found.episode)}
 
 
 def _notes(
-    encoder: Encoder, counts: np.ndarray, mixed: Mixing | None, lost: Mapping[str, int]
+    encoder: Encoder, counts: np.ndarray, mixing: Mixing | None, lost: Mapping[str, int]
 ) -> list[str]:
     """What a user should know about the states."""
     notes = [
@@ -241,19 +206,15 @@ def _notes(
         for name, n in lost.items()
         if n
     ]
-    if isinstance(encoder, QuantileEncoder):
-        single = [
-            name for name, bins in zip(encoder.features, encoder.bins, strict=True) if bins == 1
-        ]
-        if single:
-            notes.append(
-                f"{', '.join(single)} got one bin and do not matter: more states or fewer features"
-                " would change that"
-            )
+    if encoder.unused:
+        notes.append(
+            f"{', '.join(encoder.unused)} got one bin and do not matter: more states or fewer"
+            " features would change that"
+        )
     few = int(((counts > 0) & (counts < 10)).sum())
     if few:
         notes.append(f"{few} of {int((counts > 0).sum())} states have fewer than 10 rows")
-    if mixed is None:
+    if mixing is None:
         notes.append(
             "how much the states mix is not known: these rows have no columns for episode and"
             " reward"

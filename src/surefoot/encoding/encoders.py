@@ -1,28 +1,29 @@
-"""Encoders: from the numbers of a row to a state; quantile bins for each feature, or the nearest
-of k centres.
-"""
+"""Encoders: from the numbers of a row to a state, by quantile bins or the nearest of k centres."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from itertools import product
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
-from surefoot.errors import LogError, NotAvailableError, ParameterError
+from surefoot.atomic import write_whole
+from surefoot.errors import LogError, NotAvailableError, ParameterError, SurefootError
 
+FORMAT = "surefoot encoder 1"
 MOST_STATES = 100_000
 
 
 @dataclass(frozen=True)
 class QuantileEncoder:
-    """A state is one bin of every feature: the bin of x is the number of edges <= x, "a:2 b:0" its
-    label.
+    """A state is one bin of every feature: the number of edges <= x; its label is "a:2 b:0".
 
     edges[i] are those of features[i], increasing; the last feature changes fastest in the codes.
     The features in `missing` have one more bin, "a:missing", for rows in which they are NaN; the
@@ -51,12 +52,17 @@ class QuantileEncoder:
                 f"these edges make {math.prod(self.bins):,} states, more than {MOST_STATES:,}: give"
                 " fewer"
             )
-        other = [name for name in self.missing if name not in self.features]
-        if other:
-            raise ParameterError(
-                f"a bin for missing values needs a feature, {other[0]!r} is none of"
-                f" {', '.join(self.features)}"
-            )
+        for name in self.missing:
+            if name not in self.features:
+                raise ParameterError(
+                    f"a bin for missing values needs a feature, {name!r} is none of"
+                    f" {', '.join(self.features)}"
+                )
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The features that have one bin."""
+        return tuple(x for x, bins in zip(self.features, self.bins, strict=True) if bins == 1)
 
     @property
     def bins(self) -> tuple[int, ...]:
@@ -70,31 +76,28 @@ class QuantileEncoder:
     def labels(self) -> tuple[str, ...]:
         """The label of every state."""
         bins = [
-            [f"{name}:{i}" for i in range(len(edges) + 1)]
-            + ([f"{name}:missing"] if name in self.missing else [])
-            for name, edges in zip(self.features, self.edges, strict=True)
+            [f"{name}:{i}" for i in (*range(len(edges) + 1), "missing")][:n]
+            for name, edges, n in zip(self.features, self.edges, self.bins, strict=True)
         ]
-        return tuple(" ".join(state) for state in product(*bins))
+        return tuple(map(" ".join, product(*bins)))
 
     def encode(self, x: np.ndarray) -> np.ndarray:
         """The code of every row of x [n, features]."""
         _check_present(self.features, x, self.missing)
         places = [
-            np.where(
-                np.isnan(x[:, i]), len(edges) + 1, np.searchsorted(edges, x[:, i], side="right")
-            )
-            for i, edges in enumerate(self.edges)
+            np.where(np.isnan(y), len(edges) + 1, np.searchsorted(edges, y, side="right"))
+            for y, edges in zip(x.T, self.edges, strict=True)
         ]
         return np.ravel_multi_index(places, self.bins).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class KMeansEncoder:
-    """A state is the nearest of k centres, in features less their mean, divided by their scale;
-    "cluster:7" its label.
-    """
+    """A state is the nearest of k centres, in standardised features; its label is "cluster:7"."""
 
     method: ClassVar[str] = "kmeans"
+    missing: ClassVar[tuple[str, ...]] = ()
+    unused: ClassVar[tuple[str, ...]] = ()
     features: tuple[str, ...]
     mean: tuple[float, ...]
     scale: tuple[float, ...]
@@ -102,14 +105,9 @@ class KMeansEncoder:
 
     def __post_init__(self) -> None:
         _check_features(self.features)
-        sizes = {len(self.features), len(self.mean), len(self.scale), *map(len, self.centres)}
-        numbers = (*self.mean, *self.scale, *(x for centre in self.centres for x in centre))
-        if (
-            len(sizes) != 1
-            or not self.centres
-            or not np.isfinite(numbers).all()
-            or min(self.scale) <= 0
-        ):
+        rows = (self.mean, self.scale, *self.centres)
+        whole = len(rows) > 2 and {len(row) for row in rows} == {len(self.features)}
+        if not whole or not np.isfinite(rows).all() or min(self.scale) <= 0:
             raise ParameterError(
                 "a k-means encoder needs a finite mean, a scale > 0 and at least one centre for"
                 " every feature"
@@ -121,23 +119,16 @@ class KMeansEncoder:
         return tuple(f"cluster:{i}" for i in range(len(self.centres)))
 
     def encode(self, x: np.ndarray) -> np.ndarray:
-        """The code of every row of x [n, features]: argmin_k |z - c_k|^2 = |c_k|^2 - 2 z .
-
-        c_k + ...
-        """
+        """The code of every row of x [n, features]: argmin |z - c|^2 = argmax z.c - |c|^2 / 2."""
         _check_present(self.features, x, ())
         centres = np.array(self.centres)
         half = 0.5 * (centres**2).sum(axis=1)
         block = max(1, 10_000_000 // len(centres))
-        found = [
-            _standardised(x[i : i + block], self.mean, self.scale) @ centres.T - half
-            for i in range(0, len(x), block)
-        ]
-        return (
-            np.concatenate([part.argmax(axis=1) for part in found])
-            if found
-            else np.zeros(0, dtype=np.int64)
-        )
+        found = [np.zeros(0, dtype=np.int64)]
+        for i in range(0, len(x), block):
+            z = (x[i : i + block] - np.array(self.mean)) / np.array(self.scale)
+            found.append((z @ centres.T - half).argmax(axis=1))
+        return np.concatenate(found)
 
 
 Encoder = QuantileEncoder | KMeansEncoder
@@ -151,8 +142,7 @@ def fit_quantiles(
     edges: Mapping[str, Sequence[float]] = MappingProxyType({}),
     missing: tuple[str, ...] = (),
 ) -> QuantileEncoder:
-    """Bins of about equal numbers of rows, as many as the number of states allows, one more for
-    each feature in turn.
+    """Bins of about equal numbers of rows, as many as `states` allows, one more a feature in turn.
 
     Equal values stay together: a feature of two values has two bins at most. A feature may be left
     with one bin where there are more features than log2(states). Features with given `edges` have
@@ -160,10 +150,11 @@ def fit_quantiles(
     """
     _check(features, x, states)
     _check_present(features, x, missing)
-    there = [x[~np.isnan(x[:, i]), i] for i in range(len(features))]
-    for name, values in zip(features, there, strict=True):
+    distinct = []
+    for name, column in zip(features, x.T, strict=True):
+        values = column[~np.isnan(column)]
         _check_values(name, values, constant=name in edges or name in missing)
-    distinct = [np.unique(values, return_counts=True) for values in there]
+        distinct.append(np.unique(values, return_counts=True))
     cut = {i: tuple(map(float, edges[name])) for i, name in enumerate(features) if name in edges}
     bins = [len(cut.get(i, ())) + 1 for i in range(len(features))]
     more = [int(name in missing) for name in features]
@@ -176,20 +167,17 @@ def fit_quantiles(
             f"the given edges, and the bins for missing values, make {number():,} states, more than"
             f" {states:,}: ask for more states, or give fewer edges or features"
         )
-    while can := [
-        i
-        for i, n in enumerate(bins)
-        if i not in cut and n < len(distinct[i][0]) and number(i) <= states
-    ]:
+    may_grow = [i for i in range(len(bins)) if i not in cut]
+    while can := [i for i in may_grow if bins[i] < len(distinct[i][0]) and number(i) <= states]:
         bins[min(can, key=lambda i: bins[i])] += 1
-    return QuantileEncoder(
-        features, tuple(cut.get(i) or _edges(*distinct[i], n) for i, n in enumerate(bins)), missing
-    )
+    found = tuple(cut.get(i) or _edges(*distinct[i], n) for i, n in enumerate(bins))
+    return QuantileEncoder(features, found, missing)
 
 
 def _edges(values: np.ndarray, counts: np.ndarray, n: int) -> tuple[float, ...]:
-    """n - 1 of the values: each bin closes where the rest, shared evenly, would have it, and
-    leaves a value for every bin to come.
+    """n - 1 of the values: each bin takes its even share of the rows that are left.
+
+    It leaves a value for every bin to come.
     """
     below = np.append(0, np.cumsum(counts))  # rows below each value
     edges: list[int] = []
@@ -208,8 +196,8 @@ def fit_kmeans(
 ) -> KMeansEncoder:
     """k-means of scikit-learn on standardised features."""
     _check(features, x, states)
-    for i, name in enumerate(features):
-        _check_values(name, x[:, i])
+    for name, column in zip(features, x.T, strict=True):
+        _check_values(name, column)
     try:
         cluster = import_module("sklearn.cluster")
     except ImportError as error:
@@ -217,20 +205,51 @@ def fit_kmeans(
             "method kmeans needs scikit-learn: pip install 'surefoot[kmeans]'"
         ) from error
     mean, scale = x.mean(axis=0), x.std(axis=0)
-    z = _standardised(x, mean, scale)
+    z = (x - mean) / scale
     k = min(states, len(np.unique(z, axis=0)))
     centres = cluster.KMeans(n_clusters=k, n_init=1, random_state=seed).fit(z).cluster_centers_
-    return KMeansEncoder(
-        features, _floats(mean), _floats(scale), tuple(_floats(centre) for centre in centres)
+    return KMeansEncoder(features, *(_tuples(y.tolist()) for y in (mean, scale, centres)))
+
+
+def write_encoder(encoder: Encoder, path: str | Path) -> None:
+    """Save an encoder as JSON."""
+    content = {"format": FORMAT, "method": encoder.method} | asdict(encoder)
+    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_encoder(path: str | Path) -> Encoder:
+    """The encoder of a JSON file."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise LogError(f"{path} is no encoder: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise LogError(
+            f"{path} is no encoder: a JSON file with format {FORMAT!r} was expected, as surefoot"
+            " discretize writes it"
+        )
+    try:
+        features, missing = tuple(content["features"]), tuple(content.get("missing", ()))
+        if content["method"] == QuantileEncoder.method:
+            return QuantileEncoder(features, _tuples(content["edges"]), missing)
+        if content["method"] == KMeansEncoder.method:
+            numbers = (_tuples(content[name]) for name in ("mean", "scale", "centres"))
+            return KMeansEncoder(features, *numbers)
+    except SurefootError as error:
+        raise type(error)(f"{path} is an encoder with a fault: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise LogError(
+            f"{path} is an encoder with a fault: {type(error).__name__} {error}"
+        ) from error
+    raise LogError(
+        f"{path} is an encoder of an unknown method {content['method']!r}: quantile and kmeans are"
+        " known"
     )
 
 
-def _floats(x: np.ndarray) -> tuple[float, ...]:
-    return tuple(float(y) for y in x)
-
-
-def _standardised(x: np.ndarray, mean: Any, scale: Any) -> np.ndarray:
-    return np.asarray((x - np.array(mean)) / np.array(scale))
+def _tuples(x: Any) -> Any:
+    """Nested lists of numbers as tuples of floats."""
+    return tuple(map(_tuples, x)) if isinstance(x, list) else float(x)
 
 
 def _check(features: tuple[str, ...], x: np.ndarray, states: int) -> None:
@@ -245,9 +264,7 @@ def _check(features: tuple[str, ...], x: np.ndarray, states: int) -> None:
 
 
 def _check_values(name: str, x: np.ndarray, *, constant: bool = False) -> None:
-    """Raise unless a feature is finite numbers that vary; `constant` ones may tell missing rows
-    apart, or have given edges.
-    """
+    """Raise unless a feature is finite numbers that vary; a `constant` one need not vary."""
     if not len(x):
         raise LogError(f"feature {name!r} is missing in every row: leave it out")
     if not np.isfinite(x).all():
@@ -263,8 +280,8 @@ def _check_values(name: str, x: np.ndarray, *, constant: bool = False) -> None:
 
 def _check_present(features: tuple[str, ...], x: np.ndarray, missing: tuple[str, ...]) -> None:
     """Raise if a feature without a bin for missing values is NaN somewhere."""
-    for i, name in enumerate(features):
-        lost = np.flatnonzero(np.isnan(x[:, i]))
+    for name, column in zip(features, x.T, strict=True):
+        lost = np.flatnonzero(np.isnan(column))
         if len(lost) and name not in missing:
             raise LogError(
                 f"feature {name!r} is NaN in row {lost[0]} ({len(lost)} such rows), and has no bin"
@@ -273,9 +290,6 @@ def _check_present(features: tuple[str, ...], x: np.ndarray, missing: tuple[str,
 
 
 def _check_features(features: tuple[str, ...]) -> None:
-    if (
-        not features
-        or len(set(features)) != len(features)
-        or not all(isinstance(name, str) and name for name in features)
-    ):
+    named = all(isinstance(name, str) and name for name in features)
+    if not features or not named or len(set(features)) != len(features):
         raise ParameterError(f"features must be different column names, got {list(features)}")
