@@ -98,7 +98,7 @@ def assumption_1(model: Model, pi_b: np.ndarray, e: np.ndarray) -> Assumption1:
     """Assumption 1:  sum_{s', a'} e(s', a') pi_b(a'|s') P(s'|s, a)  <=  kappa e(s, a)  for all
     pairs, with kappa < 1 / gamma.
 
-    Returns the smallest kappa that would do. A pair whose own error is infinite satisfies it
+    Returns the smallest kappa that is enough. A pair whose own error is infinite satisfies it
     (anything <= inf), and so is undecided here; if an infinite error can follow a finite one, kappa
     is infinite. model is the true MDP (one problem, dense); e [S, A]; give terminal states the
     error of their pseudo-action, by the number of arrivals, as in the proof of Theorem 3.

@@ -47,7 +47,7 @@ class SafetyTest:
     """The verdict, wrong with probability at most delta: each of its two tests, of a gain and of a
     loss, has delta / 2.
 
-    condition   what the verdict takes for granted though nobody vouches for it: that no reward lies
+    condition   what the verdict assumes though nobody declared it: that no reward lies
                 outside those observed; else ""
     estimate    of V^pi - V^{pi_b}, the mean over the tested episodes
     gain, loss  lower bounds on V^pi - V^{pi_b} and on V^{pi_b} - V^pi; at most one of them is
@@ -154,9 +154,9 @@ def safety_test(
     """Test the policy on `held_out` in two one-sided tests, with caps (or the model of doubly
     robust values) from `training`.
 
-    The policy must not depend on `held_out`; `same_codes` says whether both samples number states
-    and actions alike. Where no range is declared it is that of the rewards of both samples, and the
-    verdict is conditional unless `accept_observed`.
+    The policy must not depend on `held_out`; `same_codes` says whether both samples have the same
+    codes of states and actions. Where no range is declared it is that of the rewards of both
+    samples, and the verdict is conditional unless `accept_observed`.
     """
     if training is not None:
         standard = standard.having_seen(training.batch.reward)
@@ -257,10 +257,7 @@ def _assumptions(found: Evidence, within: str) -> tuple[str, ...]:
     return (
         "the policy was neither made nor chosen with the tested episodes",
         "the tested episodes are independent of each other, and the given baseline made them",
-        (
-            "no hidden cause: whoever acted knew nothing beyond the state that also bears on the"
-            " outcome"
-        ),
+        ("no hidden cause: decisions used nothing beyond the state that also bears on the outcome"),
         "the same world: what holds in the tested episodes holds where the policy will act",
         (
             "what counts is the discounted return of a whole episode, from its start to where it"

@@ -52,7 +52,7 @@ class SoftSPIBB(Restricts):
 
     @property
     def budget(self) -> float:
-        """epsilon, where infinite as large as makes no difference."""
+        """epsilon; if infinite, a number so large that the result is the same."""
         return min(self.epsilon, LARGEST)
 
     def e(self, problem: Problem, n: Array) -> Array:

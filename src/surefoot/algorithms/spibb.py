@@ -29,7 +29,7 @@ class PiBSPIBB(Restricts):
         check_number(self, "n_wedge", low=0)
 
     def trust(self, problem: Problem, n: Array) -> Trust:
-        """Cost 0 for known pairs, infinite for the others, up and down alike."""
+        """Cost 0 for known pairs, infinite for the others, both up and down."""
         return by_count(problem, n > self.n_wedge, free_fall=False)
 
 

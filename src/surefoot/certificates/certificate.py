@@ -258,7 +258,7 @@ def pays_for_start(method: Any, problem: Problem) -> bool:
 
 
 def left_at_start(method: Any, problem: Problem) -> float:
-    """What is left of a method's delta for values or rows."""
+    """The part of a method's delta that remains for values or rows."""
     return left_for_values(problem, method.delta) if method.where == START else float(method.delta)
 
 
@@ -367,8 +367,8 @@ def _data_needed(
     return (
         rows * 2.0**doublings,
         (
-            "within a factor of 2: every count grown alike, the same policy and estimates, the"
-            " radii recomputed"
+            "within a factor of 2: all counts grown by one factor, the same policy and estimates,"
+            " the radii recomputed"
         ),
     )
 

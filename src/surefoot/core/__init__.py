@@ -1,18 +1,16 @@
-"""The nouns of surefoot and their invariants. Every letter means the same in every file; this is
-the glossary.
+"""The nouns of surefoot, and the glossary: every letter means the same in every file.
 
 s, a, s'      state, action, next state; S and A their numbers; ids start at 0
-pi[..., s, a] a policy: probability rows; pi_b the baseline, the policy that made the log; b a row
-of it
+pi[..., s, a] a policy: probability rows
+pi_b          the baseline, the policy that made the log; b is one of its rows
 p, r, gamma   transition probabilities [..., S, A, S], mean rewards [..., S, A], discount factor
 q, v          action values [..., S, A] and state values [..., S]; v(s) = sum_a pi(a|s) q(s, a)
 n_sa, n_sas   counts of pairs and triples; a pair is *seen* if n_sa > 0, *known* if n_sa > n_wedge
-e             an error function [..., S, A]: how uncertain a pair is, infinite where nothing was
-              seen
+e             an error function [..., S, A]: how uncertain a pair is; inf where nothing was seen
 epsilon       the budget of a soft constraint: sum_a e |pi - pi_b| <= epsilon in every state
 delta         a failure probability, always
-lo, hi        the return range: no return lies outside; lo is the value of a pair never seen, V_max
-              = max(|lo|, |hi|)
+lo, hi        the return range: no return lies outside; lo is the value of a pair never seen
+V_max         max(|lo|, |hi|)
 g_max         half the width of the return range: the scale of e for returns
 up, down      cost of raising / lowering a probability, in [0, inf] (the row problem)
 

@@ -138,7 +138,7 @@ def read_log(
     encoding              of text files: "utf-8", "latin-1", "cp1252", "utf-16" and others that
                           Python knows
 
-    Times are numbers, or dates with or without a UTC offset, which is heeded: in one log all have
+    Times are numbers, or dates with or without a UTC offset, which is used: in one log all have
     one, or none. Dates without one that run back as on a night when clocks are put back are an
     error, not sorted, unless order="time" asks for it. In text files every field is text ("01" and
     "1" are two labels) and an empty one, quoted or not, is missing; Parquet and tables keep their

@@ -96,8 +96,8 @@ def uncapped_betting(x: Any, delta: float, *, lo: float) -> LowerBound:
     whose capital reached 1/delta.
 
     With z_i = X_i - lo >= 0 and m counted from lo as well, the capital after t values is
-        K_t(m) = prod_{i <= t} ( 1 + lambda_i(m) (z_i - m) ),   lambda_i(m) = min( sqrt( 2
-        ln(1/delta) / (n s_i^2(m)) ), STAKE / m ),
+        K_t(m) = prod_{i <= t} ( 1 + lambda_i(m) (z_i - m) ),
+        lambda_i(m) = min( sqrt( 2 ln(1/delta) / (n s_i^2(m)) ), STAKE / m ),
         s_i^2(m) = ( m^2 + sum_{j < i} (z_j - mean(z_1..z_j))^2 ) / i:
     the bet against a value is set by the values before it, and by m itself as the guess that counts
     as one value. Proof. Let E[ z_i | past ] <= m for every i. Each factor is at least 1 - STAKE >
@@ -108,8 +108,8 @@ def uncapped_betting(x: Any, delta: float, *, lo: float) -> LowerBound:
     / m; elsewhere lambda_i = c (v + m^2)^(-1/2), and d/dm [ lambda_i (z_i - m) ] = -lambda_i ( 1 +
     (z_i - m) m / (v + m^2) ) <= 0, as z_i >= 0; both join continuously. So the refuted m are an
     interval from 0, found by halving, and P( bound > mu ) <= delta for every mu that no E[ X_i |
-    past ] exceeds. The values need not be alike: for i.i.d. values mu is their mean; where the X_i
-    have different means given the past (each block of a log tests a policy made from the blocks
+    past ] exceeds. The values need not have one law: for i.i.d. values mu is their mean; where the
+    X_i have different means given the past (each block of a log tests a policy made from the blocks
     before it), mu is the largest of them, and a bound above 0 says that one of them is. How to bet
     is free; ln(1 + z) >= z - z^2/2 leads to the choice above (Waudby-Smith & Ramdas, JRSS B 2024,
     eqs. 24-26, where values are in [0, 1]). The bound depends on the order of the values: shuffle

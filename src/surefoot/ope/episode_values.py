@@ -34,13 +34,13 @@ class Standard:
     estimator       "pdis", "is"; "dr" (values without a floor: for "student-t" and "bca" only)
     bound           "betting", "maurer-pontil", "hoeffding" (finite-sample), "student-t", "bca"
                     (approximate)
-    reward_range    (low, high) of all possible rewards, you vouch for it; else observed, and said
+    reward_range    (low, high) of all possible rewards, declared; else observed, and said
                     so. Finite-sample bounds need it
     return_range    the same of the discounted return of a whole episode, from its start to where it
                     ends or is cut
     seen            (lowest, highest) reward of other rows of the same world, such as those the
                     policy was made from: an observed range contains them
-    horizon         no episode has more steps than this (a time limit you vouch for): narrows the
+    horizon         no episode has more steps than this (a known time limit): narrows the
                     ranges that rewards imply
     fewest_effective    episodes, counted by their weights, below which the approximate bounds say
                         nothing; 0 as in the literature

@@ -1,7 +1,7 @@
 """The gain test: what episodes of the baseline show about V^pi - V^{pi_b}; and HCPI, which chooses
 a policy on one part of a log and tests it on the other.
 
-Everyone who tests a policy on whole episodes comes here: `surefoot safety-test` (for a gain and
+Every test of a policy on whole episodes is here: `surefoot safety-test` (for a gain and
 for a loss), the algorithm "hcpi", and `surefoot.ope`. The test is on paired differences, so the
 value of the baseline need not be known.
 """

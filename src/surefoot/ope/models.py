@@ -67,10 +67,9 @@ def model_based(
     reward_range: Any = None,
     return_range: Any = None,
 ) -> ValueEstimate:
-    """The mean over the logged starts of v^pi in the maximum-likelihood model: low variance, a bias
-    nobody can see from the log.
+    """The mean over the logged starts of v^pi in the maximum-likelihood model.
 
-    The model goes on where an episode was cut, so this is the value of whole returns. There are no
+    Its variance is low; its bias cannot be seen from the log. The model continues where an episode was cut, so this is the value of whole returns. There are no
     i.i.d. values: one model is behind all of them.
     """
     pi = checked_policy("pi", pi, batch)

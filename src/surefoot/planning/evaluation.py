@@ -146,7 +146,7 @@ def _solve_by_sweeps(
         x += residual
         residual = _residual(product, b, gamma, x)
         left = size(residual)
-        # Most of what is left of values is a constant, which is known to solve away.
+        # Most of the remaining error is a constant, which has a closed form.
         shift = row_dot(residual, constant) / norm
         shifted = residual - shift * constant
         if (shifted_left := size(shifted)) < left:

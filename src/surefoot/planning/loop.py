@@ -34,12 +34,11 @@ class Body(Protocol):
 def iterate(
     body: Body, state: tuple[Array, ...], max_steps: int
 ) -> tuple[tuple[Array, ...], Status]:
-    """Advance until every problem is done or `max_steps` are over; what is not done then is marked
-    as not converged.
+    """Advance until every problem is done, or `max_steps`; the rest is marked as not converged.
 
-    The first few steps take the whole batch. Who is left goes on in rounds, in groups that fit the
-    cache, newly formed each time: a few slow problems do not hold the others, nor pay for a step's
-    overhead alone.
+    The first few steps take the whole batch. The problems that are not done continue in rounds, in
+    groups that fit the cache and are formed again each round: a few slow problems do not delay the
+    others, and share the overhead of a step.
     """
     ended = _Ended([], [], [])
     groups = [(count_up(state[0].shape[0], state[0]), state)]

@@ -66,7 +66,7 @@ def problem(
                                 where the episodes of the log started, an estimate that certificates
                                 pay for)
     terminal_states, allowed    states without actions; mask [S, A] of the actions that may be used
-    reward_range, return_range  (low, high) you vouch for, of returns from any state on; else
+    reward_range, return_range  (low, high), declared, of returns from any state on; else
                                 observed, and noted as an assumption
     reward_table                [S, S'] or [S, A, S'], where known
     unseen_states, ties         "first-action", "lowest-index": as the published code; the defaults

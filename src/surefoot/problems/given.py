@@ -1,6 +1,4 @@
-"""What is given with a log (gamma, mask, baseline, rewards, start), checked against its size;
-for arrays and for log files alike.
-"""
+"""What is given with a log (gamma, mask, baseline, rewards, start), checked against its size."""
 
 from __future__ import annotations
 

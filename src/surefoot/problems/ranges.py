@@ -23,7 +23,7 @@ class ReturnRange:
     """No return, from any state on, lies outside [lo, hi]: not those of whole episodes alone, but
     of all their later parts.
 
-    `declared` says that the user vouches for it; otherwise it rests on observed rewards.
+    `declared`: the user answers for it; otherwise it rests on observed rewards.
     """
 
     lo: float

@@ -243,10 +243,10 @@ def _start(chain: _Chain, plan: _Plan, keys: Array) -> tuple[_Walkers, Array, Ar
 
 
 def _walk(chain: _Chain, walkers: _Walkers) -> Iterator[tuple[Array, Array]]:
-    """Strides of the walk: who walked (numbers), and the entries they drew [steps, walkers].
+    """Strides of the walk: the numbers of the walkers, and the entries drawn [steps, walkers].
 
-    Who ended rests until the end of the stride; then they leave, and so does who has used up the
-    steps.
+    A walker that ended rests until the end of the stride and then leaves, as does one that has used
+    up its steps.
     """
     xp = namespace(walkers.key)
     n_worlds, cells = chain.keep.shape

@@ -95,8 +95,8 @@ def pareto_table(
     a front.
 
     Averaged are the metrics: a setting's CVaR is the mean of its CVaRs at the sizes. Averaging each
-    trial's scores first would let a good result at one size pay for a bad one at another, which
-    nobody who owns a log of one size can do.
+    trial's scores first would let a good result at one size pay for a bad one at another; a
+    log has one size.
     """
     rows: list[FrontRow] = []
     for benchmark in dict.fromkeys(cell.benchmark for cell in results.cells):

@@ -149,7 +149,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that start with one BLAS thread each: the setting is read when NumPy is loaded,
     whenever a process starts.
 
-    On the way out nobody waits for shards under way, which leave nothing behind.
+    At the end, unfinished shards are not waited for; they leave nothing behind.
     """
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
