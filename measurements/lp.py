@@ -40,7 +40,8 @@ def main() -> None:
     """Random rows with infinite errors among them; the least of three for the sweep."""
     rng = np.random.default_rng(0)
     print(
-        f"{'rows x actions':>16}{'LP ms':>10}{'sweep ms':>10}{'ratio':>9}{'LP failed':>11}{'largest gap':>13}"
+        f"{'rows x actions':>16}{'LP ms':>10}{'sweep ms':>10}{'ratio':>9}{'LP failed':>11}"
+        f"{'largest gap':>13}"
     )
     for rows, actions in ((200, 4), (200, 10), (100, 25)):
         q, b = rng.random((rows, actions)), rng.dirichlet(np.ones(actions), rows)
@@ -60,7 +61,8 @@ def main() -> None:
         failed = int(np.isnan(lp).any(axis=1).sum())
         gap = np.nanmax(np.abs((q * (ours - lp)).sum(axis=1)))
         print(
-            f"{f'{rows} x {actions}':>16}{1e3 * slow:10.0f}{1e3 * min(times):10.2f}{slow / min(times):9.0f}{failed:11}{gap:13.1e}"
+            f"{f'{rows} x {actions}':>16}{1e3 * slow:10.0f}{1e3 * min(times):10.2f}"
+            f"{slow / min(times):9.0f}{failed:11}{gap:13.1e}"
         )
 
 

@@ -45,9 +45,7 @@ def judged(*means: float, **options: float) -> str:
     return c16(planted(*means, **options), Intervals(resamples=150)).verdict
 
 
-def test_the_claim_holds_where_every_version_and_robust_mdp_fall_behind_by_more_than_the_margin() -> (
-    None
-):
+def test_it_holds_where_every_version_and_robust_mdp_fall_behind_by_more_than_the_margin() -> None:
     assert judged(0.0, 0.2) == HOLDS
 
 

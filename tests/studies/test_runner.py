@@ -270,7 +270,8 @@ if __name__ == "__main__":
     before = dict(os.environ)
     with runner._pool(2) as pool:
         found = set(pool.map(look, range(4)))
-    print(len(found), {seen for _, seen in found} == {("1",) * len(runner.ONE_THREAD)}, dict(os.environ) == before)
+    one_each = {seen for _, seen in found} == {("1",) * len(runner.ONE_THREAD)}
+    print(len(found), one_each, dict(os.environ) == before)
 """
 
 
@@ -348,7 +349,8 @@ def murder(cluster, out):
 if __name__ == "__main__":
     from distributed import LocalCluster
     out, study = Path(sys.argv[1]), small_study.small()
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+    options = dict(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    with LocalCluster(**options) as cluster:
         threading.Thread(target=murder, args=(cluster, out), daemon=True).start()
         results = run(study, out, dask=cluster.scheduler_address, shard_trials=4)
     write_summary(out / "summary.csv", summary_rows(results, Intervals(study.alpha, 50)))
@@ -371,8 +373,8 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="dask.distributed is an extra")
     done = script(
         tmp_path / "nobody.py",
-        "from support import small_study\nfrom surefoot.studies.runner import run\nrun(small_study.small(),"
-        ' sys.argv[1], dask="tcp://127.0.0.1:9")',
+        "from support import small_study\nfrom surefoot.studies.runner import run\n"
+        'run(small_study.small(), sys.argv[1], dask="tcp://127.0.0.1:9")',
         tmp_path / "out",
     )
     assert "StudyError: no Dask scheduler answers at 'tcp://127.0.0.1:9'" in done.stderr

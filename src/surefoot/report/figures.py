@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CLIP = 1.6  # an axis is clipped where its range is so many times that of its upper seven eighths
+Look = dict[str, Any]  # keywords of matplotlib
 UNITS = {"random-mdps": "trajectories", "wet-chicken": "steps"}
 
 
@@ -51,34 +52,22 @@ def study_figure(
     for row in rows:
         lines.setdefault((row.algorithm, row.parameters), []).append(row)
     styles = _line_styles(list(lines))
+    sizes, unit = sorted({row.size for row in rows}), _unit(rows[0].benchmark)
+    names = ("Mean", f"{100 * alpha:g}%-CVaR")
     with figure(10.0, 4.4, 1, 2) as (made, panels):
-        for panel, metric, name in zip(
-            panels, ("mean", "cvar"), ("Mean", f"{100 * alpha:g}%-CVaR"), strict=True
-        ):
+        for panel, metric, name in zip(panels, ("mean", "cvar"), names, strict=True):
             panel.set_title(f"{name} of the {score}", loc="left")
             for key, line in lines.items():
                 _draw_line(panel, sorted(line, key=lambda row: row.size), metric, styles[key])
             if baseline is not None:
-                panel.axhline(
-                    baseline,
-                    color=FAINT,
-                    linewidth=0.9,
-                    linestyle=(0, (4, 3)),
-                    zorder=1,
-                    label="Baseline",
-                )
-            _size_axis(
-                panel,
-                sorted({row.size for row in rows}),
-                UNITS.get(rows[0].benchmark.split(" ")[0], "size of the data"),
-            )
-            _clip(
-                panel, rows, metric, {key: style.label for key, style in styles.items()}, baseline
-            )
-        handles, labels = panels[0].get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside right center", handlelength=3.6, labelspacing=0.7)
-        if title:
-            made.suptitle(title, x=0.01, ha="left", fontsize=11)
+                dashes = (0, (4, 3))
+                look: Look = {"color": FAINT, "linewidth": 0.9, "linestyle": dashes, "zorder": 1}
+                panel.axhline(baseline, label="Baseline", **look)
+            _size_axis(panel, sizes, unit or "size of the data")
+            labels = {key: style.label for key, style in styles.items()}
+            _clip(panel, rows, metric, labels, baseline)
+        _legend(made, panels[0], loc="outside right center", handlelength=3.6, labelspacing=0.7)
+        _title(made, title)
     return made
 
 
@@ -102,31 +91,18 @@ def assumption_1_figure(shares: Sequence[Share], *, title: str = "") -> Figure:
         for (i, j), value in np.ndenumerate(field):
             if np.isfinite(value):
                 words = f"{value:.2f}".replace("0.", ".").replace("1.00", "1").replace(".00", "0")
-                panel.text(
-                    j,
-                    i,
-                    words,
-                    ha="center",
-                    va="center",
-                    fontsize=7,
-                    color="black" if value > 0.55 else "white",
-                )
+                colour = "black" if value > 0.55 else "white"
+                panel.text(j, i, words, ha="center", va="center", fontsize=7, color=colour)
         panel.set_xticks(range(len(sizes)), [f"{n:,}" for n in sizes])
         panel.set_yticks(range(len(gammas)), [f"{g:g}" for g in gammas])
         panel.tick_params(length=0)
         panel.set(xlabel="size of the data", ylabel="discount factor γ")
         if np.isnan(field).any():
-            panel.annotate(
-                "hatched: no data set visits every pair",
-                (1, 1.01),
-                xycoords="axes fraction",
-                ha="right",
-                fontsize=7,
-                color=FAINT,
-            )
-        bar = made.colorbar(
-            image, ax=panel, label="share of data sets for which it holds", shrink=0.9
-        )
+            words = "hatched: no data set visits every pair"
+            look: Look = {"ha": "right", "fontsize": 7, "color": FAINT}
+            panel.annotate(words, (1, 1.01), xycoords="axes fraction", **look)
+        label = "share of data sets for which it holds"
+        bar = made.colorbar(image, ax=panel, label=label, shrink=0.9)
         bar.outline.set_visible(False)
         if title:
             panel.set_title(title, loc="left", pad=16)
@@ -149,31 +125,42 @@ def pareto_figure(
     _check_one_benchmark([row.benchmark for row in rows])
     sizes = sorted({row.size for row in rows if row.size is not None})
     wanted: list[int | None] = [*sizes, *([None] if any(row.size is None for row in rows) else [])]
+    order = list(CLASSES)
     groups = sorted(
         {row.group for row in rows},
-        key=lambda group: (list(CLASSES).index(group) if group in CLASSES else 99, group),
+        key=lambda group: (order.index(group) if group in order else 99, group),
     )
     styles = {group: style_of(group, CLASSES, i) for i, group in enumerate(groups)}
     columns = min(len(wanted), 5 if len(wanted) > 9 else 3)
     height = -(-len(wanted) // columns)
-    unit = UNITS.get(rows[0].benchmark.split(" ")[0], "")
+    unit = _unit(rows[0].benchmark)
     with figure(3.1 * columns + 0.3, 2.6 * height + 0.6, height, columns) as (made, panels):
         for panel, size in zip(panels, wanted, strict=False):
-            here = [
-                row for row in rows if row.size == size and np.isfinite([row.mean, row.cvar]).all()
-            ]
-            panel.set_title(
-                "average over sizes" if size is None else f"{size:,} {unit}".strip(), loc="left"
-            )
+            name = "average over sizes" if size is None else f"{size:,} {unit}".strip()
+            panel.set_title(name, loc="left")
             panel.set(xlabel="mean", ylabel=f"{100 * alpha:g}%-CVaR")
+            here = [x for x in rows if x.size == size and np.isfinite([x.mean, x.cvar]).all()]
             _draw_fronts(panel, here, styles, reference)
         for panel in panels[len(wanted) :]:
             panel.set_axis_off()
-        handles, labels = panels[0].get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside lower center", ncols=3, handlelength=3.0)
-        if title:
-            made.suptitle(title, x=0.01, ha="left", fontsize=11)
+        _legend(made, panels[0], loc="outside lower center", ncols=3, handlelength=3.0)
+        _title(made, title)
     return made
+
+
+def _unit(benchmark: str) -> str:
+    """In what the size of a data set is counted; variants are called "random-mdps eta=0.9"."""
+    return UNITS.get(benchmark.split(" ")[0], "")
+
+
+def _legend(made: Figure, panel: Axes, **look: Any) -> None:
+    handles, labels = panel.get_legend_handles_labels()
+    made.legend(handles, labels, **look)
+
+
+def _title(made: Figure, title: str) -> None:
+    if title:
+        made.suptitle(title, x=0.01, ha="left", fontsize=11)
 
 
 def _check_one_benchmark(names: Sequence[str]) -> None:
@@ -235,14 +222,8 @@ def _clip(
     values = np.array([getattr(row, metric) for row in rows])
     found = values[np.isfinite(values)]
     if not found.size:
-        panel.text(
-            0.5,
-            0.5,
-            "not reported: too few trials",
-            transform=panel.transAxes,
-            ha="center",
-            color=FAINT,
-        )
+        look: Look = {"transform": panel.transAxes, "ha": "center", "color": FAINT}
+        panel.text(0.5, 0.5, "not reported: too few trials", **look)
         return
     shown = found if baseline is None else np.append(found, baseline)
     top, bottom, bulk = shown.max(), shown.min(), np.quantile(found, 1 / 8)
@@ -260,16 +241,13 @@ def _clip(
             f"{label} at {_span([n for n, _ in points])} (down to {min(v for _, v in points):.3g})"
             for label, points in outside.items()
         ]
-        place: dict[str, Any] = {
+        words = "below the axis: " + "\n".join(parts)
+        place: Look = {
+            "xycoords": "axes fraction",
             "xytext": (0, -36),
             "textcoords": "offset points",
-            "va": "top",
-            "fontsize": 7,
-            "color": FAINT,
         }
-        panel.annotate(
-            "below the axis: " + "\n".join(parts), (0, 0), xycoords="axes fraction", **place
-        )
+        panel.annotate(words, (0, 0), va="top", fontsize=7, color=FAINT, **place)
 
 
 def _span(sizes: Sequence[int]) -> str:
@@ -283,60 +261,31 @@ def _draw_fronts(
     reference: tuple[str, str] | None,
 ) -> None:
     best = sorted((row for row in rows if row.on_combined), key=lambda row: row.mean)
-    panel.plot(
-        *_points(best),
-        color="#C8C8C8",
-        linewidth=7,
-        marker="o",
-        markersize=9,
-        zorder=1,
-        label="front of all",
-    )
+    look: Look = {"color": "#C8C8C8", "linewidth": 7, "marker": "o", "markersize": 9}
+    panel.plot(*_points(best), zorder=1, label="front of all", **look)
     for group, style in styles.items():
-        mine = [row for row in rows if row.group == group]
-        panel.plot(
-            *_points(mine),
-            style.marker,
-            color=style.colour,
-            markersize=2.5,
-            alpha=0.45,
-            linewidth=0,
-        )
-        edge = sorted((row for row in mine if row.on_front), key=lambda row: (row.mean, -row.cvar))
-        across = [[r.mean - r.mean_low for r in edge], [r.mean_high - r.mean for r in edge]]
-        upright = [[r.cvar - r.cvar_low for r in edge], [r.cvar_high - r.cvar for r in edge]]
-        panel.errorbar(
-            *_points(edge),
-            xerr=across,
-            yerr=upright,
-            fmt="none",
-            ecolor=style.colour,
-            alpha=0.35,
-            elinewidth=0.8,
-        )
-        panel.plot(
-            *_points(edge),
-            label=f"front: {style.label}",
-            **{**style.line, "markersize": 4, "linewidth": 1.2},
-        )
+        _draw_class(panel, [row for row in rows if row.group == group], style)
     star = [row for row in rows if (row.algorithm, row.parameters) == reference]
     if reference is not None:
-        look: dict[str, Any] = {
-            "color": "white",
-            "markeredgecolor": "black",
-            "markersize": 11,
-            "zorder": 5,
-            "linewidth": 0,
-        }
-        panel.plot(*_points(star), "*", label=" ".join(reference).strip(), **look)
-    _near_fronts(
-        panel,
-        [row for row in rows if row.on_combined or (row.on_front and row.group != "neither")]
-        + star,
-        rows,
-    )
+        look = {"color": "white", "markeredgecolor": "black", "markersize": 11, "linewidth": 0}
+        panel.plot(*_points(star), "*", zorder=5, label=" ".join(reference).strip(), **look)
+    edge = [row for row in rows if row.on_combined or (row.on_front and row.group != "neither")]
+    _near_fronts(panel, edge + star, rows)
     panel.grid(color="#ECECEC", linewidth=0.6)
     panel.set_axisbelow(True)
+
+
+def _draw_class(panel: Axes, mine: Sequence[FrontRow], style: Style) -> None:
+    """The settings of one class, and its front with intervals."""
+    look: Look = {"color": style.colour, "markersize": 2.5, "alpha": 0.45, "linewidth": 0}
+    panel.plot(*_points(mine), style.marker, **look)
+    edge = sorted((row for row in mine if row.on_front), key=lambda row: (row.mean, -row.cvar))
+    across = [[r.mean - r.mean_low for r in edge], [r.mean_high - r.mean for r in edge]]
+    upright = [[r.cvar - r.cvar_low for r in edge], [r.cvar_high - r.cvar for r in edge]]
+    look = {"fmt": "none", "ecolor": style.colour, "alpha": 0.35, "elinewidth": 0.8}
+    panel.errorbar(*_points(edge), xerr=across, yerr=upright, **look)
+    line = {**style.line, "markersize": 4, "linewidth": 1.2}
+    panel.plot(*_points(edge), label=f"front: {style.label}", **line)
 
 
 def _points(rows: Sequence[FrontRow]) -> tuple[list[float], list[float]]:
