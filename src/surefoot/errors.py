@@ -5,6 +5,13 @@ to do.
 from __future__ import annotations
 
 
+def option(name: str, value: object = ...) -> str:
+    """An option in the words of both doors: --order time (order='time' in Python)."""
+    flag, text = f"--{name.replace('_', '-')}", "..." if value is ... else repr(value)
+    said = "" if value is True else " ..." if value is ... else f" {value}"
+    return f"{flag}{said} ({name}={text} in Python)"
+
+
 class SurefootError(ValueError):
     """Base of every error that surefoot raises on purpose; catching it catches them all."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from surefoot.cli import app, main
-from surefoot.cli.log_options import as_options
+from surefoot.errors import option
 
 LOG = "episode,time,state,action,reward\n" + "".join(
     f"e{i // 10},{i % 10},{'wet' if i % 3 else 'dry'},{'go' if i % 4 else '[stay]'},{i % 2}\n"
@@ -100,24 +101,45 @@ def test_wrong_input_exits_with_two_and_leaves_stdout_empty(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("change", "arguments", "words"),
     [
-        (
-            "leave them out with drop_bad_rows='reward,time'",
-            "leave them out with --drop-bad-rows reward,time",
-        ),
-        (
-            "Name it with next_state=...; episode='-' makes",
-            "Name it with --next-state ...; --episode - makes",
-        ),
-        ("pass terminal_to_end=True: it", "pass --terminal-to-end: it"),
-        ("needs a declared return_range=(lo, hi): no", "needs a declared --return-range lo,hi: no"),
-        ('or pass masked_baseline="renormalise"', "or pass --renormalise"),
-        ("state 'x=0 y=2' is unknown", "state 'x=0 y=2' is unknown"),
+        (lambda x: x.replace(",1\n", ",x\n", 1), [], "leave them out with --drop-bad-rows reward"),
+        (lambda x: x.replace("state", "place"), [], "Name it with --state ..."),
+        (lambda x: x.replace("episode", "trip"), [], "--episode - (episode='-' in Python) makes"),
+        (lambda x: x, ["--terminal-states", "wet"], "pass --terminal-to-end"),
     ],
 )
-def test_messages_name_the_options_of_the_command_line(words: str, said: str) -> None:
-    assert as_options(words) == said
+def test_messages_name_the_options_of_the_command_line(
+    change: Any,
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(change(LOG), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["surefoot", "check", str(path), *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            ("drop_bad_rows", "reward,time"),
+            "--drop-bad-rows reward,time (drop_bad_rows='reward,time' in Python)",
+        ),
+        (("next_state",), "--next-state ... (next_state=... in Python)"),
+        (("episode", "-"), "--episode - (episode='-' in Python)"),
+        (("terminal_to_end", True), "--terminal-to-end (terminal_to_end=True in Python)"),
+    ],
+)
+def test_an_option_is_said_in_the_words_of_both_doors(given: Any, said: str) -> None:
+    assert option(*given) == said
 
 
 def test_a_log_whose_clock_went_back_can_be_sorted(

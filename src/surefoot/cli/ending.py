@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
-from surefoot.cli.log_options import as_options
 from surefoot.cli.terminal import (
     CRASH,
     DONE,
@@ -81,7 +80,7 @@ def _run(app: Callable[[], object]) -> Ending:
     except KeyboardInterrupt:
         return Ending(INTERRUPTED, "KeyboardInterrupt", "interrupted")
     except SurefootError as error:
-        return Ending(WRONG_INPUT, type(error).__name__, as_options(str(error)))
+        return Ending(WRONG_INPUT, type(error).__name__, str(error))
     except BrokenPipeError:
         silence_stdout()
         return Ending(PIPE_CLOSED)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -191,22 +190,6 @@ class LogOptions(ReadOptions):
         return _pair("return-range", self.return_range)
 
 
-def as_options(message: str) -> str:
-    """What the library says about its arguments, in options of the command line:
-    drop_bad_rows='reward' as --drop-bad-rows reward.
-    """
-
-    def option(found: re.Match[str]) -> str:
-        value = found[2].strip("'\"()").replace(", ", ",")
-        return f"--{found[1].replace('_', '-')}" + ("" if value == "True" else f" {value}")
-
-    names = "|".join(f.name for f in fields(LogOptions))
-    message = message.replace('masked_baseline="renormalise"', "--renormalise").replace(
-        "allowed=[...]", "--actions"
-    )
-    return re.sub(rf"\b({names})=('[^']*'|\"[^\"]*\"|\([^)]*\)|\.\.\.|True|\d+)", option, message)
-
-
 @dataclass(frozen=True)
 class Posed:
     """A log, and the problem it poses.
@@ -233,7 +216,7 @@ class Posed:
 
 
 def read(source: str, options: ReadOptions, dask: str | None = None) -> tuple[Log, Units | None]:
-    """(the log, whose notes speak of options; its units, where a Dask cluster counted them)."""
+    """(the log; its units, where a Dask cluster counted them)."""
     from surefoot.advice import log_and_units_on_dask
     from surefoot.logs import progress_bar, read_log
 
@@ -243,7 +226,7 @@ def read(source: str, options: ReadOptions, dask: str | None = None) -> tuple[Lo
             log = read_log(source, progress=shown, **options.for_reading())
     else:
         log, units = log_and_units_on_dask(dask, source, **options.for_reading())
-    return replace(log, notes=tuple(map(as_options, log.notes))), units
+    return log, units
 
 
 def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
@@ -251,11 +234,7 @@ def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
     from surefoot.logs import disagreement, read_allowed, read_policy
 
     log, units = read(source, options, dask)
-    mask = (
-        None
-        if options.allowed is None
-        else read_allowed(options.allowed, log, **_allowed_names(options))
-    )
+    mask = None if options.allowed is None else read_allowed(options.allowed, log)
     given = (
         log.estimated_baseline(options.smoothing, mask)
         if options.baseline is None
@@ -314,8 +293,3 @@ def _pair(name: str, text: str | None) -> tuple[float, float] | None:
     except ValueError as error:
         raise ParameterError(f"--{name} takes LOW,HIGH, such as 0,1, got {text!r}") from error
     return low, high
-
-
-def _allowed_names(options: LogOptions) -> dict[str, str]:
-    """The columns of the file of allowed actions: those of the log where several make a state."""
-    return {"state": options.state} if options.state and "," in options.state else {}

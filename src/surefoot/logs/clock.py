@@ -4,6 +4,7 @@ clocks may have been put back.
 
 from __future__ import annotations
 
+from surefoot.errors import option
 from surefoot.logs.database import text_sql
 
 LOCAL, ZONED = "timestamp", "timestamptz"
@@ -20,7 +21,7 @@ NO_SECONDS = "^([^:]*:[0-9][0-9])([Z +-])"
 NO_OFFSET = ":.*[^0-9:. ]"
 ADVICE = (
     "If the clocks were put back there, give times with a UTC offset, such as 2024-10-27"
-    " 02:30+01:00, or take the rows as they come with time='-'"
+    f" 02:30+01:00, or take the rows as they come with {option('time', '-')}"
 )
 
 

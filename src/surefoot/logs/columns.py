@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from surefoot.core.labels import nearest
-from surefoot.errors import LogError
+from surefoot.errors import LogError, option
 
 NONE = "-"  # given as a column: this role has none, whatever the names say
 
@@ -140,13 +140,15 @@ def _by_name(role: str, names: Sequence[str], where: str) -> tuple[str, ...]:
     if len(found) > 1:
         raise LogError(
             f"{where} has {len(found)} columns that could be the {role}:"
-            f" {', '.join(map(repr, found[:4]))}. Name the right one with {role}=..."
+            f" {', '.join(map(repr, found[:4]))}. Name the right one with {option(role)}"
         )
     if not found and role in NEEDED:
-        hint = f"; {role}={NONE!r} makes the whole log one episode" if role == "episode" else ""
+        hint = (
+            f"; {option(role, NONE)} makes the whole log one episode" if role == "episode" else ""
+        )
         raise LogError(
             f"{where} has no column for the {role}: {nearest(role, names)}. Name it with"
-            f" {role}=...{hint}"
+            f" {option(role)}{hint}"
         )
     return tuple(found)
 

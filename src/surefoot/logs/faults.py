@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 
 from surefoot.core.labels import match, places_of
-from surefoot.errors import LogError
+from surefoot.errors import LogError, option
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS
 from surefoot.logs.clock import ADVICE, ZONED
 from surefoot.logs.database import Database, Workspace, text_sql
@@ -180,14 +180,14 @@ def _in_words(
         f"{n:,} {REASONS[reason]}, first {_first_bad_rows(database, reading, reason)}"
         for reason, n in found.items()
     ]
-    option = f"leave them out with drop_bad_rows={','.join(found)!r}"
+    remedy = f"leave them out with {option('drop_bad_rows', ','.join(found))}"
     if cannot_drop:
-        option = (
+        remedy = (
             "give next_state: without it, rows that have no place leave unknown which row follows"
             " which, and cannot be dropped"
         )
     hints = "".join(f". {hint}" for hint in _hints(reading, found, " ".join(parts)))
-    return "the log has bad rows: " + ". ".join(parts) + f". Mend them, or {option}{hints}"
+    return "the log has bad rows: " + ". ".join(parts) + f". Mend them, or {remedy}{hints}"
 
 
 def _first_bad_rows(database: Database, reading: Reading, reason: str) -> str:
@@ -217,7 +217,7 @@ def _hints(reading: Reading, found: dict[str, int], said: str) -> list[str]:
             f"{REMEDIES['reward']}; to drop the rows would lose the steps, not only their rewards"
         )
     if {"reward", "time"} & set(found) and re.search(r"'[+-]?\d+,\d+'", said):
-        hints.append("If the comma is a decimal one, say decimal=','")
+        hints.append(f"If the comma is a decimal one, say {option('decimal', ',')}")
     if "time" in found and reading.dated:
         offset = (
             "Some times of this log have a UTC offset: then all need one"
@@ -233,7 +233,7 @@ def _hints(reading: Reading, found: dict[str, int], said: str) -> list[str]:
     if "backwards" in found:
         hints.append(
             "Only if the rows do not lie in the order in which they happened, sort by time with"
-            " order='time'"
+            f" {option('order', 'time')}"
         )
     return hints
 

@@ -14,7 +14,7 @@ import numpy as np
 from surefoot.core import Batch, Counts, Labels, Policy, Returns
 from surefoot.core.batch import MOST_PAIRS
 from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
-from surefoot.errors import LogError, NotAvailableError, ProblemError
+from surefoot.errors import LogError, NotAvailableError, ProblemError, option
 from surefoot.logs.accounting import Accounting
 from surefoot.logs.database import Workspace
 from surefoot.logs.notes import notes_on
@@ -291,7 +291,8 @@ def make_log(
     if not tally.states:
         raise LogError(
             "no row has a successor: every episode is one step long and cut; give next_state, flag"
-            " terminal steps, or say episode_end='terminal' if every episode ends with its last row"
+            f" terminal steps, or say {option('episode_end', 'terminal')} if every episode ends with its"
+            " last row"
         )
     if reading is not None:
         allowed, missing_reward = reading.allowed, reading.missing_reward
@@ -352,6 +353,6 @@ def _check_acting(log: Log) -> None:
         raise LogError(
             f"{int(log.n_sa[s].sum())} rows act in state {as_text(log.states[s])!r}, which is"
             f" terminal ({len(acting)} such states): a terminal state has no actions. If a terminal"
-            " step returns to an ordinary state, pass terminal_to_end=True: it then leads to an"
-            " extra state (end)"
+            f" step returns to an ordinary state, pass {option('terminal_to_end', True)}: it then"
+            " leads to an extra state (end)"
         )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from surefoot.core.labels import as_text
+from surefoot.errors import option
 from surefoot.logs.accounting import CUT, Accounting, in_words
 from surefoot.logs.query import MISSING
 from surefoot.text import some
@@ -60,10 +61,10 @@ def _remedy(account: Accounting) -> str:
 
 REMEDIES = {
     CUT: (
-        "If every episode ends with its last row, say episode_end='terminal'; else give next_state,"
-        " or flag rows that end an episode"
+        f"If every episode ends with its last row, say {option('episode_end', 'terminal')}; else"
+        " give next_state, or flag rows that end an episode"
     ),
-    "reward": "If an empty reward means 0, say missing_reward=0",
+    "reward": f"If an empty reward means 0, say {option('missing_reward', 0)}",
 }
 
 
@@ -138,7 +139,7 @@ def _odd_labels(log: Log) -> Iterator[str]:
                 f"the {role} {named} (column {column}) reads like a missing value, but is a label"
                 f" like others: {int(log.n_sa.sum(axis=axis)[odd].sum()):,} rows used have it. If"
                 f" it means that the {role} is not known, make the field empty: the row is then"
-                f" bad, and drop_bad_rows={role!r} leaves it out"
+                f" bad, and {option('drop_bad_rows', role)} leaves it out"
             )
 
 

@@ -75,14 +75,10 @@ def read_policy(
     or with unknown_states="ignore" stays in `elsewhere`.
     """
     check_name("unknown_states", unknown_states, ("error", "ignore"))
-    own = log.labels
-    roles = {
-        "state": [state] if state else [",".join(own.state_columns), "state"],
-        "action": [action] if action else [",".join(own.action_columns), "action"],
-        "probability": [probability] if probability else PROBABILITY,
-    }
+    roles = _pair_columns(log.labels, state, action)
+    roles["probability"] = [probability] if probability else PROBABILITY
     ignore = unknown_states == "ignore"
-    return _policy(read_table(source, roles), own, log.terminal, what, ignore)
+    return _policy(read_table(source, roles), log.labels, log.terminal, what, ignore)
 
 
 def fitted(policy: Policy, log: Log) -> Policy:
@@ -97,17 +93,23 @@ def fitted(policy: Policy, log: Log) -> Policy:
     return replace(found, notes=(*policy.notes, *found.notes))
 
 
-def read_allowed(
-    source: Any, log: Log, *, state: str = "state", action: str = "action"
-) -> np.ndarray:
-    """The mask [S, A] of a file that lists the allowed (state, action); a state it does not name
-    allows everything.
+def read_allowed(source: Any, log: Log, *, state: str = "", action: str = "") -> np.ndarray:
+    """The mask [S, A] of a file that lists the allowed (state, action), its columns as in
+    `read_policy`; a state it does not name allows everything.
     """
     mask = np.zeros((log.n_states, log.n_actions), dtype=bool)
-    for row in read_table(source, {"state": [state], "action": [action]}):
+    for row in read_table(source, _pair_columns(log.labels, state, action)):
         mask[log.labels.state_code(row[0]), log.labels.action_code(row[1])] = True
     mask[~mask.any(axis=1)] = True
     return mask
+
+
+def _pair_columns(labels: Labels, state: str, action: str) -> dict[str, Sequence[str]]:
+    """The columns of a pair: as named, as in the log, or "state" and "action"."""
+    return {
+        "state": [state] if state else [",".join(labels.state_columns), "state"],
+        "action": [action] if action else [",".join(labels.action_columns), "action"],
+    }
 
 
 def _policy(
@@ -132,7 +134,8 @@ def _policy(
         if a is None and p > 0:
             raise error(
                 f"row {number} of the {what}: {unknown('action', row[1], labels.actions)}; if it"
-                " exists, name all actions with allowed=[...] when reading the log"
+                " exists, name all actions with --actions when reading the log (allowed=[...] in"
+                " Python)"
             )
         if s is None or a is None:
             ignored += 1

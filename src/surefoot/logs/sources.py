@@ -20,8 +20,8 @@ from surefoot.errors import LogError
 
 TEXT, PARQUET = ("csv", "tsv", "txt"), ("parquet", "pq")
 NAME_IT = (
-    "name its encoding, such as encoding='latin-1', 'cp1252' or 'utf-16', or convert the file to"
-    " UTF-8"
+    "name its encoding, such as --encoding latin-1 (encoding='latin-1', 'cp1252' or 'utf-16' in"
+    " Python), or convert the file to UTF-8"
 )
 ENDINGS = ", ".join(f".{ending}" for ending in (*TEXT, *PARQUET)) + ", each also with .gz"
 

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from surefoot.errors import LogError
+from surefoot.errors import LogError, option
 from surefoot.logs.accounting import REASONS
 from surefoot.logs.columns import Columns, find_columns
 from surefoot.logs.database import (
@@ -247,17 +247,17 @@ def text_trouble(file: str, message: str) -> str:
     """What DuckDB says about a broken text file, in our words."""
     line = re.search(r"CSV Error on Line: (\d+)", message)
     where = f"line {line[1]} of {file}" if line else file
-    option = 'drop_bad_rows="broken-row" leaves such rows out'
+    drop = f"{option('drop_bad_rows', 'broken-row')} leaves such rows out"
     found = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
     if found:
         return (
             f"{where} has {found[2]} fields where the header has {found[1]}: mend the file, or"
-            f" {option}"
+            f" {drop}"
         )
     if "unicode" in message.lower() or "utf" in message.lower():
-        return f"{where} is not UTF-8 text: {NAME_IT}, or {option}"
+        return f"{where} is not UTF-8 text: {NAME_IT}, or {drop}"
     if "unterminated quote" in message:
-        return f"{where} has a quote that is not closed: mend the file, or {option}"
+        return f"{where} has a quote that is not closed: mend the file, or {drop}"
     return (
         f"{where} cannot be read as text with columns ({REASONS['broken-row']}): {message[-300:]}"
     )

@@ -66,8 +66,9 @@ def allowed_mask(allowed: Any, data: Counted, masked_baseline: str) -> np.ndarra
         s, a = taken[0]
         raise LogError(
             f"the log takes {len(taken)} pairs that are not allowed, first {data.labels.pair(s, a)}"
-            f' ({int(data.n_sa[s, a])} times): correct the mask, or pass masked_baseline="renormalise"'
-            " to keep the rows as data and never choose these actions"
+            f" ({int(data.n_sa[s, a])} times): correct the mask, or pass --renormalise"
+            ' (masked_baseline="renormalise" in Python) to keep the rows as data and never choose'
+            " these actions"
         )
     return mask
 

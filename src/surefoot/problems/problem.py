@@ -411,5 +411,5 @@ def _check_baseline(pi_b: Array, terminal: Array, allowed: Array, labels: Labels
             f"the baseline uses {len(where)} actions that are not allowed, first {labels.pair(s, a)}"
             " with probability "
             f"{float(to_numpy(pi_b)[tuple(where[0])]):.4g}: correct pi_b or the mask, or pass"
-            ' masked_baseline="renormalise"'
+            ' --renormalise (masked_baseline="renormalise" in Python)'
         )

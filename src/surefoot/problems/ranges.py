@@ -62,8 +62,8 @@ def return_range(
     r_min, r_max = reward_range
     if gamma == 1:
         raise ProblemError(
-            "gamma = 1 needs a declared return_range=(lo, hi): no range follows from the rewards"
-            " alone"
+            "gamma = 1 needs a declared --return-range lo,hi (return_range=(lo, hi) in Python): no"
+            " range follows from the rewards alone"
         )
     lo, hi = r_min / (1 - gamma), r_max / (1 - gamma)
     if has_terminal:
