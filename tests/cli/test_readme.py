@@ -128,3 +128,20 @@ def test_import_is_quick_and_light() -> None:
         ).stdout.strip()
         == "[]"
     )
+
+
+def test_the_map_names_every_package() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("The packages, from high to low")[1]
+    named = [name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in row.split(", ")]
+    there = {x.stem for x in (ROOT / "src" / "surefoot").glob("[a-z]*")} - {"data", "py"}
+    assert sorted(x.strip("`") for x in named if "." not in x) == sorted(there)
+
+
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", *(f"docs/{x.name}" for x in (ROOT / "docs").iterdir()))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_files_that_a_document_names_are_there(document: str) -> None:
+    text = (ROOT / document).read_text().replace("algorithms/my_method.py", "algorithms")
+    named = re.findall(r"\b(?:src|tests|measurements|examples|docs|papers)/[\w/.-]*\w", text)
+    assert [path for path in named if not (ROOT / path).exists()] == []
