@@ -17,7 +17,7 @@ from surefoot.advice import (
     held_out_gain,
     units_of_batch,
 )
-from surefoot.advice.estimate import Estimate, Unseen
+from surefoot.advice.estimate import UnitEstimate, Unseen
 from surefoot.advice.gain import ASYMPTOTIC, FINITE_SAMPLE, part_problem
 
 
@@ -230,9 +230,9 @@ def test_a_part_poses_the_problem_of_its_own_rows() -> None:
 
 def estimate(
     scores: np.ndarray, extra: float = 0.0, degrees: float = np.inf, *, blocks: bool = False
-) -> Estimate:
+) -> UnitEstimate:
     none = Unseen(change=0.0, pair=0, n=1.0, shift=0.0, worst=0.0, distance=0.0)
-    return Estimate(
+    return UnitEstimate(
         value=5.0,
         scores=scores,
         extra=extra,

@@ -26,9 +26,9 @@ from test_ope_estimates import (
 from surefoot import NotAvailableError, ParameterError, ProblemError, UnknownNameError
 from surefoot.core import Batch, known_model
 from surefoot.ope import (
-    ALPHAS,
     GAIN,
     LOSS,
+    MIXTURE_ALPHAS,
     VALUE,
     Standard,
     best_of,
@@ -289,7 +289,7 @@ def test_wrong_input_is_refused() -> None:
 
 def test_mixtures_go_from_the_proposal_to_the_baseline() -> None:
     found = mixtures(PI, PI_B)
-    assert len(found) == len(ALPHAS) == 10
+    assert len(found) == len(MIXTURE_ALPHAS) == 10
     assert np.array_equal(found[0], PI)
     assert found[3] == pytest.approx(0.7 * PI + 0.3 * PI_B)
 

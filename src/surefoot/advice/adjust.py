@@ -23,8 +23,8 @@ from surefoot.problems import Problem
 
 # periods of the log, in the order of its rows: one for each 50 rows, from 8 to 32
 PERIODS, FEWEST_ROWS = (8, 32), 50
-MOST_ROWS = 500_000  # rows looked at, evenly spaced
-MOST_ACTIONS = 12  # beyond, the previous action is left out
+SAMPLED_ROWS = 500_000  # rows looked at, evenly spaced
+MOST_PREVIOUS_ACTIONS = 12  # beyond, the previous action is left out
 
 
 def explained(
@@ -41,7 +41,7 @@ def explained(
     pair = units.pair
     y = log.reward + problem.gamma * v[log.next_state]
     x = _circumstances(log, units, _within(log.reward, pair, weight.size))
-    some = slice(None, None, -(-len(log) // MOST_ROWS))
+    some = slice(None, None, -(-len(log) // SAMPLED_ROWS))
     pair, y, x, held_out = pair[some], y[some], x[some], chosen[units.unit[some]]
     inside = np.stack([_within(column, pair, weight.size) for column in x.T], axis=1)
     scale = np.sqrt((inside**2).mean(axis=0))
@@ -75,7 +75,7 @@ def _circumstances(log: Batch, units: Units, residual: np.ndarray) -> np.ndarray
     columns = [*_flags(np.arange(n) * periods // n, periods), before, others]
     if log.n_episodes >= ENOUGH_EPISODES:
         columns += _flags(np.minimum(np.log2(log.time + 1).astype(int), 5), 6)
-    if log.n_actions <= MOST_ACTIONS:
+    if log.n_actions <= MOST_PREVIOUS_ACTIONS:
         columns += _flags(
             np.where(log.first, 0, np.append(0, log.action[:-1] + 1)), log.n_actions + 1
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.advice.estimate import DELTA
 from surefoot.algorithms.algorithm import Algorithm, Fitting
 from surefoot.certificates import RIGOROUS, Certificate, certify
 from surefoot.core import Solution
@@ -17,10 +18,9 @@ from surefoot.errors import NotAvailableError, SurefootError
 from surefoot.improvement import improve
 from surefoot.problems import Problem
 
-DELTA = 0.05  # the largest failure probability at which a proof stands for the test
 THEOREM_1: Fitting = ("theorem-1", {"error": "mpeb"})
 WORST_CASE_STATES = 100  # the worst case over more states takes long: not unasked
-LARGE = "the problem is large (its counts are sparse): ask surefoot.certify for it"
+TOO_LARGE = "the problem is large (its counts are sparse): ask surefoot.certify for it"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def assure(
 ) -> Assurance:
     """The certificate of a solution; none where there is doubt that pi_b made the log."""
     if problem.counts.is_sparse or doubt:
-        return Assurance(None, doubt or LARGE, ())
+        return Assurance(None, doubt or TOO_LARGE, ())
     certificate, refused = None, []
     for method, parameters in fitting(algorithm):
         try:

@@ -36,7 +36,7 @@ class Unseen:
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Estimate:
+class UnitEstimate:
     """A value estimated from units, and what its interval needs.
 
     scores      [units] what the estimate would lose without each unit; they sum to nearly 0, and

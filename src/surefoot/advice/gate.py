@@ -15,8 +15,8 @@ from surefoot.core import Batch
 from surefoot.errors import LogError, NotAvailableError, ParameterError
 from surefoot.ope.caps import APPROXIMATE
 from surefoot.ope.episode_values import GAIN, LOSS, Standard
-from surefoot.ope.episodes import FEWEST, split_episodes, take_episodes
-from surefoot.ope.gain_test import SAME, Evidence, evidence_of, model_for, promised
+from surefoot.ope.episodes import FEWEST_IN_PART, split_episodes, take_episodes
+from surefoot.ope.gain_test import SAME, GainEvidence, evidence_of, model_for, promised
 from surefoot.problems import Problem
 from surefoot.text import plural
 
@@ -60,8 +60,8 @@ class SafetyTest:
     condition: str
     delta: float
     estimate: float
-    gain: Evidence
-    loss: Evidence
+    gain: GainEvidence
+    loss: GainEvidence
     chosen_on: int
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
@@ -76,10 +76,11 @@ class SafetyTest:
 def whole_sample(problem: Problem, pi: np.ndarray) -> Sample:
     """All episodes of a log."""
     log = rows_of(problem)
-    if log.n_episodes < 2 * FEWEST:
+    if log.n_episodes < 2 * FEWEST_IN_PART:
         raise LogError(
             f"nothing can be tested on {plural(log.n_episodes, 'episode')}: episodes are what is"
-            f" independent in a log, and at least {2 * FEWEST} are needed; give more of them"
+            f" independent in a log, and at least {2 * FEWEST_IN_PART} are needed; give more of"
+            " them"
         )
     return Sample(log, pi, np.asarray(problem.pi_b))
 
@@ -102,26 +103,21 @@ def without_training(
             )
         left_out |= found.left_out
     k = int(left_out.sum())
-    if k >= MOSTLY * n or n - k < 2 * FEWEST:
-        raise LogError(
-            f"{k:,} of {n:,} episodes are, or have the names of, episodes that the policy was made"
-            f" from ({share:.0%} with the same content): test it on data it was not made from"
-        )
-    words = (
-        f"{k:,} of {n:,} episodes are, or have the names of, episodes that the policy was made"
-        " from: LEFT OUT"
-        if k
-        else ""
+    both = (
+        f"{k:,} of {n:,} episodes are, or have the names of, episodes that the policy was made from"
     )
-    words = words or f"none of the {n:,} episodes was found among those the policy was made from"
-    if why:
-        words = f"NOT CHECKED whether the policy was made from these episodes: {why}" + (
-            f"; of --training, {words}" if known else ""
+    if k >= MOSTLY * n or n - k < 2 * FEWEST_IN_PART:
+        raise LogError(
+            f"{both} ({share:.0%} with the same content): test it on data it was not made from"
         )
+    none = f"none of the {n:,} episodes was found among those the policy was made from"
+    words = f"{both}: LEFT OUT" if k else none
+    if why:
+        more = f"; of --training, {words}" if known else ""
+        words = f"NOT CHECKED whether the policy was made from these episodes: {why}{more}"
     found_out = {"checked": not why, "share": share, "episodes_left_out": k, "words": words}
-    return (
-        replace(sample, batch=take_episodes(sample.batch, ~left_out)) if k else sample
-    ), found_out
+    rest = replace(sample, batch=take_episodes(sample.batch, ~left_out)) if k else sample
+    return rest, found_out
 
 
 def rows_of(problem: Problem) -> Batch:
@@ -209,7 +205,7 @@ def _tested(
     gamma: float,
     standard: Standard,
     seed: int,
-) -> Evidence:
+) -> GainEvidence:
     """One of the two tests; `training` chooses the cap of the bound, or makes the model."""
     cap, model, n = None, None, held_out.batch.n_episodes
     if training is not None:
@@ -231,7 +227,7 @@ def _tested(
     return found if standard.floored else _unless_skewed(found)
 
 
-def _unless_skewed(found: Evidence) -> Evidence:
+def _unless_skewed(found: GainEvidence) -> GainEvidence:
     """The evidence, without its bound where an approximate one is not valid.
 
     Measured on 156 families of 400 logs on which no policy is better, of 50 to 1,000 episodes of 1
@@ -253,7 +249,7 @@ def _unless_skewed(found: Evidence) -> Evidence:
     )
 
 
-def _assumptions(found: Evidence, within: str) -> tuple[str, ...]:
+def _assumptions(found: GainEvidence, within: str) -> tuple[str, ...]:
     return (
         "the policy was neither made nor chosen with the tested episodes",
         "the tested episodes are independent of each other, and the given baseline made them",

@@ -31,7 +31,7 @@ from surefoot.logs.database import Database
 
 TRAINING = "training.npz"
 PIECE = 20  # rows: a longer episode is compared piece by piece
-BY_CHANCE = 1e-5  # probability below which a coincidence of two logs is none
+COINCIDENCE = 1e-5  # probability below which a coincidence of two logs is none
 # share of episodes with the content of another up to which content alone tells which episodes are
 # the same
 DISTINCT = 0.01
@@ -164,13 +164,13 @@ def shared_episodes(tested: Fingerprints, trained: Fingerprints) -> Shared:
     none = np.zeros(len(tested), dtype=bool)
     seen = tested.seen_in(trained)
     chance = max(tested.repeated, trained.repeated, 1 / (len(trained) + 1))
-    surprising = _at_least(int(seen.sum()), len(tested), chance) < BY_CHANCE
+    surprising = _at_least(int(seen.sum()), len(tested), chance) < COINCIDENCE
     if surprising and chance <= max(DISTINCT, 1 / (len(trained) + 1)):
         return Shared(seen, float(seen.mean()))
     known, excess = _same_names(tested, trained)
     rest = ~known
     left = int(rest.sum())
-    if left and surprising and _at_least(int(seen[rest].sum()), left, chance) < BY_CHANCE:
+    if left and surprising and _at_least(int(seen[rest].sum()), left, chance) < COINCIDENCE:
         excess = float((seen.mean() - chance) / (1 - chance))
         return Shared(
             none,
@@ -207,7 +207,7 @@ def _same_names(tested: Fingerprints, trained: Fingerprints) -> tuple[np.ndarray
     overall = (alike.sum() + 1) / (others.sum() + 2)
     here = float((alike[twin[pair]] / np.maximum(others[twin[pair]], 1)).mean())
     chance = min(max(here, float(overall)), 1 - 1 / (len(trained) + 1))
-    if _at_least(int((same & pair).sum()), int(pair.sum()), chance) >= BY_CHANCE:
+    if _at_least(int((same & pair).sum()), int(pair.sum()), chance) >= COINCIDENCE:
         return none, 0.0
     return known, float((same & pair).mean())
 
@@ -239,7 +239,7 @@ def _too_alike(x: np.ndarray, y: np.ndarray) -> bool:
     equal = k**2 * math.exp(
         -0.5 * ((k - 1) * math.log(2 * math.pi * spread) + float(np.log(share).sum()))
     )
-    return bool(chdtr(k - 1, distance) + equal < BY_CHANCE)
+    return bool(chdtr(k - 1, distance) + equal < COINCIDENCE)
 
 
 def _at_least(k: int, n: int, chance: float) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from surefoot.advice.estimate import EVENTS, Estimate, Unseen
+from surefoot.advice.estimate import EVENTS, UnitEstimate, Unseen
 from surefoot.advice.units import Units
 from surefoot.core import known_model
 from surefoot.planning import evaluate, visits
@@ -45,9 +45,9 @@ class Comparison:
     advantage   sum_a (pi - pi_b)(a|s) q_b(s, a) in every state [S]
     """
 
-    policy: Estimate
-    baseline: Estimate
-    gain: Estimate
+    policy: UnitEstimate
+    baseline: UnitEstimate
+    gain: UnitEstimate
     weight: np.ndarray
     v: np.ndarray
     advantage: np.ndarray
@@ -237,7 +237,7 @@ class UnitModel:
 
     def _estimate(
         self, value: float, scores: np.ndarray, shift: np.ndarray, v: np.ndarray
-    ) -> Estimate:
+    ) -> UnitEstimate:
         """An estimate that is to first order  sum over pairs of shift(s, a) times the mean of y = r
         + gamma v(s').
 
@@ -267,7 +267,7 @@ class UnitModel:
         spread = (shown**2 / np.maximum(n - 1, 1.0) + hidden**2 / np.maximum(n_s - 1, 1.0)).sum()
         total = float((shown + hidden).sum())
         loss, more = self._unseen(shift, v, mean)
-        return Estimate(
+        return UnitEstimate(
             value=value,
             scores=scores,
             extra=float(hidden.sum()),

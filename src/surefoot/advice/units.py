@@ -23,9 +23,9 @@ ENOUGH_EPISODES = 8  # fewer say little about what differs from one to the next
 BLOCKS = 100  # about so many blocks of a log that is one episode
 MOST_UNITS = 1000  # more episodes than this are put together: a finer scatter gains nothing
 COARSE_UNITS = 64  # units of a log too large for memory, whose triples are kept for each of them
-PARTS = 16  # units that are counted on a cluster, at least
-ENTRIES = ("unit", "state", "action", "next_state", "k", "r", "m2")
-STARTS = ("start_unit", "start_state", "start_k")
+DASK_PARTS = 16  # units that are counted on a cluster, at least
+ENTRY_COLUMNS = ("unit", "state", "action", "next_state", "k", "r", "m2")
+START_COLUMNS = ("start_unit", "start_state", "start_k")
 Columns = tuple[np.ndarray, ...]
 
 
@@ -66,8 +66,10 @@ class Units:
     def some(self, chosen: np.ndarray) -> Units:
         """The entries of the chosen units [number]; units keep their numbers."""
         keep, first = chosen[self.unit], chosen[self.start_unit]
-        entries = {name: getattr(self, name)[keep] for name in ENTRIES}
-        return replace(self, **entries, **{name: getattr(self, name)[first] for name in STARTS})
+        entries = {name: getattr(self, name)[keep] for name in ENTRY_COLUMNS}
+        return replace(
+            self, **entries, **{name: getattr(self, name)[first] for name in START_COLUMNS}
+        )
 
     def counts(self, *, as_sparse: bool) -> Counts:
         """What all of them count together."""
@@ -158,7 +160,7 @@ def log_and_units_on_dask(
     One long episode is a single part: there is nothing to check its improvement on.
     """
     made, ends = options_of(terminal_states=terminal_states, **options)
-    tallies = tallies_on_dask(address, source, made, parts=parts, fewest=PARTS)
+    tallies = tallies_on_dask(address, source, made, parts=parts, fewest=DASK_PARTS)
     log = make_log(
         add_up(tallies),
         None,
@@ -216,7 +218,7 @@ def _joined(
         raise LogError("no row of the log has a successor")
     columns = {
         name: column[0] if len(column) == 1 else np.concatenate(column)
-        for names, parts in ((ENTRIES, entries), (STARTS, starts))
+        for names, parts in ((ENTRY_COLUMNS, entries), (START_COLUMNS, starts))
         for name, column in zip(names, zip(*parts, strict=True), strict=True)
     }
     number = int(columns["unit"].max()) + 1

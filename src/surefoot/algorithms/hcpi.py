@@ -14,8 +14,8 @@ from surefoot.core import Batch, Solution
 from surefoot.errors import NotAvailableError, ParameterError, UnknownNameError
 from surefoot.ope.caps import APPROXIMATE, FLOORED
 from surefoot.ope.episode_values import ESTIMATORS, FEWEST_EFFECTIVE, Standard
-from surefoot.ope.episodes import FEWEST, split_episodes
-from surefoot.ope.gain_test import ALPHAS, Verdict, best_of, mixtures
+from surefoot.ope.episodes import FEWEST_IN_PART, split_episodes
+from surefoot.ope.gain_test import MIXTURE_ALPHAS, HcpiVerdict, best_of, mixtures
 from surefoot.parameters import check_choice, check_number, value_of
 from surefoot.problems import Problem
 
@@ -113,20 +113,20 @@ class HCPI(Whole):
                 f"{self.name} weighs episodes by the baseline that made them, but it is estimated"
                 " here: give the baseline itself"
             )
-        if problem.log.n_episodes < 2 * FEWEST:
+        if problem.log.n_episodes < 2 * FEWEST_IN_PART:
             raise NotAvailableError(
-                f"{self.name} needs {2 * FEWEST} episodes, the log has {problem.log.n_episodes}:"
+                f"{self.name} needs {2 * FEWEST_IN_PART} episodes, the log has {problem.log.n_episodes}:"
                 " one long trajectory cannot be split"
             )
         return problem.log
 
-    def _words(self, verdict: Verdict) -> str:
+    def _words(self, verdict: HcpiVerdict) -> str:
         """What was decided, in one sentence."""
         if verdict.evidence is None:
             return (
                 f"{self.name}: the baseline is kept, for {self.proposer.name} proposes nothing else"
             )
-        found, alpha = verdict.evidence, ALPHAS[verdict.chosen]
+        found, alpha = verdict.evidence, MIXTURE_ALPHAS[verdict.chosen]
         word = "accepted" if verdict.accepted else "rejected, and the baseline kept"
         return (
             f"{self.name}: {1 - alpha:g} x {self.proposer.name} + {alpha:g} x baseline is {word}:"

@@ -28,9 +28,9 @@ from surefoot.ope.estimates import (
     weighted_per_decision,
 )
 from surefoot.ope.gain_test import (
-    ALPHAS,
-    Evidence,
-    Verdict,
+    MIXTURE_ALPHAS,
+    GainEvidence,
+    HcpiVerdict,
     best_of,
     evidence_of,
     hcpi,
@@ -40,18 +40,18 @@ from surefoot.ope.models import doubly_robust, fitted_model, model_based
 from surefoot.ope.weights import Overlap, overlap
 
 __all__ = [
-    "ALPHAS",
     "GAIN",
     "LOSS",
+    "MIXTURE_ALPHAS",
     "VALUE",
     "EpisodeValues",
-    "Evidence",
     "Forecast",
+    "GainEvidence",
+    "HcpiVerdict",
     "LowerBound",
     "Overlap",
     "Standard",
     "ValueEstimate",
-    "Verdict",
     "bca",
     "best_of",
     "choose_cap",

@@ -12,7 +12,7 @@ from surefoot.core import Batch, Model
 from surefoot.errors import NotAvailableError, ParameterError, ProblemError
 from surefoot.ope.bounds import check_delta
 from surefoot.ope.caps import APPROXIMATE, CAPPED, FLOORED
-from surefoot.ope.estimates import episode_returns, notes_on
+from surefoot.ope.estimates import episode_returns, weight_notes
 from surefoot.ope.models import doubly_robust_values
 from surefoot.ope.weights import Overlap, weigh
 from surefoot.parameters import check_name
@@ -176,7 +176,7 @@ def episode_values(
         largest_weight=weights.largest,
         overlap=weights.overlap,
         n_cut=int(batch.cuts.sum()),
-        notes=notes_on(weights),
+        notes=weight_notes(weights),
     )
 
 

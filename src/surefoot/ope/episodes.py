@@ -10,8 +10,8 @@ from surefoot.core import Batch
 from surefoot.core.batch import COLUMNS
 from surefoot.errors import LogError, ParameterError
 
-SHARE = 0.2  # of the episodes that go into the training part (Thomas et al. 2015)
-FEWEST = 2  # episodes a part needs: one has no scatter
+TRAINING_SHARE = 0.2  # of the episodes that go into the training part (Thomas et al. 2015)
+FEWEST_IN_PART = 2  # episodes a part needs: one has no scatter
 
 
 def running_sums(batch: Batch, x: np.ndarray) -> np.ndarray:
@@ -66,13 +66,15 @@ def random_part(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def split_episodes(
-    batch: Batch, rng: np.random.Generator, share: float = SHARE
+    batch: Batch, rng: np.random.Generator, share: float = TRAINING_SHARE
 ) -> tuple[Batch, Batch]:
     """(training part, held-out part): a random `share` of the episodes, and the others."""
     if not 0 < share < 1:
         raise ParameterError(f"share must lie in (0, 1), got {share!r}")
     n = batch.n_episodes
-    if n < 2 * FEWEST:
-        raise LogError(f"a log of {n} episodes cannot be split: each part needs {FEWEST} of them")
-    training = random_part(n, min(max(round(share * n), FEWEST), n - FEWEST), rng)
+    if n < 2 * FEWEST_IN_PART:
+        raise LogError(
+            f"a log of {n} episodes cannot be split: each part needs {FEWEST_IN_PART} of them"
+        )
+    training = random_part(n, min(max(round(share * n), FEWEST_IN_PART), n - FEWEST_IN_PART), rng)
     return take_episodes(batch, training), take_episodes(batch, ~training)

@@ -21,7 +21,7 @@ from surefoot.ope.weights import Overlap, Weights, log_discounts, weigh
 from surefoot.problems import discounted_returns
 from surefoot.problems.given import checked_gamma
 
-FEW = 30.0  # an estimate that rests on fewer effective episodes is noted
+FEW_EFFECTIVE = 30.0  # an estimate that rests on fewer effective episodes is noted
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -137,11 +137,11 @@ def weighted_estimate(
         overlap=weights.overlap,
         n_episodes=weights.batch.n_episodes,
         n_cut=int(weights.batch.cuts.sum()),
-        notes=notes_on(weights),
+        notes=weight_notes(weights),
     )
 
 
-def notes_on(weights: Weights) -> tuple[str, ...]:
+def weight_notes(weights: Weights) -> tuple[str, ...]:
     """What a user should know about values from these weights."""
     n, cut = weights.batch.n_episodes, int(weights.batch.cuts.sum())
     size, outside = weights.effective_size, weights.overlap.outside_pairs
@@ -153,7 +153,7 @@ def notes_on(weights: Weights) -> tuple[str, ...]:
         )
     if size == 0:
         notes.append("no logged episode is possible under pi: the values rest on nothing")
-    elif size < min(FEW, 0.99 * n):
+    elif size < min(FEW_EFFECTIVE, 0.99 * n):
         notes.append(f"effectively {size:.1f} of {n} episodes carry the values")
     if outside:
         notes.append(

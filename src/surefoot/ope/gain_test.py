@@ -21,18 +21,18 @@ from surefoot.ope import bounds
 from surefoot.ope.bounds import LowerBound
 from surefoot.ope.caps import Forecast, choose_cap, forecast
 from surefoot.ope.episode_values import GAIN, LOSS, EpisodeValues, Standard, episode_values
-from surefoot.ope.episodes import SHARE, split_episodes
+from surefoot.ope.episodes import TRAINING_SHARE, split_episodes
 from surefoot.ope.models import fitted_model
 from surefoot.ope.weights import checked_policy
 
-ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+MIXTURE_ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 ORDER = 0  # the seed of the order in which episodes are bet on
 OBSERVED = "; the range behind lo is observed in the log, not declared: an assumption"
 SAME = 1e-12  # policies closer than this are one
 
 
 @dataclass(frozen=True, repr=False)
-class Evidence:
+class GainEvidence:
     """quantity >= bound.value, except with probability bound.delta, in the sense of
     bound.validity.
     """
@@ -50,14 +50,14 @@ class Evidence:
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in (*self.bound.notes, *self.values.notes))
         return (
-            f"Evidence({self.quantity} >= {self.bound.value:.6g} at delta {self.bound.delta:g};"
+            f"GainEvidence({self.quantity} >= {self.bound.value:.6g} at delta {self.bound.delta:g};"
             f" {self.standard.estimator}, {self.bound.method}, {self.bound.n} episodes, effectively"
             f" {self.values.effective_size:.1f}; {self.bound.validity}){notes}"
         )
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Verdict:
+class HcpiVerdict:
     """The policy to use: the chosen candidate where the held-out episodes show that it is better,
     else the baseline.
 
@@ -71,7 +71,7 @@ class Verdict:
     pi: np.ndarray
     chosen: int
     forecasts: tuple[float, ...]
-    evidence: Evidence | None
+    evidence: GainEvidence | None
     n_training: int
     n_held_out: int
     notes: tuple[str, ...] = field(default=())
@@ -81,7 +81,8 @@ class Verdict:
 
     def __repr__(self) -> str:
         word = f"candidate {self.chosen} accepted" if self.accepted else "baseline kept"
-        return f"Verdict({word}, {self.n_training} + {self.n_held_out} episodes; {self.evidence!r})"
+        parts = f"{self.n_training} + {self.n_held_out} episodes"
+        return f"HcpiVerdict({word}, {parts}; {self.evidence!r})"
 
 
 def evidence_of(
@@ -96,7 +97,7 @@ def evidence_of(
     cap: float | None = None,
     model: Model | None = None,
     rng: np.random.Generator | None = None,
-) -> Evidence:
+) -> GainEvidence:
     """A lower bound on a quantity from episodes of pi_b: one test at level delta.
 
     quantity    GAIN: V^pi - V^{pi_b}, from the paired differences of each episode
@@ -124,7 +125,7 @@ def evidence_of(
     if standard.capped and training is not None and cap is None:
         other = episode_values(training, pi, pi_b, gamma, standard, quantity=quantity)
         cap = choose_cap(other.x, found.lo, len(found.x), standard.delta, standard.bound).cap
-    return Evidence(quantity, _bound(found, standard, cap, rng), standard, found)
+    return GainEvidence(quantity, _bound(found, standard, cap, rng), standard, found)
 
 
 def promised(
@@ -165,9 +166,9 @@ def hcpi(
     standard: Standard | None = None,
     *,
     rng: np.random.Generator,
-    share: float = SHARE,
-    alphas: Sequence[float] = ALPHAS,
-) -> Verdict:
+    share: float = TRAINING_SHARE,
+    alphas: Sequence[float] = MIXTURE_ALPHAS,
+) -> HcpiVerdict:
     """Split the episodes, let `propose` make a policy of the training part, test the best mixture
     with pi_b on the held-out part.
 
@@ -183,7 +184,7 @@ def hcpi(
 
 
 def mixtures(
-    pi: np.ndarray, pi_b: np.ndarray, alphas: Sequence[float] = ALPHAS
+    pi: np.ndarray, pi_b: np.ndarray, alphas: Sequence[float] = MIXTURE_ALPHAS
 ) -> tuple[np.ndarray, ...]:
     """(1 - alpha) pi + alpha pi_b for every alpha."""
     wrong = [alpha for alpha in alphas if not 0 <= alpha <= 1]
@@ -201,7 +202,7 @@ def best_of(
     standard: Standard | None = None,
     *,
     rng: np.random.Generator | None = None,
-) -> Verdict:
+) -> HcpiVerdict:
     """Choose the candidate (and the cap) that promises most on `training`; accept it if `held_out`
     shows V^pi - V^{pi_b} > 0.
 
@@ -211,7 +212,7 @@ def best_of(
     standard = Standard() if standard is None else standard
     pi_b = checked_policy("pi_b", pi_b, held_out)
     pis = [checked_policy(f"candidate {i}", pi, held_out) for i, pi in enumerate(candidates)]
-    verdict = Verdict(
+    verdict = HcpiVerdict(
         accepted=False,
         pi=pi_b.copy(),
         chosen=0,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from surefoot.advice.units import ENOUGH_EPISODES
 from surefoot.algorithms import Algorithm
 from surefoot.core import Batch, Counts
 from surefoot.improvement import improve
@@ -16,8 +17,7 @@ from surefoot.simulate import first_key
 from surefoot.tuning.posterior import Posterior
 
 SPLITS, MODELS = 5, 20  # how often the log is halved; in how many models each half values
-ENOUGH_EPISODES = 8  # fewer are cut into blocks
-BLOCKS = 20  # about so many of them
+TUNING_BLOCKS = 20  # about so many, of fewer than ENOUGH_EPISODES
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,7 +85,7 @@ def _units(log: Batch) -> tuple[np.ndarray, str]:
     """The unit of every row, and what a unit is."""
     if log.n_episodes >= ENOUGH_EPISODES:
         return log.episode, "episodes"
-    length = -(-len(log) // BLOCKS)
+    length = -(-len(log) // TUNING_BLOCKS)
     new = np.append(True, np.diff(log.episode) != 0)
     within = np.arange(len(log)) - np.flatnonzero(new)[log.episode]
     return np.cumsum(within % length == 0) - 1, f"blocks of {length} steps"
