@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch, Counts
+from surefoot.core import Batch, Counts, count_triples
 from surefoot.errors import LogError, NotAvailableError
-from surefoot.logs import Accounting, Log, Tally, add_up, make_log
+from surefoot.logs import Log, Tally, add_up, make_log
 from surefoot.logs.on_dask import tallies_on_dask
 from surefoot.logs.read import options_of
 from surefoot.logs.tally import TO_END
@@ -73,22 +73,9 @@ class Units:
 
     def counts(self, *, as_sparse: bool) -> Counts:
         """What all of them count together."""
-        tally = Tally(
-            states=tuple(range(self.n_states)),
-            actions=tuple(range(self.n_actions)),
-            s=self.state,
-            a=self.action,
-            s2=self.next_state,
-            k=self.k,
-            r=self.r,
-            m2=self.m2,
-            ended=(),
-            starts=None,
-            lowest=0.0,
-            highest=0.0,
-            accounting=Accounting(0, 0),
-        )
-        return tally.counts(as_sparse=as_sparse)
+        size = self.n_states, self.n_actions
+        columns = self.state, self.action, self.next_state, self.k, self.r, self.m2
+        return count_triples(*columns, *size, as_sparse=as_sparse)
 
 
 def units_of(log: Log, batch: Batch | None, gamma: float) -> Units:

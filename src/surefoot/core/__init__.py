@@ -18,7 +18,7 @@ Leading dimensions `...` are a batch of problems. Boxes: Batch -> Counts -> Prob
 """
 
 from surefoot.core.batch import END, Batch, make_batch
-from surefoot.core.counts import Counts, count
+from surefoot.core.counts import Counts, count, count_triples
 from surefoot.core.labels import Labels
 from surefoot.core.model import DenseModel, Model, SparseModel, known_model
 from surefoot.core.operator import Operator, operator
@@ -50,6 +50,7 @@ __all__ = [
     "Status",
     "Support",
     "count",
+    "count_triples",
     "dense_support",
     "known_model",
     "make_batch",

@@ -205,3 +205,73 @@ def count(
     r_rest = np.bincount(pair, weights=rest, minlength=n_states * n_actions)
     n_sas, r_sas = (x.reshape(n_states, n_actions, n_states) for x in (n, r))
     return Counts(n_sas, r_sas, r_rest.reshape(n_states, n_actions), n_states, n_actions)
+
+
+def count_triples(
+    s: np.ndarray,
+    a: np.ndarray,
+    s2: np.ndarray,
+    k: np.ndarray,
+    r: np.ndarray,
+    m2: np.ndarray,
+    n_states: int,
+    n_actions: int,
+    *,
+    as_sparse: bool,
+) -> Counts:
+    """Count entries of k rows each, whose rewards sum to r and scatter by m2 around their mean; a
+    triple (s, a, s2) may come in several.
+    """
+    if not as_sparse:
+        pair = s.astype(np.int64) * n_actions + a
+        shape, n_pairs = (n_states, n_actions, n_states), n_states * n_actions
+        n, total, rest = _joined(pair * n_states + s2, pair, k, r, m2, n_pairs * n_states, n_pairs)
+        return Counts(
+            n.reshape(shape), total.reshape(shape), rest.reshape(shape[:2]), n_states, n_actions
+        )
+    shape2 = (n_states * n_actions, n_states)
+    small = max(shape2[0], len(s2)) < 2**31 - 1  # half the memory to go through
+    whole: type[np.integer[Any]] = np.int32 if small else np.int64
+    pair = np.asarray(s, dtype=whole) * n_actions + np.asarray(a, dtype=whole)
+    entry = np.arange(len(s2), dtype=whole)
+    # its data: which entry went where
+    where = sparse.coo_array((entry, (pair, s2.astype(whole))), shape=shape2).tocsr()
+    if where.nnz < len(s2):  # each triple once, then again
+        key, first, at = np.unique(
+            pair.astype(np.int64) * n_states + s2, return_index=True, return_inverse=True
+        )
+        parts = _joined(at, at, k, r, m2, len(key), len(key))
+        return count_triples(
+            s[first], a[first], s2[first], *parts, n_states, n_actions, as_sparse=True
+        )
+    where.sort_indices()
+    n_sas, r_sas, scatter = (
+        sparse.csr_array(
+            (x[where.data].astype(float, copy=False), where.indices, where.indptr), shape=shape2
+        )
+        for x in (k, r, m2)
+    )
+    rest = np.asarray(scatter.sum(axis=1)).reshape(1, n_states, n_actions)
+    return Counts(n_sas, r_sas, rest, n_states, n_actions)
+
+
+def _joined(
+    triple: np.ndarray,
+    group: np.ndarray,
+    k: np.ndarray,
+    r: np.ndarray,
+    m2: np.ndarray,
+    n_triples: int,
+    n_groups: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(k, r, m2) summed: k and r by triple, m2 by group, with sum of k (mean - mean of the
+    triple)^2 for triples that come in parts.
+
+    Scatters are added up in the order of the triples, not in that in which they came.
+    """
+    n = np.bincount(triple, weights=k, minlength=n_triples)
+    total = np.bincount(triple, weights=r, minlength=n_triples)
+    apart = r / k - total[triple] / n[triple]
+    scatter = m2 + np.where(n[triple] > k, k * apart**2, 0.0)
+    order = np.argsort(triple, kind="stable")
+    return n, total, np.bincount(group[order], weights=scatter[order], minlength=n_groups)

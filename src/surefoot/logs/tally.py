@@ -8,9 +8,8 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from surefoot.core import END, Counts
+from surefoot.core import END, Counts, count_triples
 from surefoot.errors import LogError
 from surefoot.logs.accounting import Accounting
 
@@ -93,61 +92,9 @@ class Tally:
         """Counts over the states, with "(end)" last where it is needed."""
         n_states, n_actions = len(self.states) + self.has_end, len(self.actions)
         s2 = np.where(self.s2 == TO_END, n_states - 1, self.s2) if self.has_end else self.s2
-        if not as_sparse:
-            pair = self.s.astype(np.int64) * n_actions + self.a
-            shape = (n_states, n_actions, n_states)
-            k, r, rest = _joined(
-                pair * n_states + s2,
-                pair,
-                self,
-                n_states * n_actions * n_states,
-                n_states * n_actions,
-            )
-            return Counts(
-                k.reshape(shape), r.reshape(shape), rest.reshape(shape[:2]), n_states, n_actions
-            )
-        shape2 = (n_states * n_actions, n_states)
-        small = max(shape2[0], len(s2)) < 2**31 - 1  # half the memory to go through
-        whole: type[np.integer[Any]] = np.int32 if small else np.int64
-        pair = np.asarray(self.s, dtype=whole) * n_actions + np.asarray(self.a, dtype=whole)
-        places = np.arange(len(s2), dtype=whole)
-        # its data: which entry went where
-        where = sparse.coo_array((places, (pair, s2.astype(whole))), shape=shape2).tocsr()
-        if where.nnz < len(s2):
-            return self._joined_first(pair.astype(np.int64), s2, n_states).counts(as_sparse=True)
-        where.sort_indices()
-        n_sas, r_sas, scatter = (
-            sparse.csr_array(
-                (x[where.data].astype(float, copy=False), where.indices, where.indptr), shape=shape2
-            )
-            for x in (self.k, self.r, self.m2)
+        return count_triples(
+            self.s, self.a, s2, self.k, self.r, self.m2, n_states, n_actions, as_sparse=as_sparse
         )
-        rest = np.asarray(scatter.sum(axis=1)).reshape(1, n_states, n_actions)
-        return Counts(n_sas, r_sas, rest, n_states, n_actions)
-
-    def _joined_first(self, pair: np.ndarray, s2: np.ndarray, n_states: int) -> Tally:
-        """The tally with each triple once."""
-        key, first, place = np.unique(pair * n_states + s2, return_index=True, return_inverse=True)
-        k, r, rest = _joined(place, place, self, len(key), len(key))
-        return replace(self, s=self.s[first], a=self.a[first], s2=self.s2[first], k=k, r=r, m2=rest)
-
-
-def _joined(
-    triple: np.ndarray, group: np.ndarray, x: Tally, n_triples: int, n_groups: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(k, r, m2) summed: k and r by triple, m2 by group, with sum of k (mean - mean of the
-    triple)^2 for triples that come in parts.
-
-    Scatters are added up in the order of the triples, not in that in which they came.
-    """
-    k = np.bincount(triple, weights=x.k, minlength=n_triples)
-    r = np.bincount(triple, weights=x.r, minlength=n_triples)
-    apart = x.r / x.k - r[triple] / k[triple]
-    scatter, order = (
-        x.m2 + np.where(k[triple] > x.k, x.k * apart**2, 0.0),
-        np.argsort(triple, kind="stable"),
-    )
-    return k, r, np.bincount(group[order], weights=scatter[order], minlength=n_groups)
 
 
 def add_up(parts: Iterable[Tally]) -> Tally:
