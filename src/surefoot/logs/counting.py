@@ -18,7 +18,7 @@ import numpy as np
 from surefoot.errors import LogError, SurefootError
 from surefoot.logs.accounting import CUT, accounting
 from surefoot.logs.clock import put_back
-from surefoot.logs.database import Database, Workspace, text_sql
+from surefoot.logs.database import Database, text_sql
 from surefoot.logs.faults import find_forbidden, without_faults
 from surefoot.logs.notes import nothing_left
 from surefoot.logs.query import MISSING, USED, Part, Reading, with_time_type
@@ -68,44 +68,35 @@ class Order:
         return few and self.blocks == self.episodes
 
 
-def count_log(
-    database: Database,
-    reading: Reading,
-    workspace: Workspace,
-    *,
-    order: str,
-    check_order: bool,
-    droppable: frozenset[str],
-    part: Part = None,
-) -> tuple[Reading, Tally]:
+def count_log(database: Database, reading: Reading, part: Part = None) -> tuple[Reading, Tally]:
     """(a reading whose rows lie in order, their tally); raises where a row is bad, unless it may
     be dropped.
     """
-    seen = look(database, reading, part, check_order=check_order)
+    ordered = reading.options.check_order
+    reading = with_time_type(reading, database) if ordered else reading
+    seen = look(database, reading, part, ordered=ordered)
     good = not (seen.faulty or find_forbidden(database, reading, part))
-    if check_order:
+    if ordered:
         found = find_episodes(database, reading, part)
-        reading, sorting = _to_be_sorted(database, reading, found, seen.rows, order, part)
+        reading, sorting = _to_be_sorted(database, reading, found, seen.rows, part)
         if good and sorting:
-            store = sorted_store(reading.store, database, workspace, reading.sort_keys)
+            store = sorted_store(reading.store, database, reading.sort_keys)
             reading = replace(reading, store=store)
             found = find_episodes(database, reading, part)
         good = good and found.breaks == found.episodes
     if good:
         used = count_triples(database, reading, seen.sums, part)
         if used == seen.rows or not reading.given:
-            return reading, _tally(
-                database, reading, workspace, seen, used, starts=check_order, part=part
-            )
-    return _count_without_faults(database, reading, workspace, droppable, seen.rows, part)
+            return reading, _tally(database, reading, seen, used, starts=ordered, part=part)
+    return _count_without_faults(database, reading, seen.rows, part)
 
 
-def look(database: Database, reading: Reading, part: Part, *, check_order: bool) -> Look:
+def look(database: Database, reading: Reading, part: Part, *, ordered: bool) -> Look:
     """Two queries: which labels are missing (Parquet files often know that without reading), and
     what the numbers are like.
     """
-    needed = ["s", "a", *(["episode"] if check_order else [])]
-    needed += ["t"] if check_order and reading.has_time else []
+    needed = ["s", "a", *(["episode"] if ordered else [])]
+    needed += ["t"] if ordered and reading.has_time else []
     rows, *there = database.rows(
         "looking at labels",
         f"select count(*), {', '.join(f'count({x})' for x in needed)} from {reading.steps(part)}",
@@ -159,7 +150,7 @@ def find_episodes(database: Database, reading: Reading, part: Part = None) -> Or
 
 
 def _to_be_sorted(
-    database: Database, reading: Reading, found: Order, rows: int, order: str, part: Part
+    database: Database, reading: Reading, found: Order, rows: int, part: Part
 ) -> tuple[Reading, bool]:
     """(how the rows are to be taken, whether sorting may put them right).
 
@@ -171,7 +162,7 @@ def _to_be_sorted(
     back, at_night = steps_back(database, reading, part) if reading.wall_clock else (0, 0)
     # most of them as clocks are put back: the rows are in order, and sorting would mix them up
     clock_change = 0 < back <= 2 * at_night
-    if order == "auto" and (found.clock_fault(rows) or clock_change):
+    if reading.options.order == "auto" and (found.clock_fault(rows) or clock_change):
         return replace(reading, by_time=False), False
     return replace(reading, put_right=back), True
 
@@ -201,7 +192,7 @@ def count_triples(database: Database, reading: Reading, sums: RewardSums, part: 
     return int(database.rows("counting", "select coalesce(sum(k), 0) from triples")[0][0])
 
 
-def code_labels(database: Database, workspace: Workspace) -> dict[str, tuple[Any, ...]]:
+def code_labels(database: Database) -> dict[str, tuple[Any, ...]]:
     """The tables `states` and `actions`: labels x in their natural order with their codes 0, 1,
     ...; kept also as files, for reading the rows again.
     """
@@ -216,7 +207,7 @@ def code_labels(database: Database, workspace: Workspace) -> dict[str, tuple[Any
             f"""create or replace temp table {name} as
                 select x, (row_number() over (order by x) - 1)::integer as code from ({query})""",
         )
-        target = text_sql(str(workspace.path / name))
+        target = text_sql(str(database.folder / name))
         database.run("coding labels", f"copy {name} to {target} (format parquet)")
         found = database.rows("coding labels", f"select x from {name} order by code")
         labels[name] = tuple(plain_label(x) for (x,) in found)
@@ -226,7 +217,6 @@ def code_labels(database: Database, workspace: Workspace) -> dict[str, tuple[Any
 def _tally(
     database: Database,
     reading: Reading,
-    workspace: Workspace,
     seen: Look,
     used: int,
     *,
@@ -246,7 +236,7 @@ def _tally(
         )[0]
         reasons[CUT] = seen.rows - used
         size_left_out = max(seen.size - size, 0.0)
-    labels = code_labels(database, workspace)
+    labels = code_labels(database)
     account = accounting(
         used + sum(reasons.values()),
         used,
@@ -308,16 +298,10 @@ def _nameless(database: Database) -> int:
 
 
 def _count_without_faults(
-    database: Database,
-    reading: Reading,
-    workspace: Workspace,
-    droppable: frozenset[str],
-    rows: int,
-    part: Part,
+    database: Database, reading: Reading, rows: int, part: Part
 ) -> tuple[Reading, Tally]:
     """Raise, or count the rows that stay."""
-    reading = with_time_type(reading, database)
-    kept = without_faults(database, reading, workspace, droppable, part)
+    kept = without_faults(database, with_time_type(reading, database), part)
     if not kept.left_out:
         raise SurefootError(
             "the queries over this log disagree about its rows; this is a fault of surefoot,"
@@ -325,11 +309,10 @@ def _count_without_faults(
         )
     if sum(kept.left_out.values()) == rows and part is None:
         raise LogError(nothing_left(kept.left_out))
-    seen = look(database, kept.reading, None, check_order=False)
+    seen = look(database, kept.reading, None, ordered=False)
     return kept.reading, _tally(
         database,
         kept.reading,
-        workspace,
         seen,
         count_triples(database, kept.reading, seen.sums),
         starts=True,

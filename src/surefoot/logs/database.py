@@ -6,7 +6,8 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -47,6 +48,7 @@ class Database:
             raise NotAvailableError("reading logs needs DuckDB: pip install duckdb") from error
         self._error: type[Exception] = duckdb.Error
         self._progress = progress
+        self.folder = workspace.path
         settings: dict[str, Any] = {
             "temp_directory": str(workspace.path / "spill"),
             "autoinstall_known_extensions": False,
@@ -146,6 +148,24 @@ class Database:
             report(what, 1.0)
 
         return stop
+
+
+@contextmanager
+def progress_bar(console: Any = None) -> Iterator[Progress]:
+    """A function for `read_log(progress=...)` that draws one bar, renamed as the work goes on.
+
+    >>> with progress_bar() as progress:
+    ...     log = read_log("log.csv", progress=progress)  # doctest: +SKIP
+    """
+    try:
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
+    except ImportError as error:
+        raise NotAvailableError("the progress bar needs rich: pip install rich") from error
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=console, transient=True) as bars:
+        task = bars.add_task("reading the log", total=1.0)
+        yield lambda what, share: bars.update(task, description=what, completed=share)
 
 
 def first_line(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from surefoot.core.labels import match, places_of
 from surefoot.errors import LogError, option
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS
 from surefoot.logs.clock import ADVICE, ZONED
-from surefoot.logs.database import Database, Workspace, text_sql
+from surefoot.logs.database import Database, text_sql
 from surefoot.logs.notes import REMEDIES
 from surefoot.logs.query import MISSING, Part, Reading
 from surefoot.logs.store import rewritten, write_parquet
@@ -47,13 +47,7 @@ class Kept:
     size_left_out: float
 
 
-def without_faults(
-    database: Database,
-    reading: Reading,
-    workspace: Workspace,
-    droppable: frozenset[str],
-    part: Part = None,
-) -> Kept:
+def without_faults(database: Database, reading: Reading, part: Part = None) -> Kept:
     """Look at every row with its neighbours; raise unless all faults found may be dropped, else
     write out the rows that stay. The table `episodes` says where these start.
     """
@@ -65,7 +59,7 @@ def without_faults(
     )
     found = {str(reason): int(n) for reason, n, _ in counted}
     lost = [] if reading.given else [x for x in ("episode", "time") if x in found]
-    faults = [x for x in REASONS if x in found and (x not in droppable or x in lost)]
+    faults = [x for x in REASONS if x in found and (x not in reading.options.drop or x in lost)]
     if faults:
         raise LogError(_in_words(database, reading, {x: found[x] for x in faults}, bool(lost)))
     database.run(
@@ -74,7 +68,7 @@ def without_faults(
            select episode, arg_min(s, place) as s, min(place) = 1 as used
            from judged where reason is null group by episode""",
     )
-    kept = _kept(database, reading, workspace)
+    kept = _kept(database, reading)
     return Kept(kept, found, float(sum(size for _, _, size in counted)))
 
 
@@ -102,7 +96,7 @@ def find_faults(database: Database, reading: Reading, part: Part) -> None:
     s2, ends, clash = "s2", "ends", CLASH
     if not reading.given:
         s2, clash = "case when not last and not ends then s_after end", "false"
-        ends = "(ends or last)" if reading.episode_end == "terminal" else "ends"
+        ends = "(ends or last)" if reading.options.episode_end == "terminal" else "ends"
     between = {
         "backwards": "false" if reading.sorts else "t < t_before",
         "after-end": "late",
@@ -137,7 +131,9 @@ def _faults_alone(reading: Reading) -> dict[str, str]:
         "time": "t is null" if reading.has_time else "false",
         "state": "s is null",
         "action": "a is null",
-        "action-not-allowed": "false" if reading.allowed is None else "a in (from forbidden)",
+        "action-not-allowed": "false"
+        if reading.options.allowed is None
+        else "a in (from forbidden)",
         "reward": "r is null",
         "flag": "ends is null or cut is null",
         "both-flags": "ends and cut",
@@ -154,7 +150,7 @@ def find_forbidden(database: Database, reading: Reading, part: Part) -> int:
     """The table `forbidden`: actions that were taken and are not allowed; their number. The labels
     are compared here, as a user writes them, not by DuckDB.
     """
-    if reading.allowed is None:
+    if reading.options.allowed is None:
         return 0
     what = "looking at actions"
     database.run(
@@ -165,7 +161,7 @@ def find_forbidden(database: Database, reading: Reading, part: Part) -> int:
     )
     taken = database.rows(what, "select x from taken order by place")
     places = places_of([plain_label(x) for (x,) in taken])
-    right = {match(label, places) for label in reading.allowed}
+    right = {match(label, places) for label in reading.options.allowed}
     wrong = [i + 1 for i in range(len(taken)) if i not in right]
     query = f"select x from taken where list_contains({wrong}::bigint[], place)"
     database.run(what, f"create or replace temp table forbidden as {query}")
@@ -238,7 +234,7 @@ def _hints(reading: Reading, found: dict[str, int], said: str) -> list[str]:
     return hints
 
 
-def _kept(database: Database, reading: Reading, workspace: Workspace) -> Reading:
+def _kept(database: Database, reading: Reading) -> Reading:
     """The rows without a reason, in order, as a store of its own; an episode is split where rows
     were left out of its middle.
     """
@@ -261,7 +257,7 @@ def _kept(database: Database, reading: Reading, workspace: Workspace) -> Reading
         )
     raw = ", ".join(x for x in store.inside if x != "terminal_0")
     added = ", ".join(x for _, x in steps) if follow else ""
-    target = str(workspace.path / "kept.parquet")
+    target = str(database.folder / "kept.parquet")
     write_parquet(
         database,
         "writing out the rows that stay",
@@ -277,4 +273,5 @@ def _kept(database: Database, reading: Reading, workspace: Workspace) -> Reading
         target,
     )
     kept = rewritten(store, target, physical, types)
-    return replace(reading, store=kept, episode_end="cut", by_time=False)
+    options = replace(reading.options, episode_end="cut")
+    return replace(reading, store=kept, options=options, by_time=False)

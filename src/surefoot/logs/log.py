@@ -295,7 +295,7 @@ def make_log(
             " last row"
         )
     if reading is not None:
-        allowed, missing_reward = reading.allowed, reading.missing_reward
+        allowed, missing_reward = reading.options.allowed, reading.options.missing_reward
     places = places_of(tally.actions) if allowed else {}
     extra = [in_kind_of(x, tally.actions) for x in allowed or () if match(x, places) is None]
     tally = tally.over(tally.states, merged(tally.actions, tuple(extra))) if extra else tally

@@ -14,7 +14,7 @@ import numpy as np
 from surefoot.core import Batch, Returns
 from surefoot.core.labels import match, places_of
 from surefoot.errors import LogError
-from surefoot.logs.database import Database, Workspace, path_sql
+from surefoot.logs.database import Database, path_sql
 from surefoot.logs.query import Reading
 from surefoot.logs.tally import TO_END, plain_label
 from surefoot.problems import monte_carlo
@@ -48,15 +48,10 @@ def coded_blocks(log: Log, rows: int) -> Iterator[Batch]:
     assert workspace is not None  # what is stored lies there
     rest: Columns = {}
     first_row = 0
-    with Database(
-        workspace, 1, log.memory_limit
-    ) as database:  # one thread: the order of the rows is what matters
-        for chunk in _chunks(database, log, reading, workspace, rows):
-            joined_up = (
-                {name: np.concatenate((rest[name], x)) for name, x in chunk.items()}
-                if rest
-                else chunk
-            )
+    # one thread: the order of the rows is what matters
+    with Database(workspace, 1, log.memory_limit) as database:
+        for chunk in _chunks(database, log, reading, rows):
+            joined_up = {n: np.concatenate((rest[n], x)) if rest else x for n, x in chunk.items()}
             new = np.flatnonzero(joined_up["h"][1:] != joined_up["h"][:-1]) + 1
             whole = int(new[-1]) if len(new) else 0
             rest = {name: x[whole:] for name, x in joined_up.items()}
@@ -68,47 +63,31 @@ def coded_blocks(log: Log, rows: int) -> Iterator[Batch]:
     yield from _batch(log, reading, rest, first_row)
 
 
-def _chunks(
-    database: Database, log: Log, reading: Reading, workspace: Workspace, rows: int
-) -> Iterator[Columns]:
+def _chunks(database: Database, log: Log, reading: Reading, rows: int) -> Iterator[Columns]:
     """The coded columns h (episode), s, a, r, s2, ends, cut, `rows` rows of one file at a time."""
     database.run("reading rows", "set disabled_optimizers = 'join_order,build_side_probe_side'")
     for name in ("states", "actions"):
-        database.run(
-            "reading labels",
-            f"create temp table {name} as from"
-            f" read_parquet({path_sql(str(workspace.path / name))})",
-        )
+        file = path_sql(str(database.folder / name))
+        database.run("reading labels", f"create temp table {name} as from read_parquet({file})")
     taken = database.rows("reading labels", "select x from actions order by code")
     places = places_of(log.actions)
     to_action = np.array([match(plain_label(x), places) for (x,) in taken], dtype=np.int64)
-    follow = f", coalesce(s2.code, {TO_END}) as s2" if reading.given else ""
-    join = " left join states s2 on x.s2 = s2.x" if reading.given else ""
-    flags = {"ends": reading.may_end, "cut": bool(reading.store.physical.truncated)}
-    follow += "".join(f", {name}" for name, there in flags.items() if there)
     for file in reading.store.files:
         part = replace(reading, store=replace(reading.store, files=(file,)))
         (n,) = database.rows("counting rows", f"select count(*) from {part.store.sql}")[0]
         for start in range(0, int(n), rows):
             where = f"file_row_number >= {start} and file_row_number < {start + rows}"
+            # A state seen only in rows that are left out has no code.
             found = database.arrays(
                 "reading rows",
-                f"select hash(episode) as h, s.code as s, a.code as a, r{follow}, x.at from"
-                f" {part.steps(where=where)} x left join states s on x.s = s.x left join actions a"
-                f" on x.a = a.x{join}",
+                f"""select hash(episode) as h, coalesce(s.code, -1)::bigint as s, a.code as a, r,
+                           coalesce(s2.code, {TO_END})::bigint as s2, ends, cut, x.at
+                    from {part.steps(where=where)} x left join states s on x.s = s.x
+                         left join actions a on x.a = a.x left join states s2 on x.s2 = s2.x""",
             )
             order = np.argsort(found.pop("at"), kind="stable")  # joins hand out small chunks late
-            # A state seen only in rows that are left out has no code.
-            chunk = {
-                name: (np.ma.filled(x, -1) if np.ma.isMaskedArray(x) else x)[order]
-                for name, x in found.items()
-            }
-            unset = {
-                name: np.zeros(len(chunk["s"]), dtype=bool)
-                for name, there in flags.items()
-                if not there
-            }
-            yield chunk | unset | {"s": chunk["s"].astype(np.int64), "a": to_action[chunk["a"]]}
+            chunk = {name: np.ma.filled(x, -1)[order] for name, x in found.items()}
+            yield chunk | {"a": to_action[chunk["a"]]}
 
 
 def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterator[Batch]:
@@ -124,7 +103,7 @@ def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterato
             np.ones(len(new), dtype=bool),
         )
     else:
-        ends = ends | last if reading.episode_end == "terminal" else ends
+        ends = ends | last if reading.options.episode_end == "terminal" else ends
         follow, keep = np.where(last, end, np.append(rows["s"][1:], end)), ~last | ends
     if not keep.any():
         return

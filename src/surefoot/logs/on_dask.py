@@ -10,7 +10,8 @@ from typing import Any
 from surefoot.errors import NotAvailableError
 from surefoot.logs.columns import NONE
 from surefoot.logs.log import Log, make_log
-from surefoot.logs.read import Options, count_part, options_of
+from surefoot.logs.query import Options
+from surefoot.logs.read import count_part, options_of
 from surefoot.logs.sources import find_source
 from surefoot.logs.tally import Tally, add_up
 

@@ -5,6 +5,7 @@ The letters are those of the glossary: s, a, r, and s2 for s'.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,9 @@ from surefoot.core.batch import LARGEST
 from surefoot.errors import LogError
 from surefoot.logs.clock import LOCAL, WALL_CLOCK, ZONED, moment
 from surefoot.logs.database import Database, name_sql, text_sql
+from surefoot.logs.sources import checked_encoding, single
 from surefoot.logs.store import Store
+from surefoot.parameters import check_name
 
 SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 WHOLE = (*SIGNED, *(f"U{kind}" for kind in SIGNED))
@@ -34,30 +37,72 @@ YES, NO = ("true", "t", "yes", "y", "1", "1.0"), ("false", "f", "no", "n", "0", 
 MISSING = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "null", "NULL", "None")
 EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 USED = "(s2 is not null or ends)"  # whether a row leads somewhere
+Column = str | Iterable[str] | None
 Part = tuple[int, int] | None  # part i of k of the episodes
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a log is to be read; see `read_log`."""
+
+    columns: tuple[tuple[str, Column], ...] = ()
+    episode_end: str = "cut"
+    order: str = "auto"
+    drop: frozenset[str] = frozenset()
+    allowed: tuple[Any, ...] | None = None
+    terminal_to_end: bool = False
+    check_order: bool = True
+    threads: int | None = None
+    memory_limit: str | None = None
+    missing_reward: float | None = None
+    decimal: str = "."
+    delimiter: str = ""
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        check_name("episode_end", self.episode_end, ("cut", "terminal"))
+        check_name("order", self.order, ("auto", "time", "file"))
+        check_name("decimal", self.decimal, (".", ","))
+        checked_encoding(self.encoding)
+        single(self.delimiter)
+        fill = self.missing_reward
+        if fill is not None and (
+            isinstance(fill, bool) or not isinstance(fill, (int, float)) or not abs(fill) <= LARGEST
+        ):
+            raise LogError(
+                f"missing_reward must be a number, the reward of rows that have none, got {fill!r}"
+            )
+
+    @property
+    def label_columns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The columns of the state and of the action, as far as they were named."""
+        given = dict(self.columns)
+
+        def split(role: str) -> tuple[str, ...]:
+            names = given.get(role) or role
+            parts = names.split(",") if isinstance(names, str) else names
+            return tuple(part.strip() for part in parts)
+
+        return split("state"), split("action")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A store and how its columns are to be taken. `steps` is one row a step:
+    """A store and how its columns are taken. `steps` is one row a step:
 
     episode, t    the label of the episode and the time (0 and NULL where there is no such column)
     s, a, s2      labels of state, action and next state; NULL where missing
-    r             the reward as DOUBLE, `missing_reward` where it is missing; NULL where it is no
-                  number, not finite, or too large to compute with
+    r             the reward as DOUBLE, the `missing_reward` where it is missing; NULL where it is
+                  no number, not finite, or too large to compute with
     filled        whether the reward was missing and is the `missing_reward`
     ends, cut     the flags terminal and truncated; NULL where unreadable, false where empty
     file, row     where the user finds the row; `at` is its row in the file that is read
     """
 
     store: Store
-    episode_end: str = "cut"
-    allowed: tuple[Any, ...] | None = None
-    terminal_to_end: bool = False
+    options: Options
     by_time: bool = True
     time_type: str = ""
-    missing_reward: float | None = None
-    decimal: str = "."
     put_right: int = 0
 
     @property
@@ -95,7 +140,7 @@ class Reading:
     @property
     def may_end(self) -> bool:
         """Whether a row can end its episode."""
-        return bool(self.store.physical.terminal) or self.episode_end == "terminal"
+        return bool(self.store.physical.terminal) or self.options.episode_end == "terminal"
 
     @property
     def sort_keys(self) -> str:
@@ -126,7 +171,7 @@ class Reading:
         """
         if self.given:
             return self.steps(part)
-        ends = "ends or last" if self.episode_end == "terminal" else "ends"
+        ends = "ends or last" if self.options.episode_end == "terminal" else "ends"
         return f"""(
             select * replace (case when not last then s_after end as s2, {ends} as ends) from (
                 select *, lead(s) over () as s_after,
@@ -179,7 +224,7 @@ class Reading:
                 f"{sql} = floor({sql})" if states[0] in WHOLE and follow[0] in FLOATING else "true"
             )
             sql = f"case when {exact} then try_cast({sql} as {states[0]}) end"
-        if self.terminal_to_end:
+        if self.options.terminal_to_end:
             return f"case when {self._flag('terminal')} then null else {sql} end"
         return sql
 
@@ -191,16 +236,17 @@ class Reading:
                 f"the reward column {self.store.columns.reward[0]!r} must hold numbers, its type is"
                 f" {kind}"
             )
-        sql = number_sql(x, self.decimal) if kind == "VARCHAR" else f"try_cast({x} as double)"
-        sql = f"case when abs({sql}) <= {LARGEST!r} then {sql} end"
-        if self.missing_reward is None:
-            return sql
-        return (
-            f"case when {self._filled()} then {float(self.missing_reward)!r}::double else {sql} end"
+        sql = (
+            number_sql(x, self.options.decimal) if kind == "VARCHAR" else f"try_cast({x} as double)"
         )
+        sql = f"case when abs({sql}) <= {LARGEST!r} then {sql} end"
+        fill = self.options.missing_reward
+        if fill is None:
+            return sql
+        return f"case when {self._filled()} then {float(fill)!r}::double else {sql} end"
 
     def _filled(self) -> str:
-        if self.missing_reward is None:
+        if self.options.missing_reward is None:
             return "false"
         name = self.store.physical.reward[0]
         x, kind = name_sql(name), self.store.types[name]
@@ -215,7 +261,7 @@ class Reading:
         if kind == "VARCHAR":
             if self.time_type == "bigint":
                 return f"try_cast({x} as bigint)"
-            sql = moment(x, self.time_type) if self.dated else number_sql(x, self.decimal)
+            sql = moment(x, self.time_type) if self.dated else number_sql(x, self.options.decimal)
             return f"case when isfinite({sql}) then {sql} end"
         if kind in FLOATING:
             return f"case when isfinite({x}) then {x} end"
@@ -229,7 +275,7 @@ class Reading:
     def _ends(self) -> str:
         """Flagged terminal; with episode_end = "terminal" also where next_state is empty."""
         flag = self._flag("terminal")
-        if self.given and self.episode_end == "terminal":
+        if self.given and self.options.episode_end == "terminal":
             return f"({flag} or {self._next()} is null)"
         return flag
 
@@ -263,7 +309,7 @@ def with_time_type(reading: Reading, database: Database) -> Reading:
         return reading
     what, rows = "looking at the time column", reading.store.sql
     x = name_sql(reading.store.physical.time[0])
-    number = number_sql(x, reading.decimal)
+    number = number_sql(x, reading.options.decimal)
     n, numbers, largest = database.rows(
         what, f"select count({x}), count({number}), max(abs({number})) from {rows}"
     )[0]

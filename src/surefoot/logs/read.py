@@ -5,76 +5,19 @@ be counted apart and added up.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from surefoot.core.batch import LARGEST
 from surefoot.errors import LogError
 from surefoot.logs.accounting import droppable
 from surefoot.logs.columns import SYNONYMS
 from surefoot.logs.counting import count_log
 from surefoot.logs.database import Database, Progress, Workspace
 from surefoot.logs.log import Log, make_log
-from surefoot.logs.query import Part, Reading, with_time_type
-from surefoot.logs.sources import Source, as_utf8, checked_encoding, find_source, labels_of, single
+from surefoot.logs.query import Column, Options, Part, Reading
+from surefoot.logs.sources import as_utf8, find_source, labels_of, single
 from surefoot.logs.store import open_store
 from surefoot.logs.tally import Tally
-from surefoot.parameters import check_name
-
-Column = str | Iterable[str] | None
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a log is to be read; see `read_log`."""
-
-    columns: tuple[tuple[str, Column], ...] = ()
-    episode_end: str = "cut"
-    order: str = "auto"
-    drop: frozenset[str] = frozenset()
-    allowed: tuple[Any, ...] | None = None
-    terminal_to_end: bool = False
-    check_order: bool = True
-    threads: int | None = None
-    memory_limit: str | None = None
-    missing_reward: float | None = None
-    decimal: str = "."
-    delimiter: str = ""
-    encoding: str = "utf-8"
-
-    def __post_init__(self) -> None:
-        check_name("episode_end", self.episode_end, ("cut", "terminal"))
-        check_name("order", self.order, ("auto", "time", "file"))
-        check_name("decimal", self.decimal, (".", ","))
-        checked_encoding(self.encoding)
-        single(self.delimiter)
-        fill = self.missing_reward
-        if fill is not None and (
-            isinstance(fill, bool) or not isinstance(fill, (int, float)) or not abs(fill) <= LARGEST
-        ):
-            raise LogError(
-                f"missing_reward must be a number, the reward of rows that have none, got {fill!r}"
-            )
-
-    @property
-    def label_columns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The columns of the state and of the action, as far as they were named."""
-        given = dict(self.columns)
-
-        def split(role: str) -> tuple[str, ...]:
-            names = given.get(role) or role
-            parts = names.split(",") if isinstance(names, str) else names
-            return tuple(part.strip() for part in parts)
-
-        return split("state"), split("action")
-
-    def source(self, given: Any, workspace: Workspace) -> Source:
-        """A source, with how its text is to be read."""
-        return as_utf8(
-            replace(find_source(given), delimiter=single(self.delimiter)),
-            self.encoding,
-            workspace.path,
-        )
 
 
 def read_log(
@@ -108,8 +51,7 @@ def read_log(
 
     source                a CSV or Parquet file (also .gz), a folder, a pattern, a list of them
                           (taken in the order of their names), or a pandas, polars or Arrow table
-    episode ... truncated columns by role: a name, or names joined by commas for a label of several
-    columns
+    episode ... truncated columns by role: a name, or several joined by commas that make one label
                           (state="ward,severity"); left out, they are found by name; "-" says that
                           there is none (episode="-": the log is one episode)
     terminal_states       labels of states that end an episode; states that flagged rows lead to are
@@ -168,7 +110,7 @@ def read_log(
         encoding=encoding,
     )
     workspace = Workspace()
-    reading, tally = _counted(options.source(source, workspace), options, workspace, progress)
+    reading, tally = _counted(source, options, workspace, progress)
     return make_log(
         tally,
         reading,
@@ -201,47 +143,33 @@ def count_part(source: Any, options: Options, part: Part = None) -> Tally:
     """
     workspace = Workspace()
     try:
-        return _counted(options.source(source, workspace), options, workspace, None, part)[1]
+        return _counted(source, options, workspace, None, part)[1]
     finally:
         workspace.close()
 
 
 def _counted(
-    source: Source,
+    source: Any,
     options: Options,
     workspace: Workspace,
     progress: Progress | None,
     part: Part = None,
 ) -> tuple[Reading, Tally]:
     """The rows as Parquet, then what was counted in them."""
+    found = replace(find_source(source), delimiter=single(options.delimiter))
+    found = as_utf8(found, options.encoding, workspace.path)
     with Database(workspace, options.threads, options.memory_limit, progress) as database:
-        drop_broken = "broken-row" in options.drop
-        columns = dict(options.columns)
-        store = open_store(source, columns, database, workspace, drop_broken=drop_broken)
+        store = open_store(
+            found, dict(options.columns), database, drop_broken="broken-row" in options.drop
+        )
         if part is not None and part[0]:
             store = replace(store, broken=0)  # they count in part 0
-        reading = Reading(
-            store=store,
-            episode_end=options.episode_end,
-            allowed=options.allowed,
-            terminal_to_end=options.terminal_to_end,
-            by_time=options.order != "file",
-            missing_reward=options.missing_reward,
-            decimal=options.decimal,
-        )
+        reading = Reading(store=store, options=options, by_time=options.order != "file")
         if not options.check_order and not reading.given:
             raise LogError(
                 "check_order=False needs next_state: without it the order of the rows is the log"
             )
-        return count_log(
-            database,
-            with_time_type(reading, database) if options.check_order else reading,
-            workspace,
-            order=options.order,
-            check_order=options.check_order,
-            droppable=options.drop,
-            part=part,
-        )
+        return count_log(database, reading, part)
 
 
 def _columns(option: Any) -> Column:

@@ -11,13 +11,13 @@ import shutil
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from surefoot.errors import LogError, option
 from surefoot.logs.accounting import REASONS
 from surefoot.logs.columns import Columns, find_columns
 from surefoot.logs.database import (
     Database,
-    Workspace,
     first_line,
     name_sql,
     parquet_sql,
@@ -69,32 +69,27 @@ class Store:
 
 
 def open_store(
-    source: Source,
-    options: ColumnOptions,
-    database: Database,
-    workspace: Workspace,
-    *,
-    drop_broken: bool,
+    source: Source, options: ColumnOptions, database: Database, *, drop_broken: bool
 ) -> Store:
     """The store of a source."""
     if source.kind == "table":
-        store = _from_table(source, options, database, workspace)
+        store = _from_table(source, options, database)
     elif source.kind == "csv":
-        store = _from_text(source, options, database, workspace, drop_broken)
+        store = _from_text(source, options, database, drop_broken)
     else:
-        store = _from_parquet(source, options, database, workspace)
+        store = _from_parquet(source, options, database)
     rows = int(database.rows("counting the rows", f"select count(*) from {store.sql}")[0][0])
     if rows + store.broken == 0:
         raise LogError(f"{source.name} has no rows: a log has one row a step")
     return store
 
 
-def _from_parquet(
-    source: Source, options: ColumnOptions, database: Database, workspace: Workspace
-) -> Store:
+def _from_parquet(source: Source, options: ColumnOptions, database: Database) -> Store:
     """Parquet files are read where they are; only a file.parquet.gz is unpacked first."""
     names = {
-        _unpacked(x, i, workspace) if x.lower().endswith(".gz") else x: x
+        _unpacked(x, database.folder / f"unpacked-{i:06d}.parquet")
+        if x.lower().endswith(".gz")
+        else x: x
         for i, x in enumerate(source.files)
     }
     described = {name: _described(database, file, name) for file, name in names.items()}
@@ -128,8 +123,7 @@ def _described(database: Database, file: str, name: str) -> dict[str, str]:
     return {str(row[0]): str(row[1]) for row in found}
 
 
-def _unpacked(file: str, number: int, workspace: Workspace) -> str:
-    target = workspace.path / f"unpacked-{number:06d}.parquet"
+def _unpacked(file: str, target: Path) -> str:
     try:
         with gzip.open(file, "rb") as packed, open(target, "wb") as plain:
             shutil.copyfileobj(packed, plain)
@@ -138,9 +132,7 @@ def _unpacked(file: str, number: int, workspace: Workspace) -> str:
     return str(target)
 
 
-def _from_table(
-    source: Source, options: ColumnOptions, database: Database, workspace: Workspace
-) -> Store:
+def _from_table(source: Source, options: ColumnOptions, database: Database) -> Store:
     """A table in memory, written out once."""
     try:
         database.connection.register("given_table", source.table)
@@ -149,7 +141,7 @@ def _from_table(
     what = "reading the table"
     names = [str(row[0]) for row in database.rows(what, "describe select * from given_table")]
     columns = find_columns(names, source.name, **options)
-    target = str(workspace.path / "table.parquet")
+    target = str(database.folder / "table.parquet")
     chosen = ", ".join(
         f"{name_sql(name)} as {ours}" for name, ours in _pairs(columns, _physical(columns))
     )
@@ -159,11 +151,7 @@ def _from_table(
 
 
 def _from_text(
-    source: Source,
-    options: ColumnOptions,
-    database: Database,
-    workspace: Workspace,
-    drop_broken: bool,
+    source: Source, options: ColumnOptions, database: Database, drop_broken: bool
 ) -> Store:
     """Text, parsed once: every field is text, an empty one (quoted or not) is missing."""
     delimiter, names = _common_header(source)
@@ -178,7 +166,7 @@ def _from_text(
     chosen = ", ".join(f"c{names.index(name)} as {ours}" for name, ours in pairs)
     files: dict[str, str] = {}
     for number, (file, title) in enumerate(zip(source.files, source.titles, strict=True)):
-        target = str(workspace.path / f"text-{number:06d}.parquet")
+        target = str(database.folder / f"text-{number:06d}.parquet")
         rows = read_text([file], delimiter, len(names), drop_broken=drop_broken)
         try:
             write_parquet(database, f"reading {title}", f"select {chosen} from {rows}", target)
@@ -304,9 +292,9 @@ def _pairs(columns: Columns, physical: Columns) -> list[tuple[str, str]]:
     ]
 
 
-def sorted_store(store: Store, database: Database, workspace: Workspace, keys: str) -> Store:
+def sorted_store(store: Store, database: Database, keys: str) -> Store:
     """The same rows written out in the order of `keys`, with where they came from."""
-    target = str(workspace.path / "ordered.parquet")
+    target = str(database.folder / "ordered.parquet")
     chosen = ", ".join(store.inside)
     file, row = store.place
     query = (
