@@ -1,4 +1,4 @@
-"""`problem`: from a log or arrays to a Problem; `improve`: from there to a better policy, checked."""
+"""`problem`: from a log or arrays to a Problem; `improve`: from there to a better policy."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def problem(
     needs_returns         of a log: see `Log.problem`
 
     >>> import surefoot
-    >>> steps = {"episode": [0, 0, 0], "state": ["low", "high", "low"], "action": ["up", "stay", "up"],
-    ...          "reward": [0.0, 1.0, 0.0], "next_state": ["high", "high", "low"]}
+    >>> steps = {"episode": [0, 0, 0], "state": ["low", "high", "low"],
+    ...          "action": ["up", "stay", "up"], "reward": [0.0, 1.0, 0.0],
+    ...          "next_state": ["high", "high", "low"]}
     >>> surefoot.problem(steps, gamma=0.9, reward_range=(0, 1)).labels.states
     ('high', 'low')
     """
@@ -85,8 +86,7 @@ def problem(
 
 
 def improve(problem: Problem, algorithm: Algorithm | str) -> Solution:
-    """Improve the baseline of a problem (or of a whole batch of problems) with an algorithm, given
-    as such or by name.
+    """Improve the baseline of a problem, or of a batch of them, with an algorithm or its name.
 
     What comes back was checked: rows are probabilities, no forbidden action is used, no pair never
     seen has become more likely than under the baseline (but for unseen_states="first-action"). Look
@@ -102,36 +102,29 @@ def improve(problem: Problem, algorithm: Algorithm | str) -> Solution:
         raise ParameterError(
             f"improve needs an algorithm or its name (see surefoot.algorithm), got {algorithm!r}"
         )
-    parts = []
-    for block in problem.blocks:
-        solution = solve(block, algorithm)
-        _check(block, algorithm, solution)
-        parts.append(solution)
+    parts = [_checked(block, algorithm, solve(block, algorithm)) for block in problem.blocks]
     xp = namespace(problem.pi_b)
     shape, batch = problem.pi_b.shape, problem.batch_shape
 
     def joined(arrays: list[Array], to: tuple[int, ...]) -> Array:
         return xp.reshape(arrays[0] if len(arrays) == 1 else xp.concat(arrays, axis=0), to)
 
-    status = Status(
-        joined([p.status.converged for p in parts], batch),
-        joined([p.status.steps for p in parts], batch),
-    )
+    converged = joined([p.status.converged for p in parts], batch)
+    status = Status(converged, joined([p.status.steps for p in parts], batch))
     notes = problem.notes + tuple(dict.fromkeys(note for p in parts for note in p.notes))
     if not status.ok:
         notes += (
             "the iteration did not converge: the policy is its last iterate, not its fixed point",
         )
-    pi, q = (
-        xp.asarray(joined(x, shape), copy=True)
-        for x in ([p.pi for p in parts], [p.q for p in parts])
-    )  # nobody else's memory
+    # Copies: nobody else's memory.
+    pi = xp.asarray(joined([p.pi for p in parts], shape), copy=True)
+    q = xp.asarray(joined([p.q for p in parts], shape), copy=True)
     labelled = None if batch else problem.policy_of(pi)
     return Solution(pi, q, status, algorithm=algorithm, notes=notes, labelled=labelled)
 
 
-def _check(problem: Problem, algorithm: Algorithm, solution: Solution) -> None:
-    """Raise unless the solution is a policy that keeps the promises every algorithm makes."""
+def _checked(problem: Problem, algorithm: Algorithm, solution: Solution) -> Solution:
+    """The solution; raise unless it is a policy that keeps the promises every algorithm makes."""
     pi, q = solution.pi, solution.q
     xp = namespace(pi)
     for what, x in (("a policy", pi), ("values", q)):
@@ -164,3 +157,4 @@ def _check(problem: Problem, algorithm: Algorithm, solution: Solution) -> None:
                 f"{algorithm.name} returned a row that {what}, first in {place} ({count} such"
                 " rows): this is a fault of the algorithm, or of extreme parameters"
             )
+    return solution

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import PENALISES, Whole
+from surefoot.algorithms.duipi_plain import PropagatesUncertainty
 from surefoot.core import Model, Operator, Solution, operator
-from surefoot.parameters import check_choice, check_number
 from surefoot.planning import evaluate, iterate
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows import free_rows
@@ -29,7 +29,7 @@ TOGETHER = 4  # it is tried at steps divisible by this only, so that more are so
 
 
 @dataclass(frozen=True)
-class DUIPI(Whole):
+class DUIPI(PropagatesUncertainty, Whole):
     """Diagonal approximation of uncertainty incorporating policy iteration: iterate jointly
 
         v = sum_a pi q,                 w = sum_a pi^2 u,            (u, w: variances of q and v)
@@ -49,16 +49,6 @@ class DUIPI(Whole):
 
     name: ClassVar[str] = "duipi"
     taxonomy: ClassVar[str] = PENALISES
-    xi: float
-    prior: str = "bayesian"
-    alpha: float = 0.1
-    max_steps: int = 5000
-
-    def __post_init__(self) -> None:
-        check_number(self, "xi", low=0, finite=True)
-        check_choice(self, "prior", ("bayesian", "frequentist"))
-        check_number(self, "alpha", low=0, open_low=True, finite=True)
-        check_number(self, "max_steps", low=1, whole=True, finite=True)
 
     def solve(self, problem: Problem) -> Solution:
         """Iterate from the uniform policy (ties="baseline": from the baseline, so that equal
@@ -70,7 +60,7 @@ class DUIPI(Whole):
             open_rows = xp.astype(problem.allowed, pi.dtype)
             uniform = open_rows / xp.sum(open_rows, axis=-1)[..., None]
             pi = xp.where(xp.any(problem.may_rise, axis=-1)[..., None], uniform, pi)
-        moments, model = moments_of(problem, self.alpha if self.prior == "bayesian" else 0.0)
+        moments, model = moments_of(problem, self.prior_count)
         body = _Iteration(
             moments=moments,
             model=model,

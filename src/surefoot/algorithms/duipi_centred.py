@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import Estimates
+from surefoot.algorithms.duipi_plain import PropagatesUncertainty
 from surefoot.core import Model, Support
-from surefoot.parameters import check_choice, check_number
 from surefoot.planning import evaluate, values_within
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows.arrays import Array, namespace, take_fields
 
 
 @dataclass(frozen=True)
-class CentredDUIPI(Estimates):
+class CentredDUIPI(PropagatesUncertainty, Estimates):
     """argmax_pi  of  q - xi sqrt(u),   with
 
         q = r + gamma P v,   u = gamma^2 sum_s' P^2 w' + Var_P(R + gamma v') / m,
@@ -34,21 +34,10 @@ class CentredDUIPI(Estimates):
     """
 
     name: ClassVar[str] = "duipi-centred"
-    xi: float
-    prior: str = "bayesian"
-    alpha: float = 0.1
-    max_steps: int = 5000
-
-    def __post_init__(self) -> None:
-        check_number(self, "xi", low=0, finite=True)
-        check_choice(self, "prior", ("bayesian", "frequentist"))
-        check_number(self, "alpha", low=0, open_low=True, finite=True)
-        check_number(self, "max_steps", low=1, whole=True, finite=True)
 
     def estimate(self, problem: Problem) -> _CentredEstimate:
         """The penalised values of this problem; alpha = 0 is the frequentist form."""
-        alpha = self.alpha if self.prior == "bayesian" else 0.0
-        xp = namespace(problem.pi_b)
+        xp, alpha = namespace(problem.pi_b), self.prior_count
         support, arrivals, n = problem.support, problem.arrivals, problem.n_sa
         total = n + alpha * problem.n_states
         weight = xp.where(problem.seen, 1.0 / xp.where(problem.seen, total, 1.0), 0.0)

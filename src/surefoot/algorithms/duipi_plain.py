@@ -10,7 +10,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surefoot.algorithms.algorithm import Algorithm
+from surefoot.parameters import check_choice, check_number
 from surefoot.problems import Problem
+
+
+@dataclass(frozen=True)
+class PropagatesUncertainty(Algorithm):
+    """Abstract: the parameters that both versions share."""
+
+    xi: float
+    prior: str = "bayesian"
+    alpha: float = 0.1
+    max_steps: int = 5000
+
+    def __post_init__(self) -> None:
+        check_number(self, "xi", low=0, finite=True)
+        check_choice(self, "prior", ("bayesian", "frequentist"))
+        check_number(self, "alpha", low=0, open_low=True, finite=True)
+        check_number(self, "max_steps", low=1, whole=True, finite=True)
+
+    @property
+    def prior_count(self) -> float:
+        """alpha of the formulas; 0 is the frequentist form."""
+        return self.alpha if self.prior == "bayesian" else 0.0
 
 
 @dataclass(frozen=True)
