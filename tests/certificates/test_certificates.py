@@ -18,9 +18,8 @@ from support import worlds
 from support.small_world import better, known, truth, world
 from surefoot.algorithms.certified_advantage import OneStepCertifiedAdvantage
 from surefoot.certificates import CERTIFICATES, certificate, certify
-from surefoot.certificates.advantage_bound import AdvantageBound
-from surefoot.certificates.spibb_bound import row_radius
-from surefoot.certificates.worst_case_bound import extreme_value
+from surefoot.certificates.return_bounds import AdvantageBound
+from surefoot.certificates.row_bounds import extreme_value, row_radius
 
 FRESH = {"duipi", "delta-method"}
 ALL = [

@@ -14,7 +14,7 @@ import pytest
 import surefoot
 from support import logfiles
 from surefoot.algorithms import Whole, solve
-from surefoot.certificates.spibb_bound import SPIBBBound
+from surefoot.certificates.row_bounds import SPIBBBound
 from surefoot.core import Labels
 from surefoot.errors import SurefootError
 from surefoot.logs import Log, read_log

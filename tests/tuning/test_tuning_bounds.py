@@ -7,7 +7,7 @@ import pytest
 
 import surefoot
 from support import worlds
-from surefoot.certificates.spibb_bound import SPIBBBound
+from surefoot.certificates.row_bounds import SPIBBBound
 from surefoot.planning import evaluate_at_start
 from surefoot.rows import best_rows
 from surefoot.rows.one_row import budget_path

@@ -1,5 +1,6 @@
-"""Certificates: lower bounds on what a policy gains over the baseline, one file per bound;
-`certify` is the one door.
+"""Certificates: lower bounds on what a policy gains over the baseline; `certify` is the door.
+
+One file for each kind of evidence: returns, rows of transitions, Gaussian errors.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.certificates.advantage_bound import AdvantageBound, CertifiedAdvantageBound
 from surefoot.certificates.certificate import (
     APPROXIMATE,
     ASYMPTOTIC,
@@ -20,20 +20,18 @@ from surefoot.certificates.certificate import (
     OF_LOG,
     RIGOROUS,
     START,
+    Bound,
     Certificate,
-    Method,
-    check_door,
 )
 from surefoot.certificates.gaussian import DeltaMethodBound, DUIPIBound
-from surefoot.certificates.spibb_bound import SPIBBBound
-from surefoot.certificates.theorem_1 import Theorem1
-from surefoot.certificates.worst_case_bound import MBIEBound, RobustBound
+from surefoot.certificates.return_bounds import AdvantageBound, CertifiedAdvantageBound, Theorem1
+from surefoot.certificates.row_bounds import MBIEBound, RobustBound, SPIBBBound
 from surefoot.core import Solution
 from surefoot.errors import ParameterError, PolicyError, ProblemError
 from surefoot.parameters import look_up, make
 from surefoot.problems import Problem
 
-_ALL: tuple[type, ...] = (
+_ALL: tuple[type[Bound], ...] = (
     CertifiedAdvantageBound,
     AdvantageBound,
     Theorem1,
@@ -44,11 +42,11 @@ _ALL: tuple[type, ...] = (
     DeltaMethodBound,
 )
 
-CERTIFICATES: Mapping[str, type] = MappingProxyType({cls.name: cls for cls in _ALL})  # type: ignore[attr-defined]
+CERTIFICATES: Mapping[str, type[Bound]] = MappingProxyType({cls.name: cls for cls in _ALL})
 
 
 def certify(
-    problem: Problem, solution: Solution | np.ndarray, method: str | Method, **parameters: Any
+    problem: Problem, solution: Solution | np.ndarray, method: str | Bound, **parameters: Any
 ) -> Certificate:
     """A lower bound on v^pi - v^{pi_b} for the policy of a solution, or for a policy [S, A], by the
     method of this name.
@@ -71,16 +69,16 @@ def certify(
             f"{method!r} has its parameters already: give {', '.join(parameters)} to it, or give"
             " its name"
         )
-    found: Method = (
+    found = (
         make(method, look_up("certificate", method, CERTIFICATES), parameters)
         if isinstance(method, str)
         else method
     )
-    if isinstance(found, type) or not hasattr(found, "certify"):
+    if not isinstance(found, Bound):
         raise ParameterError(
             f"certify needs the name of a certificate, or one of them, got {method!r}"
         )
-    return found.certify(problem, check_door(found, problem, pi))
+    return found.certify(problem, found.checked(problem, pi))
 
 
 __all__ = [
@@ -93,7 +91,7 @@ __all__ = [
     "OF_LOG",
     "RIGOROUS",
     "START",
+    "Bound",
     "Certificate",
-    "Method",
     "certify",
 ]

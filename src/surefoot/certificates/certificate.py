@@ -7,16 +7,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.parameters import check_choice, check_number
 from surefoot.problems import Problem
-from surefoot.problems.agreement import action_distance
-from surefoot.problems.given import RENORMALISED
-from surefoot.returns.evidence import Evidence, evidence
 from surefoot.rows.arrays import times, to_numpy
 from surefoot.trust.starts import SHARE, least_mean, left_for_values, start_is_estimated
 
@@ -25,11 +22,7 @@ RIGOROUS = "rigorous"  # proved, for these data, under the assumptions listed
 APPROXIMATE = "approximate"
 BAYESIAN = "Bayesian"  # a statement about a posterior
 ASYMPTOTIC = "asymptotic"  # right in the limit of ample data
-# a p-value of the logged actions below which another policy than the baseline made the log
-ANOTHER = 1e-6
-FAILS = (  # measured to be violated more often than delta allows: for comparison, no guarantee
-    "fails"
-)
+FAILS = "fails"  # measured to be violated more often than delta allows: for comparison only
 START, OF_LOG, EVERYWHERE = "start", "starts of the log", "every state"
 STARTS = (START, OF_LOG)  # where a bound is a mean over starts
 MARKOV = (
@@ -41,7 +34,7 @@ STILL = 1e-12  # a probability that differs from the baseline's by no more has n
 SLACK = 1e-9  # what rounding may do to a probability row
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Certificate:
     """With probability at least 1 - delta over the data:  `bounded`  >=  bound.
 
@@ -119,225 +112,154 @@ class Certificate:
         return "\n".join(lines)
 
 
-class Method(Protocol):
-    """A frozen dataclass of parameters with a name and `certify`;
-    `surefoot.certificates.certify` is the door for users.
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """Abstract: a bound with its parameters; `surefoot.certificates.certify` is the door for users.
+
+    where: "start", "starts of the log" or "every state"; see `Certificate`.
     """
 
-    @property
-    def name(self) -> str:
-        """By which it is asked for."""
-
-    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
-        """The certificate of a checked policy [S, A]."""
-
-
-def check_door(method: Any, problem: Problem, pi: Any) -> np.ndarray:
-    """The policy as [S, A]; raise unless problem and policy are such that any certificate may be
-    given.
-    """
-    name = method.name
-    if problem.batch_shape:
-        raise NotAvailableError(
-            f"{name}: one problem at a time, got a batch of shape {problem.batch_shape}"
-        )
-    if problem.gamma >= 1:
-        raise NotAvailableError(
-            f"{name}: gamma = 1: the bound divides by 1 - gamma; use a gamma below 1"
-        )
-    if problem.pi_b_estimated:
-        raise NotAvailableError(
-            f"{name}: the baseline is estimated from the log, and the proof compares with the true"
-            " one: give the baseline itself"
-        )
-    pi = to_numpy(pi).astype(float)
-    if pi.shape != tuple(problem.pi_b.shape):
-        raise PolicyError(
-            f"{name}: the policy must be [S, A] = {list(problem.pi_b.shape)}, got {list(pi.shape)}"
-        )
-    wrong = ~((pi >= -SLACK).all(axis=-1) & (abs(pi.sum(axis=-1) - 1) <= SLACK)) & ~problem.terminal
-    if wrong.any():
-        raise PolicyError(
-            f"{name}: the policy in state {problem.labels.state(np.argmax(wrong))} is no probability"
-            f" row ({int(wrong.sum())} such rows)"
-        )
-    masked = (pi > STILL) & ~to_numpy(problem.allowed) & ~problem.terminal[:, None]
-    if masked.any():
-        s, a = np.argwhere(masked)[0]
-        raise PolicyError(
-            f"{name}: the policy takes {problem.labels.pair(s, a)}, which is not allowed"
-            f" ({int(masked.sum())} such pairs)"
-        )
-    pi_b = to_numpy(problem.pi_b)
-    still = (abs(pi - pi_b) <= STILL) | problem.terminal[:, None]
-    return np.where(still, pi_b, pi)
-
-
-def on_policy(name: str, problem: Problem) -> None:
-    """Raise unless the logged actions can be those of the baseline, as returns of the baseline
-    must be.
-    """
-    if any(RENORMALISED in note for note in problem.notes):
-        raise NotAvailableError(
-            f"{name}: the baseline used actions that are not allowed and was renormalised: the log"
-            " holds returns of another policy; use a bound on transitions (spibb, robust)"
-        )
-    impossible = (
-        (to_numpy(problem.n_sa) > 0)
-        & (to_numpy(problem.pi_b) == 0)
-        & ~to_numpy(problem.terminal)[:, None]
-    )
-    if impossible.any():
-        s, a = np.argwhere(impossible)[0]
-        raise NotAvailableError(
-            f"{name}: the log takes {problem.labels.pair(s, a)}, which the baseline never does"
-            f" ({int(impossible.sum())} such pairs): these are not returns of the baseline"
-        )
-    p = action_distance(to_numpy(problem.n_sa), to_numpy(problem.pi_b)).p_value
-    if p < ANOTHER:
-        raise NotAvailableError(
-            f"{name}: the baseline cannot have made this log (p = {p:.2g}): these are returns of"
-            " another policy; give the policy that did, or use a bound on transitions (spibb,"
-            " robust)"
-        )
-
-
-@dataclass(frozen=True)
-class FromReturns:
-    """Abstract: what the bounds on Monte-Carlo returns share.
-
-    See `surefoot.returns.evidence` for error, visits and steps.
-    """
-
-    name: ClassVar[str] = "from-returns"
+    name: ClassVar[str] = "bound"
+    places: ClassVar[tuple[str, ...]] = (START, OF_LOG, EVERYWHERE)
     delta: float = 0.05
-    error: str = "hoeffding"
-    visits: str = "independent"
-    steps: int | None = None
     where: str = START
 
     def __post_init__(self) -> None:
-        check_delta(self)
-        check_where(self)
+        check_number(self, "delta", low=0, high=1, open_low=True)
+        check_choice(self, "where", self.places)
 
-    def evidence(self, problem: Problem) -> Evidence:
-        """The baseline's values by the returns of the log."""
-        on_policy(self.name, problem)
-        return evidence(
-            problem,
-            left_at_start(self, problem),
-            error=self.error,
-            visits=self.visits,
-            steps=self.steps,
+    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
+        """The certificate of a policy [S, A] that was `checked`."""
+        raise NotImplementedError
+
+    def checked(self, problem: Problem, pi: Any) -> np.ndarray:
+        """The policy as [S, A]; raise unless problem and policy are such that any certificate may be
+        given.
+        """
+        name = self.name
+        if problem.batch_shape:
+            raise NotAvailableError(
+                f"{name}: one problem at a time, got a batch of shape {problem.batch_shape}"
+            )
+        if problem.gamma >= 1:
+            raise NotAvailableError(
+                f"{name}: gamma = 1: the bound divides by 1 - gamma; use a gamma below 1"
+            )
+        if problem.pi_b_estimated:
+            raise NotAvailableError(
+                f"{name}: the baseline is estimated from the log, and the proof compares with the true"
+                " one: give the baseline itself"
+            )
+        pi = to_numpy(pi).astype(float)
+        if pi.shape != tuple(problem.pi_b.shape):
+            raise PolicyError(
+                f"{name}: the policy must be [S, A] = {list(problem.pi_b.shape)}, got {list(pi.shape)}"
+            )
+        wrong = (
+            ~((pi >= -SLACK).all(axis=-1) & (abs(pi.sum(axis=-1) - 1) <= SLACK)) & ~problem.terminal
         )
+        if wrong.any():
+            raise PolicyError(
+                f"{name}: the policy in state {problem.labels.state(np.argmax(wrong))} is no probability"
+                f" row ({int(wrong.sum())} such rows)"
+            )
+        masked = (pi > STILL) & ~to_numpy(problem.allowed) & ~problem.terminal[:, None]
+        if masked.any():
+            s, a = np.argwhere(masked)[0]
+            raise PolicyError(
+                f"{name}: the policy takes {problem.labels.pair(s, a)}, which is not allowed"
+                f" ({int(masked.sum())} such pairs)"
+            )
+        pi_b = to_numpy(problem.pi_b)
+        still = (abs(pi - pi_b) <= STILL) | problem.terminal[:, None]
+        return np.where(still, pi_b, pi)
+
+    def pays_for_start(self, problem: Problem) -> bool:
+        """Whether part of delta is spent on the start: it is estimated, and the bound is about
+        episodes to come.
+        """
+        return self.where == START and start_is_estimated(problem)
+
+    def left(self, problem: Problem) -> float:
+        """The part of delta that remains for values or rows."""
+        return left_for_values(problem, self.delta) if self.where == START else float(self.delta)
+
+    def mean_at_start(self, problem: Problem, h: np.ndarray, scale: float) -> float:
+        """The mean of h [S] over the starts, or the least that the log allows for where they are
+        estimated.
+        """
+        if self.pays_for_start(problem):
+            return least_mean(problem, h, SHARE * self.delta, scale)
+        return float(times(h, to_numpy(problem.start)).sum())
+
+    def _start_sentences(self, problem: Problem) -> tuple[str, str, tuple[str, ...]]:
+        """(what is bounded, what is assumed of the start or "", notes on it)."""
+        what, n = "v^pi - v^{pi_b}", problem.start_episodes
+        if self.where == EVERYWHERE:
+            return f"{what} in every state", "", ()
+        if self.where == OF_LOG and n is None:
+            raise NotAvailableError(
+                f"{self.name}: the start was given, not read off the episodes of the log: ask for"
+                f' where="{START}"'
+            )
+        if self.where == OF_LOG:
+            return f"{what} averaged over the starts of this log", "", ()
+        if n == 1:
+            return f"{what} from where the one episode of the log starts", "", ()
+        if n is None:
+            if problem.start_visits:
+                return f"{what} averaged over the visits of this log", "", ()
+            return f"{what} at the start", "episodes start as given", ()
+        assumed = (
+            f"episodes to come start like the {n} of the log, which start independently of each other,"
+            " in states that the problem has"
+        )
+        note = (
+            "the start is estimated, and paid for: give start if you know it, or ask for"
+            f' where="{OF_LOG}"'
+        )
+        return f"{what} at the start", assumed, (note,)
 
     def certificate(
         self,
         problem: Problem,
         pi: np.ndarray,
-        found: Evidence,
         bound_at: Callable[[float], float],
+        *,
+        label: str,
+        assumptions: tuple[str, ...],
+        n: Any,
+        data: str = "training",
         notes: tuple[str, ...] = (),
     ) -> Certificate:
-        """The certificate of a bound that is a function of the amount of data."""
-        label = RIGOROUS if found.rigorous and problem.return_range.declared else APPROXIMATE
-        assumptions = (
-            MARKOV,
-            "the log was collected by the baseline pi_b",
-            *found.assumptions,
-            *range_sentences(problem),
+        """The certificate of a bound that is a function of the amount of data (1 is this log),
+        with n samples behind each pair.
+        """
+        moved = pi != problem.pi_b
+        bound = float(bound_at(1.0)) if moved.any() else 0.0
+        behind = to_numpy(n)[moved] if moved.any() else to_numpy(n)[~problem.terminal]
+        rows = float(to_numpy(problem.n_sa).sum())
+        needed = (rows, "it does already") if bound >= 0 else _data_needed(bound, bound_at, rows)
+        if not moved.any():
+            notes += ("the policy is the baseline: the difference is 0, which needs no proof",)
+        what, assumed, said = self._start_sentences(problem)
+        return Certificate(
+            method=self.name,
+            bounded=what,
+            where=self.where,
+            bound=bound,
+            delta=float(self.delta),
+            label=label,
+            data=data,
+            assumptions=assumptions + ((assumed,) if assumed else ()),
+            n_smallest=float(behind.min()) if behind.size else 0.0,
+            n_typical=float(np.median(behind)) if behind.size else 0.0,
+            changed=int(moved.any(axis=-1).sum()),
+            lowest=-problem.return_range.width,
+            data_needed=needed[0],
+            data_needed_why=needed[1],
+            notes=notes + said,
         )
-        return made(self, problem, pi, bound_at, label, assumptions, found.n, "training", notes)
-
-
-def pays_for_start(method: Any, problem: Problem) -> bool:
-    """Whether part of delta is spent on the start: it is estimated, and the bound is about
-    episodes to come.
-    """
-    return method.where == START and start_is_estimated(problem)
-
-
-def left_at_start(method: Any, problem: Problem) -> float:
-    """The part of a method's delta that remains for values or rows."""
-    return left_for_values(problem, method.delta) if method.where == START else float(method.delta)
-
-
-def mean_at_start(method: Any, problem: Problem, h: np.ndarray, scale: float) -> float:
-    """The mean of h [S] over the starts, or the least that the log allows for where they are
-    estimated.
-    """
-    if pays_for_start(method, problem):
-        return least_mean(problem, h, SHARE * method.delta, scale)
-    return float(times(h, to_numpy(problem.start)).sum())
-
-
-def start_sentences(method: Any, problem: Problem) -> tuple[str, str, tuple[str, ...]]:
-    """(what is bounded, what is assumed of the start or "", notes on it)."""
-    what, n = "v^pi - v^{pi_b}", problem.start_episodes
-    if method.where == EVERYWHERE:
-        return f"{what} in every state", "", ()
-    if method.where == OF_LOG and n is None:
-        raise NotAvailableError(
-            f"{method.name}: the start was given, not read off the episodes of the log: ask for"
-            f' where="{START}"'
-        )
-    if method.where == OF_LOG:
-        return f"{what} averaged over the starts of this log", "", ()
-    if n == 1:
-        return f"{what} from where the one episode of the log starts", "", ()
-    if n is None:
-        if problem.start_visits:
-            return f"{what} averaged over the visits of this log", "", ()
-        return f"{what} at the start", "episodes start as given", ()
-    assumed = (
-        f"episodes to come start like the {n} of the log, which start independently of each other,"
-        " in states that the problem has"
-    )
-    note = (
-        "the start is estimated, and paid for: give start if you know it, or ask for"
-        f' where="{OF_LOG}"'
-    )
-    return f"{what} at the start", assumed, (note,)
-
-
-def made(
-    method: Any,
-    problem: Problem,
-    pi: np.ndarray,
-    bound_at: Callable[[float], float],
-    label: str,
-    assumptions: tuple[str, ...],
-    n: Any,
-    data: str,
-    notes: tuple[str, ...] = (),
-) -> Certificate:
-    """The certificate with what follows from the bound and the counts."""
-    moved = pi != problem.pi_b
-    bound = float(bound_at(1.0)) if moved.any() else 0.0
-    behind = to_numpy(n)[moved] if moved.any() else to_numpy(n)[~problem.terminal]
-    rows = float(to_numpy(problem.n_sa).sum())
-    needed, why = (rows, "it does already") if bound >= 0 else _data_needed(bound, bound_at, rows)
-    if not moved.any():
-        notes += ("the policy is the baseline: the difference is 0, which needs no proof",)
-    what, assumed, said = start_sentences(method, problem)
-    least, typical = (float(behind.min()), float(np.median(behind))) if behind.size else (0.0, 0.0)
-    return Certificate(
-        method.name,
-        what,
-        method.where,
-        bound,
-        float(method.delta),
-        label,
-        data,
-        assumptions + ((assumed,) if assumed else ()),
-        least,
-        typical,
-        int(moved.any(axis=-1).sum()),
-        -problem.return_range.width,
-        needed,
-        why,
-        notes + said,
-    )
 
 
 def _data_needed(
@@ -390,23 +312,3 @@ def range_sentences(problem: Problem) -> tuple[str, ...]:
     ):  # a single reward may be a return, if an episode ends there
         return (sentence,)
     return sentence, "no episode ever ends: the problem has no terminal state"
-
-
-def check_delta(method: Any) -> None:
-    """Raise unless delta is a failure probability."""
-    check_number(method, "delta", low=0, high=1, open_low=True)
-
-
-def check_where(method: Any, known: tuple[str, ...] = (*STARTS, EVERYWHERE)) -> None:
-    """Raise unless `where` is a place the method has a bound for."""
-    check_choice(method, "where", known)
-
-
-def fresh_only(method: Any) -> None:
-    """Raise unless the caller says that the policy was not chosen with these data."""
-    if method.data != "fresh":
-        raise NotAvailableError(
-            f"{method.name}: needs data that had no part in choosing the policy, for it is chosen"
-            " to look good on its own: certify on a problem made from other data, and say"
-            ' data="fresh"'
-        )

@@ -7,10 +7,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from surefoot.certificates.certificate import (
     ASYMPTOTIC,
@@ -18,108 +17,67 @@ from surefoot.certificates.certificate import (
     MARKOV,
     START,
     STARTS,
+    Bound,
     Certificate,
-    check_delta,
-    check_where,
-    fresh_only,
-    made,
     range_sentences,
 )
+from surefoot.errors import NotAvailableError
 from surefoot.parameters import check_choice
 from surefoot.planning import evaluate, visits
 from surefoot.problems import Problem
-from surefoot.rows.arrays import to_numpy
+from surefoot.rows.arrays import Array, like, namespace, to_numpy
 from surefoot.trust.starts import start_variance
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The estimated rows as entries: pair, successor, probability and reward of every triple
-    seen; n of its pair.
+@dataclass(frozen=True, kw_only=True)
+class _Gaussian(Bound):
+    """Abstract: gain - z sigma,  z = Phi^{-1}(1 - delta), for data that had no part in choosing
+    the policy.
     """
 
-    pair: np.ndarray
-    state: np.ndarray
-    p: np.ndarray
-    reward: np.ndarray
-    n: np.ndarray
+    places: ClassVar[tuple[str, ...]] = STARTS
+    label: ClassVar[str] = ASYMPTOTIC
+    assumed: ClassVar[tuple[str, ...]] = ()
+    notes: ClassVar[tuple[str, ...]] = ()
+    data: str = "training"
 
-    def variance(self, z: np.ndarray, n_pairs: int) -> np.ndarray:
-        """Var_P(z) of every pair for z at every entry, [S A]."""
-        mean = np.bincount(self.pair, weights=self.p * z, minlength=n_pairs)
-        found: np.ndarray = np.bincount(
-            self.pair, weights=self.p * (z - mean[self.pair]) ** 2, minlength=n_pairs
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self, "data", ("training", "fresh"))
+
+    def moments(self, problem: Problem, pi: np.ndarray) -> tuple[float, float]:
+        """(gain, sigma)."""
+        raise NotImplementedError
+
+    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
+        """sigma falls as the root of the amount of data."""
+        if self.data != "fresh":
+            raise NotAvailableError(
+                f"{self.name}: needs data that had no part in choosing the policy, for it is chosen"
+                " to look good on its own: certify on a problem made from other data, and say"
+                ' data="fresh"'
+            )
+        gain, sigma = self.moments(problem, pi)
+        z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf
+        return self.certificate(
+            problem,
+            pi,
+            lambda scale: gain - z * sigma / np.sqrt(scale),
+            label=self.label,
+            assumptions=(MARKOV, *self.assumed, *range_sentences(problem)),
+            n=problem.n_sa,
+            data="fresh",
+            notes=self.notes,
         )
-        return found
+
+    def start_variance(self, problem: Problem, h: np.ndarray) -> float:
+        """Of the mean of h over the starts; 0 where the bound is about those of the log."""
+        return start_variance(problem, h) if self.where == START else 0.0
 
 
-def _rows(problem: Problem) -> _Rows:
-    counts = problem.counts
-    coo = _sparse(problem, counts.n_sas).tocoo()
-    pair, state = coo.coords
-    n = to_numpy(problem.n_sa).reshape(-1)
-    if problem.reward_table is not None:
-        table = problem.reward_table  # [S, 1 or A, S']
-        reward = table[pair // problem.n_actions, pair % table.shape[1], state]
-    else:
-        reward = np.asarray(_sparse(problem, counts.r_sas)[pair, state]).reshape(-1) / coo.data
-    return _Rows(pair, state, coo.data / n[pair], reward, n)
-
-
-def _sparse(problem: Problem, x: Any) -> Any:
-    """Counts, or sums of rewards, as CSR [S A, S]."""
-    return (
-        x.tocsr()
-        if problem.counts.is_sparse
-        else sparse.csr_array(to_numpy(x).reshape(-1, problem.n_states))
-    )
-
-
-def _values(problem: Problem, pi: np.ndarray) -> np.ndarray:
-    v: np.ndarray = to_numpy(
-        evaluate(problem.model, pi, tolerance=1e-10 * max(problem.return_range.width, 1e-300))
-    ).reshape(-1)
-    return v
-
-
-def _local(problem: Problem, rows: _Rows, v: np.ndarray) -> np.ndarray:
-    """The variance of the mean target r + gamma v' of every pair, [S, A]: Var_P / (n - 1); 0
-    where n <= 1 (see `_missing`).
-    """
-    z = rows.reward + problem.gamma * v[rows.state]
-    variance = rows.variance(z, problem.n_states * problem.n_actions) + _reward_variance(
-        problem, rows
-    )
-    n = np.where(rows.n > 1, rows.n, 2.0)
-    found: np.ndarray = np.where(rows.n > 1, variance / (n - 1), 0.0).reshape(problem.pi_b.shape)
-    return found
-
-
-def _reward_variance(problem: Problem, rows: _Rows) -> np.ndarray:
-    """What rewards scatter within a triple, [S A]: 0 where they are declared, and where the
-    counts do not hold it.
-    """
-    if problem.reward_table is not None or problem.counts.r_rest is None:
-        return np.zeros(len(rows.n))
-    found: np.ndarray = to_numpy(problem.counts.r_rest).reshape(-1) / np.maximum(rows.n, 1.0)
-    return found
-
-
-def _start_variance(method: Any, problem: Problem, h: np.ndarray) -> float:
-    return start_variance(problem, h) if method.where == START else 0.0
-
-
-def _missing(problem: Problem, spent: np.ndarray) -> float:
-    """What pairs seen once or never, which have no variance, may be wrong by: the return range
-    for each discounted visit.
-    """
-    few = (to_numpy(problem.n_sa) <= 1) & ~problem.terminal[:, None]
-    return problem.return_range.width * float(spent[few].sum())
-
-
-@dataclass(frozen=True)
-class DUIPIBound:
-    """gain - z (sigma(v^pi) + sigma(v^{pi_b})),   z = Phi^{-1}(1 - delta):  DUIPI's standard deviations, centred.
+@dataclass(frozen=True, kw_only=True)
+class DUIPIBound(_Gaussian):
+    """gain - z (sigma(v^pi) + sigma(v^{pi_b})):  DUIPI's standard deviations, centred.
 
     u = Var_P(R + gamma v') / (n - 1) + gamma^2 sum_s' P^2 w',  w = sum_a pi^2 u  (Hans & Udluft
     2009, with the covariance of a row: see `duipi-centred`). sigma of a difference is at most the
@@ -131,61 +89,36 @@ class DUIPIBound:
     """
 
     name: ClassVar[str] = "duipi"
-    delta: float = 0.05
-    data: str = "training"
-    where: str = START
+    label: ClassVar[str] = FAILS
+    assumed: ClassVar[tuple[str, ...]] = (
+        "estimates are Gaussian, and errors of different states are uncorrelated",
+        "the policy was fixed before these data were collected",
+        "the model's visits to pairs seen once or never are about the true ones",
+    )
+    notes: ClassVar[tuple[str, ...]] = (
+        "measured to be violated more often than delta allows (docs/certificates.md): for"
+        " comparison, no guarantee",
+    )
 
-    def __post_init__(self) -> None:
-        check_delta(self)
-        check_choice(self, "data", ("training", "fresh"))
-        check_where(self, STARTS)
-
-    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
+    def moments(self, problem: Problem, pi: np.ndarray) -> tuple[float, float]:
         """Two evaluations and two propagations of variance."""
-        fresh_only(self)
-        rows, start, pi_b = _rows(problem), to_numpy(problem.start), to_numpy(problem.pi_b)
-        value: list[np.ndarray] = []
-        deviation, missing = [], 0.0
-        for policy in (pi, pi_b):
+        block, start = problem.blocks[0], to_numpy(problem.start)
+        many = block.n_sa > 1
+        h, sigma, missing = np.zeros(problem.n_states), 0.0, 0.0
+        for sign, policy in ((1.0, pi), (-1.0, to_numpy(problem.pi_b))):
             v = _values(problem, policy)
-            local = _local(problem, rows, v)
-            shape = problem.model.r.shape
-            squares = problem.model.squared(local.reshape(shape), problem.n_sa.reshape(shape) > 1)
-            w = to_numpy(evaluate(squares, policy**2, tolerance=None)).reshape(-1)
-            value.append(v)
-            deviation.append(float(start @ np.sqrt(np.maximum(w, 0.0))))
+            local = _variance(block, _target(block, v)) + _reward_variance(block)
+            m = namespace(local).where(many, block.n_sa - 1, 1.0)
+            squares = block.model.squared(many * local / m, many)
+            w = evaluate(squares, like(block.pi_b, policy[None] ** 2), tolerance=None)
+            h = h + sign * v
+            sigma += float(start @ np.sqrt(np.maximum(to_numpy(w)[0], 0.0)))
             missing += _missing(problem, _visits(problem, policy))
-        gain = float(start @ (value[0] - value[1])) - missing
-        sigma = sum(deviation) + math.sqrt(_start_variance(self, problem, value[0] - value[1]))
-        z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf
-        assumptions = (
-            MARKOV,
-            "estimates are Gaussian, and errors of different states are uncorrelated",
-            "the policy was fixed before these data were collected",
-            "the model's visits to pairs seen once or never are about the true ones",
-            *range_sentences(problem),
-        )
-        notes = (
-            (
-                "measured to be violated more often than delta allows (docs/certificates.md): for"
-                " comparison, no guarantee"
-            ),
-        )
-        return made(
-            self,
-            problem,
-            pi,
-            lambda scale: gain - z * sigma / np.sqrt(scale),
-            FAILS,
-            assumptions,
-            problem.n_sa,
-            "fresh",
-            notes,
-        )
+        return float(start @ h) - missing, sigma + math.sqrt(self.start_variance(problem, h))
 
 
-@dataclass(frozen=True)
-class DeltaMethodBound:
+@dataclass(frozen=True, kw_only=True)
+class DeltaMethodBound(_Gaussian):
     """gain - z sigma,  both policies at once:
 
     sigma^2 = sum_{s,a} [ Var_P( d_pi (R + gamma v^pi) - d_b (R + gamma v^{pi_b}) ) + (d_pi - d_b)^2
@@ -200,65 +133,33 @@ class DeltaMethodBound:
     """
 
     name: ClassVar[str] = "delta-method"
-    delta: float = 0.05
-    data: str = "training"
-    where: str = START
+    assumed: ClassVar[tuple[str, ...]] = (
+        "the policy was fixed before these data were collected",
+        "counts are large enough for the model's error to be linear and Gaussian: no rare outcome"
+        " is missing from them",
+    )
 
-    def __post_init__(self) -> None:
-        check_delta(self)
-        check_choice(self, "data", ("training", "fresh"))
-        check_where(self, STARTS)
-
-    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
+    def moments(self, problem: Problem, pi: np.ndarray) -> tuple[float, float]:
         """One adjoint evaluation for each policy."""
-        fresh_only(self)
-        rows, start, pi_b, shape = (
-            _rows(problem),
-            to_numpy(problem.start),
-            to_numpy(problem.pi_b),
-            problem.pi_b.shape,
-        )
-        gain, h, target, visited = (
-            0.0,
-            np.zeros(problem.n_states),
-            np.zeros(len(rows.p)),
-            np.zeros(shape),
-        )
-        for sign, policy in ((1.0, pi), (-1.0, pi_b)):
-            v = _values(problem, policy)
-            spent = _visits(problem, policy)
-            h, visited = h + sign * v, visited + sign * spent
-            gain += sign * float(start @ v) - _missing(problem, spent)
-            target += (
-                sign * spent.reshape(-1)[rows.pair] * (rows.reward + problem.gamma * v[rows.state])
-            )
-        variance = rows.variance(target, shape[0] * shape[1]) + visited.reshape(
-            -1
-        ) ** 2 * _reward_variance(problem, rows)
-        many = rows.n > 1
-        sigma = math.sqrt(
-            float((variance[many] / (rows.n[many] - 1)).sum()) + _start_variance(self, problem, h)
-        )
-        z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf
-        assumptions = (
-            MARKOV,
-            "the policy was fixed before these data were collected",
-            (
-                "counts are large enough for the model's error to be linear and Gaussian: no rare"
-                " outcome is missing from them"
-            ),
-            *range_sentences(problem),
-        )
-        return made(
-            self,
-            problem,
-            pi,
-            lambda scale: gain - z * sigma / np.sqrt(scale),
-            ASYMPTOTIC,
-            assumptions,
-            problem.n_sa,
-            "fresh",
-        )
+        block, start = problem.blocks[0], to_numpy(problem.start)
+        gain, h, target, spent = 0.0, np.zeros(problem.n_states), 0.0, 0.0
+        for sign, policy in ((1.0, pi), (-1.0, to_numpy(problem.pi_b))):
+            v, d = _values(problem, policy), _visits(problem, policy)
+            h = h + sign * v
+            gain += sign * float(start @ v) - _missing(problem, d)
+            d = like(block.pi_b, sign * d[None])
+            spent = spent + d
+            target = target + block.support.spread(d) * _target(block, v)
+        variance = to_numpy(_variance(block, target) + spent**2 * _reward_variance(block))
+        n = to_numpy(block.n_sa)
+        of_pairs = float((variance[n > 1] / (n[n > 1] - 1)).sum())
+        return gain, math.sqrt(of_pairs + self.start_variance(problem, h))
+
+
+def _values(problem: Problem, pi: np.ndarray) -> np.ndarray:
+    tolerance = 1e-10 * max(problem.return_range.width, 1e-300)
+    v: np.ndarray = to_numpy(evaluate(problem.model, pi, tolerance=tolerance)).reshape(-1)
+    return v
 
 
 def _visits(problem: Problem, pi: np.ndarray) -> np.ndarray:
@@ -266,3 +167,32 @@ def _visits(problem: Problem, pi: np.ndarray) -> np.ndarray:
     d = to_numpy(visits(problem.model, pi, problem.start)).reshape(-1)
     found: np.ndarray = d[:, None] * pi
     return found
+
+
+def _target(block: Problem, v: np.ndarray) -> Array:
+    """R + gamma v' at every successor seen."""
+    return block.support.reward + block.gamma * block.support.at(like(block.pi_b, v[None]))
+
+
+def _variance(block: Problem, z: Array) -> Array:
+    """Var_P(z) of every pair [1, S, A], for z at every successor seen."""
+    p = block.support.n * block.support.spread(block.weight)
+    mean = block.support.dot(p, z)
+    return block.support.total(p * (z - block.support.spread(mean)) ** 2)
+
+
+def _reward_variance(block: Problem) -> Array:
+    """What rewards scatter within a triple [1, S, A]: 0 where they are declared, and where the
+    counts do not hold it.
+    """
+    if block.reward_table is not None or block.counts.r_rest is None:
+        return 0.0 * block.n_sa
+    return block.counts.r_rest * block.weight
+
+
+def _missing(problem: Problem, spent: np.ndarray) -> float:
+    """What pairs seen once or never, which have no variance, may be wrong by: the return range
+    for each discounted visit.
+    """
+    few = (to_numpy(problem.n_sa) <= 1) & ~problem.terminal[:, None]
+    return problem.return_range.width * float(spent[few].sum())

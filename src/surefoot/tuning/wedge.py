@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefoot.certificates.spibb_bound import SPIBBBound, half_range, row_label, row_radius
+from surefoot.certificates.row_bounds import SPIBBBound, half_range, row_label, row_radius
 from surefoot.errors import NotAvailableError, ParameterError
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy

@@ -1,0 +1,255 @@
+"""Bounds on returns: certified advantage, its form for any policy, and Theorem 1 of the paper.
+
+All rest on one event: |q^{pi_b} - q_mc| <= E for all pairs at once (see `surefoot.returns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from surefoot.certificates.certificate import (
+    APPROXIMATE,
+    EVERYWHERE,
+    MARKOV,
+    RIGOROUS,
+    Bound,
+    Certificate,
+    range_sentences,
+)
+from surefoot.errors import NotAvailableError, PolicyError
+from surefoot.parameters import check_number
+from surefoot.problems import Problem
+from surefoot.problems.agreement import action_distance
+from surefoot.problems.given import RENORMALISED
+from surefoot.returns.evidence import Evidence, evidence
+from surefoot.rows.arrays import times, to_numpy
+from surefoot.theory import advantageous, constrained, theorem_1_bound
+
+# a p-value of the logged actions below which another policy than the baseline made the log
+ANOTHER = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromReturns(Bound):
+    """Abstract: a bound on Monte-Carlo returns of the baseline.
+
+    See `surefoot.returns.evidence` for error, visits and steps.
+    """
+
+    error: str = "hoeffding"
+    visits: str = "independent"
+    steps: int | None = None
+
+    def evidence(self, problem: Problem) -> Evidence:
+        """The baseline's values by the returns of the log."""
+        on_policy(self.name, problem)
+        return evidence(
+            problem, self.left(problem), error=self.error, visits=self.visits, steps=self.steps
+        )
+
+    def from_returns(
+        self,
+        problem: Problem,
+        pi: np.ndarray,
+        found: Evidence,
+        bound_at: Callable[[float], float],
+        notes: tuple[str, ...] = (),
+    ) -> Certificate:
+        """The certificate of a bound that rests on this evidence."""
+        assumptions = (
+            MARKOV,
+            "the log was collected by the baseline pi_b",
+            *found.assumptions,
+            *range_sentences(problem),
+        )
+        return self.certificate(
+            problem,
+            pi,
+            bound_at,
+            label=RIGOROUS if found.rigorous and problem.return_range.declared else APPROXIMATE,
+            assumptions=assumptions,
+            n=found.n,
+            notes=notes,
+        )
+
+    def of_advantage(self, problem: Problem, pi: np.ndarray, found: Evidence) -> Certificate:
+        """start . c + gamma/(1 - gamma) min(0, min c), or min(0, min c) / (1 - gamma) in every
+        state.
+
+        v^pi(s) - v^{pi_b}(s) = sum_t gamma^t E[ advantage(S_t) ] >= c(s) + sum over t >= 1 of
+        gamma^t min(0, min c).
+        """
+
+        def bound_at(scale: float) -> float:
+            c = certified(problem, pi, found, scale)
+            least, gamma = min(0.0, float(c.min())), problem.gamma
+            if self.where == EVERYWHERE:
+                return least / (1 - gamma)
+            later = gamma / (1 - gamma) * least if gamma > 0 else 0.0  # least may be -inf
+            return self.mean_at_start(problem, c + later, scale)
+
+        return self.from_returns(problem, pi, found, bound_at)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifiedAdvantageBound(FromReturns):
+    """c(s) >= 0 in every state:  v^pi >= v^{pi_b} everywhere, and  v^pi - v^{pi_b} >= c  at the
+    start. No epsilon, no slack.
+
+    Refuses a policy with c < 0 in some state; `advantage` has a bound for those.
+    """
+
+    name: ClassVar[str] = "certified-advantage"
+    error: str = "bernstein"  # as the algorithm by this name
+
+    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
+        """The certificate, if the policy meets the condition on these returns."""
+        found = self.evidence(problem)
+        c = certified(problem, pi, found)
+        if c.min() < 0:
+            raise PolicyError(
+                f"{self.name}: the returns prove no advantage in {int((c < 0).sum())} states, worst"
+                f" in state {problem.labels.state(c.argmin())} (c = {c.min():.3g}): improve with"
+                ' "certified-advantage" at this delta, error and visits, or ask for the bound'
+                ' "advantage"'
+            )
+        return self.of_advantage(problem, pi, found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvantageBound(FromReturns):
+    """start . c + gamma/(1 - gamma) min(0, min_s c(s)):  the same event, for any policy whatever.
+
+    Never below Theorem 1's bound.
+    """
+
+    name: ClassVar[str] = "advantage"
+
+    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
+        """The certificate of any policy that moves no mass of a pair without returns."""
+        found = self.evidence(problem)
+        return self.of_advantage(problem, pi, found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theorem1(FromReturns):
+    """v^pi - v^{pi_b} >= -epsilon g_max / (1 - gamma)  in every state; at the start the estimated
+    advantage there is added.
+
+    For a (pi_b, epsilon, e)-constrained policy that is advantageous with respect to the same
+    returns that e bounds the error of (Scholl et al. 2022, Theorem 1). epsilon None: the least with
+    which the policy meets the constraint; the event behind the bound knows nothing of the policy,
+    so epsilon may be read off it.
+    """
+
+    name: ClassVar[str] = "theorem-1"
+    epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.epsilon is not None:
+            check_number(self, "epsilon", low=0, finite=True)
+
+    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
+        """Check Definitions 1 and 2 on the policy itself."""
+        found, pi_b, g_max = (
+            self.evidence(problem),
+            to_numpy(problem.pi_b),
+            problem.return_range.g_max,
+        )
+        if g_max <= 0:
+            raise NotAvailableError(
+                f"{self.name}: the return range has no width: all policies are worth the same"
+            )
+        gains = advantageous(pi, pi_b, found.mean)
+        if not gains:
+            raise PolicyError(
+                f"{self.name}: not advantageous on these returns: state"
+                f" {problem.labels.state(gains.worst_state)} misses by {gains.excess:.3g}. An"
+                " algorithm that reads them (an adv- or one-step one on"
+                " with_independent_returns(problem)) is"
+            )
+        move = abs(pi - pi_b)
+        unbounded = int(
+            (times(np.where(np.isinf(found.radius), 1.0, 0.0), move).sum(axis=-1) > 0).sum()
+        )
+        if unbounded:
+            raise PolicyError(
+                f"{self.name}: {unbounded} states move mass of pairs without returns: no epsilon"
+                " constrains the policy"
+            )
+        if self.epsilon is not None and not (
+            check := constrained(pi, pi_b, found.radius / g_max, self.epsilon)
+        ):
+            raise PolicyError(
+                f"{self.name}: not constrained by epsilon = {self.epsilon:g} at delta ="
+                f" {found.delta:g}: state {problem.labels.state(check.worst_state)} exceeds it by"
+                f" {check.excess:.3g}"
+            )
+        q = np.where(np.isfinite(found.mean), found.mean, 0.0)
+        advantage = (q * (pi - pi_b)).sum(axis=-1)
+
+        def spent(scale: float) -> float:
+            return float(times(found.radius_at(scale) / g_max, move).sum(axis=-1).max())
+
+        def bound_at(scale: float) -> float:
+            epsilon = (
+                spent(scale)
+                if self.epsilon is None
+                else self.epsilon * min(1.0, spent(scale) / max(spent(1.0), 1e-300))
+            )
+            loss = theorem_1_bound(epsilon, g_max, problem.gamma)
+            return (
+                loss
+                if self.where == EVERYWHERE
+                else self.mean_at_start(problem, advantage + loss, scale)
+            )
+
+        epsilon = spent(1.0) if self.epsilon is None else self.epsilon
+        return self.from_returns(
+            problem, pi, found, bound_at, (f"epsilon = {epsilon:.4g}, g_max = {g_max:g}",)
+        )
+
+
+def certified(problem: Problem, pi: np.ndarray, found: Evidence, scale: float = 1.0) -> np.ndarray:
+    """c(s) = sum_a (pi - pi_b) q_mc - sum_a E |pi - pi_b|, [S]: the advantage of pi that the
+    returns prove; 0 where pi = pi_b.
+    """
+    move = pi - to_numpy(problem.pi_b)
+    q = np.where(np.isfinite(found.mean), found.mean, 0.0)
+    cost = times(found.radius_at(scale), abs(move))
+    c: np.ndarray = (q * move).sum(axis=-1) - cost.sum(axis=-1)
+    return np.where(problem.terminal, 0.0, c)
+
+
+def on_policy(name: str, problem: Problem) -> None:
+    """Raise unless the logged actions can be those of the baseline, as returns of the baseline
+    must be.
+    """
+    if any(RENORMALISED in note for note in problem.notes):
+        raise NotAvailableError(
+            f"{name}: the baseline used actions that are not allowed and was renormalised: the log"
+            " holds returns of another policy; use a bound on transitions (spibb, robust)"
+        )
+    impossible = (
+        (to_numpy(problem.n_sa) > 0)
+        & (to_numpy(problem.pi_b) == 0)
+        & ~to_numpy(problem.terminal)[:, None]
+    )
+    if impossible.any():
+        s, a = np.argwhere(impossible)[0]
+        raise NotAvailableError(
+            f"{name}: the log takes {problem.labels.pair(s, a)}, which the baseline never does"
+            f" ({int(impossible.sum())} such pairs): these are not returns of the baseline"
+        )
+    p = action_distance(to_numpy(problem.n_sa), to_numpy(problem.pi_b)).p_value
+    if p < ANOTHER:
+        raise NotAvailableError(
+            f"{name}: the baseline cannot have made this log (p = {p:.2g}): these are returns of"
+            " another policy; give the policy that did, or use a bound on transitions (spibb,"
+            " robust)"
+        )
