@@ -1,6 +1,5 @@
-"""`best_rows_with_advantage`: the constraint w .
-
-(pi - b) >= 0 against HiGHS, its theorems and worked examples.
+"""`best_rows_with_advantage`: the constraint w . (pi - b) >= 0 against HiGHS, its theorems and
+worked examples.
 """
 
 from __future__ import annotations

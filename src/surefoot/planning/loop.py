@@ -11,9 +11,8 @@ from typing import Any, Protocol
 from surefoot.core import Status
 from surefoot.rows.arrays import Array, count_up, is_numpy_array, namespace, restore
 
-COMPACT = (
-    0.9  # problems still at work are moved together once fewer than this share of a group are left
-)
+# problems still at work are moved together once fewer than this share of a group are left
+COMPACT = 0.9
 FIRST, LONGEST = 8, 64  # steps of the first round, and of the longest
 # pairs (s, a) that a CPU takes through a round together, so that their arrays stay in the cache
 GROUP_CELLS = 25600

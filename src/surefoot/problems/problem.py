@@ -233,13 +233,6 @@ class Problem:
         return Policy(pi=pi, labels=self.labels, baseline=pi_b, count=to_numpy(self.n_sa))
 
     @cached_property
-    def kept(self) -> dict[object, Any]:
-        """What was read from the log once and may be asked for again: an algorithm and its
-        certificate read the same returns.
-        """
-        return {}
-
-    @cached_property
     def support(self) -> Support:
         """The successors seen of every pair, with their counts and rewards (blocks only)."""
         return support(self.counts, self.reward_table)

@@ -35,7 +35,7 @@ RETURN_ERRORS = ("hoeffding", "mpeb", "bernstein")
 VISITS = ("independent", "first", "thinned", "cycles", "every")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Evidence:
     """q_hat = mean and |q^{pi_b} - q_hat - constant of the state| <= radius for all pairs at once
     w.p. 1 - delta; [..., S, A].
@@ -147,23 +147,15 @@ def evidence(
     if visits == "independent" and (log.n_episodes > 1 or steps is not None):
         visits = "thinned" if steps is not None else "first"
     elif visits == "independent":
-        visits, begin = (
-            ("cycles" if comes_back(log, problem.gamma) else "thinned"),
-            learning_steps(log),
-        )
-    known = ("evidence", visits, begin, steps, error, delta if visits == "cycles" else None)
-    if known not in problem.kept:
-        if visits == "cycles":
-            draws = _cycles(problem, log, delta, error)
-        else:
-            draws = (
-                _first_visits(problem, log)
-                if visits == "first"
-                else _thinned(problem, log, steps, begin)
-            )
-        problem.kept[known] = _summed(problem, draws, visits, delta, error)
-    found: Evidence = problem.kept[known]
-    return replace(found, delta=delta)
+        visits = "cycles" if comes_back(log, problem.gamma) else "thinned"
+        begin = learning_steps(log)
+    if visits == "cycles":
+        draws = _cycles(problem, log, delta, error)
+    elif visits == "thinned":
+        draws = _thinned(problem, log, steps, begin)
+    else:
+        draws = _first_visits(problem, log)
+    return _summed(problem, draws, visits, delta, error)
 
 
 def with_independent_returns(problem: Problem, **options: object) -> Problem:
@@ -184,21 +176,20 @@ def _every(problem: Problem, delta: float, error: str) -> Evidence:
         "the returns of a pair are independent and complete (they are not: visits of one episode"
         " overlap)"
     )
-    n_pairs = problem.n_bound_states * problem.n_actions
     return Evidence(
-        returns.n,
-        returns.mean,
-        returns.variance,
-        nothing,
-        acting,
-        delta,
-        error,
-        width,
-        n_pairs,
-        "every",
-        True,
-        (assumption,),
-        False,
+        n=returns.n,
+        mean=returns.mean,
+        variance=returns.variance,
+        unknown=nothing,
+        open=acting,
+        delta=delta,
+        error=error,
+        width=width,
+        n_pairs=problem.n_bound_states * problem.n_actions,
+        visits="every",
+        fixed=True,
+        assumptions=(assumption,),
+        rigorous=False,
     )
 
 
@@ -223,45 +214,31 @@ def _summed(problem: Problem, draws: _Draws, visits: str, delta: float, error: s
     """Sums over the draws of every pair: what is certain of each, and what its cut, or the end
     of its cycle, leaves open.
     """
-    shape, acting, lo, hi = (
-        problem.pi_b.shape,
-        _acting(problem),
-        problem.return_range.lo,
-        problem.return_range.hi,
-    )
-    n, (low, high), variance = _moments(
-        error,
-        draws.pair,
-        (draws.low, draws.high),
-        problem.n_states * problem.n_actions,
-        0.5 * (lo + hi),
-    )
+    shape, acting, returns = problem.pi_b.shape, _acting(problem), problem.return_range
+    size, middle = problem.n_states * problem.n_actions, 0.5 * (returns.lo + returns.hi)
+    n, (low, high), variance = _moments(error, draws.pair, (draws.low, draws.high), size, middle)
     mean = np.where(n > 0, 0.5 * (low + high), np.nan)
     n, mean, variance, unknown = (x.reshape(shape) for x in (n, mean, variance, 0.5 * (high - low)))
-    if (
-        visits == "cycles"
-    ):  # v* enters every pair of a state by its own E D: only their differences matter
+    if visits == "cycles":
+        # v* enters every pair of a state by its own E D: only their differences matter.
         seen = acting & (n > 0)
-        largest, least = (
-            unknown.max(axis=-1, where=seen, initial=0.0),
-            unknown.min(axis=-1, where=seen, initial=hi - lo),
-        )
+        largest = unknown.max(axis=-1, where=seen, initial=0.0)
+        least = unknown.min(axis=-1, where=seen, initial=returns.hi - returns.lo)
         unknown = np.where(seen, abs(unknown - 0.5 * (largest + least)[..., None]), 0.0)
-    n_pairs = max(int(acting.sum()), 1) + draws.quantities
     return Evidence(
-        n,
-        mean,
-        variance,
-        unknown,
-        acting,
-        delta,
-        error,
-        problem.return_range.width,
-        n_pairs,
-        visits,
-        draws.fixed,
-        draws.assumptions,
-        draws.rigorous,
+        n=n,
+        mean=mean,
+        variance=variance,
+        unknown=unknown,
+        open=acting,
+        delta=delta,
+        error=error,
+        width=returns.width,
+        n_pairs=max(int(acting.sum()), 1) + draws.quantities,
+        visits=visits,
+        fixed=draws.fixed,
+        assumptions=draws.assumptions,
+        rigorous=draws.rigorous,
     )
 
 
@@ -275,11 +252,8 @@ def _moments(
     some = np.where(n > 0, n, 1.0)
     means = [np.bincount(pair, weights=x, minlength=size) / some for x in ends]
     if error == "bernstein":
-        return (
-            n,
-            means,
-            np.max([squares_in_order(pair, x, size, middle) for x in ends], axis=0) / some,
-        )
+        squares = [squares_in_order(pair, x, size, middle) for x in ends]
+        return n, means, np.max(squares, axis=0) / some
     scatter = [
         np.bincount(pair, weights=(x - m[pair]) ** 2, minlength=size)
         for x, m in zip(ends, means, strict=True)

@@ -19,7 +19,7 @@ from surefoot.rows import (
 from surefoot.rows.arrays import Array, namespace, row_sum
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FreeTrust:
     """Costs of 0 and infinity: an action may rise (or fall) at will, or not at all."""
 
@@ -48,16 +48,14 @@ class FreeTrust:
 
     def take(self, index: Array) -> FreeTrust:
         """The same for these problems of the batch."""
-        b, rise = _taken(index, self.b, self.may_rise)
-        fall = None if self.may_fall is None else _taken(index, self.may_fall)[0]
+        b, rise, fall = _taken(index, self.b, self.may_rise, self.may_fall)
         return replace(self, b=b, may_rise=rise, may_fall=fall)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SoftTrust:
-    """sum_a up (pi - b)^+ + down (b - pi)^+ <= budget, solved exactly; with `w` also w .
-
-    (pi - b) >= 0.
+    """sum_a up (pi - b)^+ + down (b - pi)^+ <= budget, solved exactly; with `w` also
+    w . (pi - b) >= 0.
     """
 
     maximises: ClassVar[bool] = True
@@ -80,12 +78,11 @@ class SoftTrust:
 
     def take(self, index: Array) -> SoftTrust:
         """The same for these problems of the batch."""
-        b, up, down = _taken(index, self.b, self.up, self.down)
-        w = None if self.w is None else _taken(index, self.w)[0]
+        b, up, down, w = _taken(index, self.b, self.up, self.down, self.w)
         return replace(self, b=b, up=up, down=down, w=w)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TradeTrust:
     """The same constraint, met by the paper's greedy trading; a row that would lose value keeps
     its present one.
@@ -124,24 +121,23 @@ class TradeTrust:
 
     def take(self, index: Array) -> TradeTrust:
         """The same for these problems of the batch."""
-        b, e, rise = _taken(index, self.b, self.e, self.may_rise)
-        w = None if self.w is None else _taken(index, self.w)[0]
+        b, e, rise, w = _taken(index, self.b, self.e, self.may_rise, self.w)
         return replace(self, b=b, e=e, may_rise=rise, w=w)
 
 
-def _taken(index: Array, *arrays: Array) -> tuple[Array, ...]:
-    xp = namespace(*arrays)
-    return tuple(xp.take(x, index, axis=0) for x in arrays)
+def _taken(index: Array, *arrays: Array | None) -> tuple[Array, ...]:
+    xp = namespace(index)
+    return tuple(None if x is None else xp.take(x, index, axis=0) for x in arrays)
 
 
 def unrestricted(problem: Problem) -> FreeTrust:
     """Every seen and allowed action is open: what the methods without a baseline use."""
     return FreeTrust(
-        problem.start_policy,
-        problem.choosable,
-        None,
-        problem.tolerance,
-        problem.ties == "lowest-index",
+        b=problem.start_policy,
+        may_rise=problem.choosable,
+        may_fall=None,
+        tolerance=problem.tolerance,
+        lowest_index=problem.ties == "lowest-index",
         leave_closed=True,
     )
 
@@ -152,11 +148,11 @@ def by_count(problem: Problem, known: Array, *, free_fall: bool) -> FreeTrust:
     """
     known = problem.may_rise & known
     return FreeTrust(
-        problem.pi_b,
-        known,
-        None if free_fall else known,
-        problem.tolerance,
-        problem.ties == "lowest-index",
+        b=problem.pi_b,
+        may_rise=known,
+        may_fall=None if free_fall else known,
+        tolerance=problem.tolerance,
+        lowest_index=problem.ties == "lowest-index",
     )
 
 
@@ -167,9 +163,14 @@ def soft(
     (lower).
     """
     xp = namespace(e)
-    up = xp.where(problem.may_rise, e, xp.inf)
-    down = xp.zeros_like(e) if lower else e
-    return SoftTrust(problem.pi_b, up, down, epsilon, problem.tolerance, w)
+    return SoftTrust(
+        b=problem.pi_b,
+        up=xp.where(problem.may_rise, e, xp.inf),
+        down=xp.zeros_like(e) if lower else e,
+        budget=epsilon,
+        tolerance=problem.tolerance,
+        w=w,
+    )
 
 
 def trading(
@@ -183,13 +184,13 @@ def trading(
 ) -> TradeTrust:
     """The greedy version of `soft`."""
     return TradeTrust(
-        problem.pi_b,
-        e,
-        problem.may_rise,
-        epsilon,
-        problem.tolerance,
-        lower,
-        published,
-        problem.ties == "lowest-index",
-        w,
+        b=problem.pi_b,
+        e=e,
+        may_rise=problem.may_rise,
+        budget=epsilon,
+        tolerance=problem.tolerance,
+        lower=lower,
+        published=published,
+        lowest_index=problem.ties == "lowest-index",
+        w=w,
     )
