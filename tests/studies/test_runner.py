@@ -293,7 +293,7 @@ def test_a_disk_that_fills_up_ends_the_run_in_words_and_room_resumes_it(
         process = small_study.start(disk / "out", workers=2)
         _, complaint = process.communicate(timeout=60)
         assert process.returncode != 0
-        assert "StudyError" in complaint and "make room" in complaint
+        assert "WriteError" in complaint and "make room" in complaint
         assert 0 < len(shards(disk / "out")) < 8
         subprocess.run(["mount", "-o", "remount,size=4m", str(disk)], check=True)
         assert small_study.finish(disk / "out", workers=2) == whole[:2]

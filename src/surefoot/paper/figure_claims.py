@@ -129,7 +129,7 @@ def c3(studies: Studies) -> Claim:
 
 
 def c4(studies: Studies) -> Claim:
-    """Who is poor in CVaR, and where."""
+    """Which algorithms are poor in CVaR, and at which sizes."""
     sizes, scarce = studies[RANDOM_MDPS].sizes, _scarce(studies[RANDOM_MDPS])
     ample = [n for n in sizes if n > SCARCE[RANDOM_MDPS]]
     return Claim(

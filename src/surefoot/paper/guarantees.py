@@ -130,18 +130,7 @@ def guarantees_study(
             _budget_row(case, key, np.concatenate([part[key] for part in spendings]))
             for key in spendings[0]
         ]
-        rows, failed, gaps, spent = zip(*certificates, strict=True)
-        exact.append(
-            ExactRow(
-                benchmark=case.benchmark.name,
-                size=case.size,
-                fits=trials,
-                rows=sum(rows),
-                not_converged=sum(failed),
-                gap=max(gaps),
-                overspent=max(spent),
-            )
-        )
+        exact.append(_exact_row(case, trials, certificates))
     progress(len(cases), len(cases))
     return Guarantees(tuple(bounds), tuple(budgets), tuple(exact))
 
@@ -231,6 +220,21 @@ def _bound_row(
         slack_low=float(slack.min()),
         slack=float(slack.mean()),
         changed=int((moved > ROUNDING).sum()),
+    )
+
+
+def _exact_row(
+    case: Case, fits: int, certificates: Sequence[tuple[int, int, float, float]]
+) -> ExactRow:
+    rows, failed, gaps, spent = zip(*certificates, strict=True)
+    return ExactRow(
+        benchmark=case.benchmark.name,
+        size=case.size,
+        fits=fits,
+        rows=sum(rows),
+        not_converged=sum(failed),
+        gap=max(gaps),
+        overspent=max(spent),
     )
 
 

@@ -169,19 +169,20 @@ def rivals_of(
             ((row[*one, n], 1.0), (row[*reference, n], -1.0)) for one in others for n in sizes
         ]
         values = numbers(mean_and_cvar(part.score, how, contrasts), comparisons=2 * len(sizes))
-        for i, one in enumerate(others):
-            here = slice(i * len(sizes), (i + 1) * len(sizes))
-            found.append(
-                Rival(
-                    benchmark=benchmark,
-                    sizes=sizes,
-                    group=classify(Cell(benchmark, sizes[0], *one)),
-                    algorithm=one[0],
-                    parameters=one[1],
-                    differences={name: x[here] for name, x in values.items()},
-                    rounding=ROUNDING * largest(part.score),
-                )
+        found += [
+            Rival(
+                benchmark=benchmark,
+                sizes=sizes,
+                group=classify(Cell(benchmark, sizes[0], *one)),
+                algorithm=one[0],
+                parameters=one[1],
+                differences={
+                    name: x.reshape(len(others), len(sizes))[i] for name, x in values.items()
+                },
+                rounding=ROUNDING * largest(part.score),
             )
+            for i, one in enumerate(others)
+        ]
     return tuple(found)
 
 

@@ -20,7 +20,8 @@ from surefoot.studies.shards import Folder, Shard, open_folder, undone_if_fruitl
 from surefoot.studies.spec import Study, settings, variants
 from surefoot.studies.trials import run_trials
 
-# A GPU likes whole studies; sparse problems, and those whose log is read, run one by one.
+# Trials a shard: a GPU is fastest with whole studies; sparse problems, and those whose log is read,
+# run one by one.
 SHARD_TRIALS = {"cpu": 250, "gpu": 10000, "sparse": 20, "logs": 50}
 ATTEMPTS = 3  # how many pools of workers are tried before giving up
 ONE_THREAD = (

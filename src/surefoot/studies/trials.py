@@ -132,7 +132,7 @@ def _counted(
     keys: Array,
     with_returns: bool,
 ) -> Iterator[_Part]:
-    """All trials at once: size by size on a CPU, whose cache likes small parts, else all sizes
+    """All trials at once: size by size on a CPU, for its cache, else all sizes
     together.
     """
     data = tuple(benchmark.episodes(size) for size in study.benchmark.sizes)
