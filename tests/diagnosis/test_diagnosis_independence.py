@@ -192,7 +192,7 @@ def test_what_is_alike_is_what_its_definition_says() -> None:
     episode = np.repeat([0, 1, 2], [150, 1, 40])
     use, z = rng.random(191) < 0.8, rng.normal(size=191)
     within = np.concatenate([np.arange(k) for k in (150, 1, 40)])
-    found = alike(z, use, episode)
+    found = alike(z, use, within)
     assert tuple(found) == GROUPS
     for name, group in (
         ("of 8 steps in a row", within // 8),
@@ -220,6 +220,6 @@ def test_rare_large_rewards_that_end_an_episode_are_no_resemblance() -> None:
         length = rng.geometric(0.02, 60)
         z = np.concatenate([np.append(np.zeros(k - 1), 1.0) for k in length])
         z = (z - z.mean()) / z.std()
-        found = alike(z, np.ones(len(z), dtype=bool), np.repeat(np.arange(60), length))
+        found = alike(z, np.ones(len(z), dtype=bool), np.concatenate([*map(np.arange, length)]))
         alarms += min(x.p_value for x in found.values()) < 0.01
     assert alarms <= 1

@@ -302,22 +302,21 @@ class Alike:
         return extra / (1 + extra)
 
 
-def alike(z: np.ndarray, use: np.ndarray, episode: np.ndarray) -> dict[str, Alike]:
+def alike(z: np.ndarray, use: np.ndarray, time: np.ndarray) -> dict[str, Alike]:
     """One for each of GROUPS, of rows in order; rows outside `use` take no part.
 
-    z has mean 0 and variance 1 in every pair. Since it adds up to 0 in a pair, two of its rows have
-    a mean product below 0: small pairs make the tests cautious.
+    time is that of each row in its episode, from 0. z has mean 0 and variance 1 in every pair.
+    Since it adds up to 0 in a pair, two of its rows have a mean product below 0: small pairs make
+    the tests cautious.
     """
-    new = np.append(True, np.diff(episode) != 0)
-    within = np.arange(len(z)) - np.flatnonzero(new)[np.cumsum(new) - 1]
-    longest = int(within.max(initial=0)) + 1
+    longest = int(time.max(initial=0)) + 1
     cuts = ((LENGTHS[0], longest > 1), (LENGTHS[1], longest > LENGTHS[0]), (longest, longest > 1))
-    at = np.flatnonzero((episode[1:] == episode[:-1]) & use[1:] & use[:-1])
+    at = np.flatnonzero((time[1:] > 0) & use[1:] & use[:-1])
     x, y = z[at], z[at + 1]
     variance = float((x**2 * (y**2 + 2)).sum() / 3)
     neighbours = Alike(float((x * y).sum()), variance, len(at), 2 * len(at))
     groups = [
-        _grouped(z[use], np.cumsum(within % length == 0)[use]) if there else Alike()
+        _grouped(z[use], np.cumsum(time % length == 0)[use]) if there else Alike()
         for length, there in cuts
     ]
     return dict(zip(GROUPS, (neighbours, *groups), strict=True))

@@ -161,7 +161,7 @@ def _walk_block(
         (what, group): x
         for what, scores, outcome in outcomes
         if look_back
-        for group, x in alike(scores.standard(pair, outcome), tested, block.episode).items()
+        for group, x in alike(scores.standard(pair, outcome), tested, block.time).items()
     }
     thinned = np.zeros(())
     if gamma is not None:

@@ -86,9 +86,7 @@ def _units(log: Batch) -> tuple[np.ndarray, str]:
     if log.n_episodes >= ENOUGH_EPISODES:
         return log.episode, "episodes"
     length = -(-len(log) // TUNING_BLOCKS)
-    new = np.append(True, np.diff(log.episode) != 0)
-    within = np.arange(len(log)) - np.flatnonzero(new)[log.episode]
-    return np.cumsum(within % length == 0) - 1, f"blocks of {length} steps"
+    return np.cumsum(log.time % length == 0) - 1, f"blocks of {length} steps"
 
 
 def _thinned(counts: Counts, rng: np.random.Generator) -> tuple[Counts, Counts]:
