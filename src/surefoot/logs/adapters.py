@@ -77,18 +77,8 @@ def rollout_columns(
             action = policy(state, rng)
             follow, reward, terminated, truncated, _ = environment.step(action)
             stopped = bool(truncated) or (t == max_steps - 1 and not terminated)
-            rows.append(
-                (
-                    episode,
-                    t,
-                    state,
-                    action,
-                    float(reward),
-                    follow,
-                    bool(terminated),
-                    stopped and not terminated,
-                )
-            )
+            flags = bool(terminated), stopped and not terminated
+            rows.append((episode, t, state, action, float(reward), follow, *flags))
             state = follow
             if terminated or stopped:
                 break

@@ -235,43 +235,39 @@ def _hints(reading: Reading, found: dict[str, int], said: str) -> list[str]:
 
 
 def _kept(database: Database, reading: Reading) -> Reading:
-    """The rows without a reason, in order, as a store of its own; an episode is split where rows
-    were left out of its middle.
+    """The rows without a reason, in order, as a store of its own that names the next states; an
+    episode is split where rows were left out of its middle.
     """
     store = reading.store
     old = store.physical
     segment = f"episode_{len(old.episode)}"
-    physical = replace(
-        old,
-        episode=(*old.episode, segment),
-        next_state=tuple(f"next_state_{i}" for i in range(len(old.state))),
-        terminal=("terminal_0",),
+    follow = {f"next_state_{i}": x for i, x in enumerate(old.state)}
+    states = ", ".join(
+        name if reading.given else f"case when s2 is not null then lead({x}) over w end as {name}"
+        for name, x in follow.items()
     )
-    types = {segment: "BIGINT", "terminal_0": "BOOLEAN"}
-    steps = list(zip(old.state, physical.next_state, strict=True))
-    follow = ""
-    if not reading.given:
-        types |= {x: store.types[s] for s, x in steps}
-        follow = "".join(
-            f", case when s2 is not null then lead({s}) over w end as {x}" for s, x in steps
-        )
-    raw = ", ".join(x for x in store.inside if x != "terminal_0")
-    added = ", ".join(x for _, x in steps) if follow else ""
+    others = ", ".join(x for x in store.inside if x != "terminal_0" and x not in follow)
     target = str(database.folder / "kept.parquet")
     write_parquet(
         database,
         "writing out the rows that stay",
-        f"""select {raw}{", " + added if added else ""}, segment as {segment}, ends as terminal_0,
-                   file as source_file, row as source_row
-            from (select *, (sum(gap) over w)::bigint as segment{follow}
-                  from (select *, coalesce(lag(reason is not null or hole) over w, false)::integer
-                                  as gap
-                        from judged where no_place is null
-                        window w as (partition by episode order by place))
-                  window w as (partition by episode order by place))
-            where reason is null order by episode, segment, place""",
+        f"""select * exclude (episode, place, reason) from (
+                select {others}, {states}, ends as terminal_0,
+                       (sum(gap) over w)::bigint as {segment},
+                       file as source_file, row as source_row, episode, place, reason
+                from (select *, coalesce(lag(reason is not null or hole) over w, false)::integer
+                                as gap
+                      from judged where no_place is null
+                      window w as (partition by episode order by place))
+                window w as (partition by episode order by place))
+            where reason is null order by episode, {segment}, place""",
         target,
     )
-    kept = rewritten(store, target, physical, types)
+    episode = (*old.episode, segment)
+    physical = replace(old, episode=episode, next_state=tuple(follow), terminal=("terminal_0",))
+    types = {segment: "BIGINT", "terminal_0": "BOOLEAN"}
+    if not reading.given:
+        types |= {name: store.types[x] for name, x in follow.items()}
     options = replace(reading.options, episode_end="cut")
+    kept = rewritten(store, target, physical, types)
     return replace(reading, store=kept, options=options, by_time=False)
