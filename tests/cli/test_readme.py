@@ -23,8 +23,11 @@ def blocks(file: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / file).read_text(), flags=re.DOTALL)
 
 
-def test_the_readmes_first_use_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readmes_first_use_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (code,) = blocks("README.md", "python")
+    monkeypatch.chdir(tmp_path)  # it writes a file
     names: dict[str, object] = {}
     exec(compile(code, "README.md", "exec", dont_inherit=True), names)
     assert "lower-approx" not in capsys.readouterr().err
