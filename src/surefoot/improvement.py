@@ -47,7 +47,7 @@ def problem(
     start                 a state's label (of arrays: its id), or a distribution over states, taken
                           as known (default: where the episodes started, an estimate)
     allowed               a mask [S, A], or the path of a file, of the actions that may be used
-    reward_range, return_range  (low, high) you vouch for, of returns from any state on; else
+    reward_range, return_range  (low, high), declared, of returns from any state on; else
                           observed, and noted as an assumption
     reward_table          [S, S'] or [S, A, S'], where known
     unseen_states, ties   "first-action", "lowest-index": as the published code; the defaults keep

@@ -24,7 +24,6 @@ from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.parameters import check_number
 from surefoot.problems import Problem
 from surefoot.problems.agreement import action_distance
-from surefoot.problems.given import RENORMALISED
 from surefoot.returns.evidence import Evidence, evidence
 from surefoot.rows.arrays import times, to_numpy
 from surefoot.theory import advantageous, constrained, theorem_1_bound
@@ -230,7 +229,7 @@ def on_policy(name: str, problem: Problem) -> None:
     """Raise unless the logged actions can be those of the baseline, as returns of the baseline
     must be.
     """
-    if any(RENORMALISED in note for note in problem.notes):
+    if problem.pi_b_renormalised:
         raise NotAvailableError(
             f"{name}: the baseline used actions that are not allowed and was renormalised: the log"
             " holds returns of another policy; use a bound on transitions (spibb, robust)"

@@ -23,7 +23,7 @@ NO_NUMBERS = (
 COLUMNS = ("state", "action", "reward", "next_state", "episode", "ends", "truncated", "row")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Batch:
     """Rows (s, a, r, s') of one log, episodes one after the other, each in order of time; arrays
     are read-only.

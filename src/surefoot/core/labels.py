@@ -126,7 +126,7 @@ def places_of(labels: Iterable[Any]) -> dict[Any, int]:
 
 
 def in_kind_of(label: Any, labels: Sequence[Any]) -> Any:
-    """A new label as a table would hold it: a text becomes a number where all labels are numbers."""
+    """A new label as a table would hold it: a number where all its labels are numbers."""
     if not isinstance(label, str) or not all(isinstance(x, Number) for x in labels):
         return label
     number = _number(label)

@@ -1,4 +1,4 @@
-"""Policy: probabilities with their labels, as a policy file holds them; to act by, to show, to save."""
+"""Policy: probabilities with their labels, as a policy file holds them; to act by and to save."""
 
 from __future__ import annotations
 

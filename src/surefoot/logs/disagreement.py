@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from surefoot.logs.log import Log
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Disagreement:
     """Chi-square distances between the actions of the log and a baseline.
 
@@ -76,11 +76,11 @@ def disagreement(log: Log, pi_b: Policy | np.ndarray) -> Disagreement:
         )
     found = action_distance(log.n_sa, policy)
     return Disagreement(
-        found.distance,
-        found.degrees,
-        found.p_values,
-        found.p_value,
-        found.impossible,
-        log.states,
-        log.n_sa.sum(axis=1),
+        distance=found.distance,
+        degrees=found.degrees,
+        p_values=found.p_values,
+        p_value=found.p_value,
+        impossible_in=found.impossible,
+        states=log.states,
+        visits=log.n_sa.sum(axis=1),
     )

@@ -32,7 +32,7 @@ from surefoot.problems.problem import VISITS
 IN_MEMORY = 2_000_000
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Log:
     """A counted log with its labels.
 
@@ -173,16 +173,11 @@ class Log:
         *,
         start: Any = None,
         allowed: Any = None,
-        reward_range: Any = None,
-        return_range: Any = None,
-        reward_table: Any = None,
-        unseen_states: str = "baseline",
-        ties: str = "baseline",
-        masked_baseline: str = "error",
         cut_returns: str | int = "as-end",
         needs_returns: bool | None = None,
+        **declared: Any,
     ) -> Problem:
-        """The Problem of this log, with the meaning of `surefoot.problem`; arrays are over codes.
+        """The Problem of this log; `declared` as in `surefoot.problem`, arrays are over codes.
 
         pi_b            a Policy, the path of a policy file, an array [S, A], or None: estimated
                         from the log without smoothing
@@ -230,13 +225,8 @@ class Log:
             pi_b,
             self._start(start, data),
             allowed=read_allowed(allowed, self) if isinstance(allowed, (str, Path)) else allowed,
-            reward_range=reward_range,
-            return_range=return_range,
-            reward_table=reward_table,
-            unseen_states=unseen_states,
-            ties=ties,
-            masked_baseline=masked_baseline,
             cut_returns=cut_returns,
+            **declared,
         )
 
     @property
@@ -312,19 +302,19 @@ def make_log(
     starts = None if tally.starts is None else np.append(tally.starts, np.zeros(int(tally.has_end)))
     terminal, notes = _terminal(tally, labels, terminal_states)
     made = Log(
-        counts,
-        labels,
-        starts,
-        terminal,
-        (float(tally.lowest), float(tally.highest)),
-        tally.has_end,
-        tally.accounting,
-        str(reading.store.columns) if reading is not None else columns,
-        tuple(notes),
-        reading,
-        workspace,
-        threads,
-        memory_limit,
+        counts=counts,
+        labels=labels,
+        starts=starts,
+        terminal=terminal,
+        rewards=(float(tally.lowest), float(tally.highest)),
+        has_end=tally.has_end,
+        accounting=tally.accounting,
+        columns=str(reading.store.columns) if reading is not None else columns,
+        notes=tuple(notes),
+        reading=reading,
+        workspace=workspace,
+        threads=threads,
+        memory_limit=memory_limit,
     )
     _check_acting(made)
     return replace(made, notes=(*notes_on(made, missing_reward), *notes))

@@ -1,4 +1,4 @@
-"""`problem`: from plain arrays of one log to a checked Problem; `build`: from a counted log to it."""
+"""`problem`: from plain arrays to a checked Problem; `build`: from any counted log to it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from surefoot.problems.given import (
     given_baseline,
     given_start,
     held_sparse,
+    impossible_rows,
+    renormalise,
 )
 from surefoot.problems.montecarlo import check_cut_returns
 from surefoot.problems.problem import Problem
@@ -41,17 +43,11 @@ def problem(
     n_states: int | None = None,
     n_actions: int | None = None,
     terminal_states: Any = (),
-    allowed: Any = None,
-    reward_range: Any = None,
-    return_range: Any = None,
-    reward_table: Any = None,
-    unseen_states: str = "baseline",
-    ties: str = "baseline",
-    masked_baseline: str = "error",
-    cut_returns: str | int = "as-end",
     sparse: bool | None = None,
+    **declared: Any,
 ) -> Problem:
-    """Build a Problem from one log: arrays with one entry a step.
+    """Build a Problem from one log: arrays with one entry a step; `declared` as in
+    `surefoot.problem`.
 
     state, action, next_state   ids 0, 1, 2, ...; next_state -1 (or left out altogether) on a row
                                 flagged `terminal` leads to an extra state "(end)"; left out, it is
@@ -59,25 +55,13 @@ def problem(
     reward, episode, time       numbers; any ids; the order within an episode (default: as the rows
                                 come)
     terminal, truncated         flags; an episode that ends neither way is cut
-    pi_b [S, A]                 the baseline; None estimates it from the log and marks the problem
-                                as such
-    gamma                       the discount factor in [0, 1]; 1 needs a return_range
+    terminal_states             states without actions
     start                       a state, or a distribution over states, taken as known (default:
                                 where the episodes of the log started, an estimate that certificates
                                 pay for)
-    terminal_states, allowed    states without actions; mask [S, A] of the actions that may be used
-    reward_range, return_range  (low, high), declared, of returns from any state on; else
-                                observed, and noted as an assumption
-    reward_table                [S, S'] or [S, A, S'], where known
-    unseen_states, ties         "first-action", "lowest-index": as the published code; the defaults
-                                keep the baseline
-    masked_baseline             "renormalise" takes forbidden actions out of the baseline; the
-                                default is an error
-    cut_returns                 how Monte-Carlo returns treat cut episodes, see
-                                `surefoot.monte_carlo`
     sparse                      hold the counts in CSR (default: where S * A * S > 5,000,000)
 
-    >>> import numpy as np, surefoot
+    >>> import surefoot
     >>> problem = surefoot.problem(
     ...     state=[0, 1, 0], action=[0, 1, 1], reward=[0., 1., 0.], next_state=[1, 0, 0],
     ...     episode=[0, 0, 0], gamma=0.9, reward_range=(0, 1))
@@ -102,20 +86,8 @@ def problem(
         terminal_states=terminal_states,
     )
     data = _counted(batch, sparse)
-    return build(
-        data,
-        gamma,
-        pi_b,
-        _first_states(batch) if start is None else Start(given_start(start, data)),
-        allowed=allowed,
-        reward_range=reward_range,
-        return_range=return_range,
-        reward_table=reward_table,
-        unseen_states=unseen_states,
-        ties=ties,
-        masked_baseline=masked_baseline,
-        cut_returns=cut_returns,
-    )
+    begin = _first_states(batch) if start is None else Start(given_start(start, data))
+    return build(data, gamma, pi_b, begin, **declared)
 
 
 def build(
@@ -143,8 +115,11 @@ def build(
     notes = list(data.notes)
     if pi_b is None:
         pi_b = estimated_policy(data.n_sa, data.labels, allowed=mask)
+    policy = given_baseline(pi_b, data, notes)
+    renormalised = masked_baseline == "renormalise" and renormalise(policy, data, mask, notes)
     estimated = isinstance(pi_b, Policy) and pi_b.estimated
-    policy = given_baseline(pi_b, data, mask, masked_baseline, notes)
+    if not estimated:
+        notes += impossible_rows(policy, data, mask)
     table = declared_rewards(reward_table, data)
     rewards, returns = checked_ranges(data, gamma, table, reward_range, return_range, notes)
     notes += start.notes
@@ -160,6 +135,7 @@ def build(
         rewards_declared=reward_range is not None,
         reward_table=table,
         pi_b_estimated=estimated,
+        pi_b_renormalised=renormalised,
         unseen_states=unseen_states,
         ties=ties,
         cut_returns=cut_returns,

@@ -15,9 +15,6 @@ from surefoot.problems.ranges import number
 
 DENSE_CELLS = 5_000_000  # S * A * S up to which counts are held densely (40 MB)
 MOST_CELLS = 10**9  # S * A * S beyond which they cannot be (8 GB)
-RENORMALISED = (  # in the note of a baseline that is not the one the log was collected with
-    "renormalised"
-)
 
 
 def checked_gamma(gamma: Any) -> float:
@@ -126,9 +123,7 @@ def baseline_array(pi_b: Any) -> np.ndarray:
     return found
 
 
-def given_baseline(
-    given: Any, data: Counted, mask: np.ndarray, masked_baseline: str, notes: list[str]
-) -> np.ndarray:
+def given_baseline(given: Any, data: Counted, notes: list[str]) -> np.ndarray:
     """The given baseline over all states; what is to be known about it joins the notes.
 
     Rows of terminal states may be zero, and are filled uniformly: nothing is chosen there.
@@ -149,29 +144,35 @@ def given_baseline(
         )
     blank = data.terminal & (pi_b == 0).all(axis=1)
     pi_b[blank] = 1.0 / data.n_actions
-    if masked_baseline == "renormalise" and not mask.all():
-        dropped = np.where(mask, 0.0, pi_b).sum(axis=1)
-        kept = np.where(mask, pi_b, 0.0)
-        # A row that is no probability row is not mended here: Problem refuses it.
-        uses = (dropped > 0) & (pi_b >= 0).all(axis=1) & (abs(pi_b.sum(axis=1) - 1) <= SUM_TO_ONE)
-        lost = np.flatnonzero(uses & (kept.sum(axis=1) <= 0))
-        if len(lost):
-            raise BaselineError(
-                f"state {data.labels.state(lost[0])}: the baseline uses forbidden actions only"
-                f" ({len(lost)} such states); nothing is left to renormalise: correct pi_b or the"
-                " mask"
-            )
-        if uses.any():
-            notes.append(
-                f"the baseline used forbidden actions in {int(uses.sum())} states (up to"
-                f" {dropped[uses].max():.1%} of a row); {RENORMALISED} over the allowed ones"
-            )
-            pi_b[uses] = kept[uses] / kept[uses].sum(axis=1, keepdims=True)
-    known = not (isinstance(given, Policy) and given.estimated)
-    impossible = int(data.n_sa[(pi_b == 0) & mask].sum()) if known else 0
-    if impossible:
-        notes.append(f"{impossible} logged actions have probability 0 under the given baseline")
     return pi_b
+
+
+def renormalise(pi_b: np.ndarray, data: Counted, mask: np.ndarray, notes: list[str]) -> bool:
+    """Take forbidden actions out of a baseline, in place; whether it used any."""
+    dropped = np.where(mask, 0.0, pi_b).sum(axis=1)
+    kept = np.where(mask, pi_b, 0.0)
+    # A row that is no probability row is not mended here: Problem refuses it.
+    uses = (dropped > 0) & (pi_b >= 0).all(axis=1) & (abs(pi_b.sum(axis=1) - 1) <= SUM_TO_ONE)
+    lost = np.flatnonzero(uses & (kept.sum(axis=1) <= 0))
+    if len(lost):
+        raise BaselineError(
+            f"state {data.labels.state(lost[0])}: the baseline uses forbidden actions only"
+            f" ({len(lost)} such states); nothing is left to renormalise: correct pi_b or the mask"
+        )
+    if not uses.any():
+        return False
+    notes.append(
+        f"the baseline used forbidden actions in {int(uses.sum())} states (up to"
+        f" {dropped[uses].max():.1%} of a row); renormalised over the allowed ones"
+    )
+    pi_b[uses] = kept[uses] / kept[uses].sum(axis=1, keepdims=True)
+    return True
+
+
+def impossible_rows(pi_b: np.ndarray, data: Counted, mask: np.ndarray) -> list[str]:
+    """A note on logged actions that a given baseline never takes."""
+    rows = int(data.n_sa[(pi_b == 0) & mask].sum())
+    return [f"{rows} logged actions have probability 0 under the given baseline"] if rows else []
 
 
 def declared_rewards(reward_table: Any, data: Counted) -> np.ndarray | None:

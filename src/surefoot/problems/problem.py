@@ -37,7 +37,7 @@ GIVEN, EPISODES, VISITS = (
 )  # where the start comes from: declared, first states of episodes, all visits
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Problem:
     """Counts, baseline and what is declared about the MDP; derived quantities are computed once and
     kept.
@@ -47,8 +47,9 @@ class Problem:
     `n_bound_states` is the S of error functions and bounds (the extra state "(end)" does not
     count). `start_episodes` is the number of independent episodes whose first states `start`
     counts; None: the start is known, or (`start_visits`) it is how often the log was in each state.
-    `labels` say what the codes stand for. Build one with `surefoot.problem`, or directly for a
-    batch.
+    `pi_b_renormalised`: forbidden actions were taken out of pi_b, so it is not the policy that made
+    the log. `labels` say what the codes stand for. Build one with `surefoot.problem`, or directly
+    for a batch.
     """
 
     counts: Counts
@@ -62,6 +63,7 @@ class Problem:
     rewards_declared: bool = False  # whether you vouch for reward_range
     reward_table: Array | None = None
     pi_b_estimated: bool = False
+    pi_b_renormalised: bool = False
     unseen_states: str = "baseline"
     ties: str = "baseline"
     cut_returns: str | int = "as-end"
