@@ -13,7 +13,7 @@ import typer
 from surefoot.cli.log_options import LogOptions, Posed, given_policy, pose
 from surefoot.cli.options import METHOD, POLICY, PROBLEM, AsJson, Source, option
 from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, show
-from surefoot.core.batch import LARGEST
+from surefoot.core.array_checks import LARGEST
 from surefoot.errors import BaselineError, LogError, ParameterError
 
 if TYPE_CHECKING:

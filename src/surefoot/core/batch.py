@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.core.array_checks import (
+    MOST_PAIRS,
+    check_length,
+    column,
+    flags,
+    ids,
+    ranks,
+    rewards,
+    state_ids,
+    word,
+)
 from surefoot.core.labels import Labels
-from surefoot.errors import LogError, SurefootError
+from surefoot.errors import LogError
 
 END = "(end)"
-LARGEST = 1e60  # numbers beyond this are refused: products of their variances would overflow
-MOST_PAIRS = 10**9  # states x actions beyond this are refused: they would not fit in memory
-NO_NUMBERS = (
-    str,
-    bytes,
-    complex,
-    np.complexfloating,
-)  # what float() would read, or cut to its real part
 COLUMNS = ("state", "action", "reward", "next_state", "episode", "ends", "truncated", "row")
 
 
@@ -141,22 +144,22 @@ def make_batch(
     """Check plain arrays, one entry a step, and put them in order; see `surefoot.problem` for
     their meaning.
     """
-    rows = {"state": _ids("state", state), "action": _ids("action", action)}
+    rows = {"state": ids("state", state), "action": ids("action", action)}
     n = len(rows["state"])
     if n == 0:
         raise LogError(
             "the log is empty: at least one row (state, action, reward, next_state) is needed"
         )
-    _check_length("action", rows["action"], n)
-    rows["reward"] = _rewards(reward, n)
+    check_length("action", rows["action"], n)
+    rows["reward"] = rewards(reward, n)
     rows["ends"], rows["truncated"] = (
-        _flags("terminal", terminal, n),
-        _flags("truncated", truncated, n),
+        flags("terminal", terminal, n),
+        flags("truncated", truncated, n),
     )
     if next_state is not None:
-        rows["next_state"] = _ids("next_state", next_state, missing=-1)
-        _check_length("next_state", rows["next_state"], n)
-    rows["episode"], order = _time_order(_column("episode", episode, n), time)
+        rows["next_state"] = ids("next_state", next_state, missing=-1)
+        check_length("next_state", rows["next_state"], n)
+    rows["episode"], order = _time_order(column("episode", episode, n), time)
     rows = {name: x[order] for name, x in rows.items()} | {"row": order}
     both = np.flatnonzero(rows["ends"] & rows["truncated"])
     if len(both):
@@ -172,7 +175,7 @@ def make_batch(
             f"row {rows['row'][lost[0]]} has no next_state and is not flagged terminal ({len(lost)}"
             " such rows): give the state it leads to, or flag it"
         )
-    end_states = _state_ids("terminal_states", terminal_states)
+    end_states = state_ids("terminal_states", terminal_states)
     states, actions = _sizes(rows, n_states, n_actions, end_states)
     if missing.any():
         rows["next_state"][missing] = states
@@ -190,20 +193,17 @@ def make_batch(
 
 
 def _time_order(episode: np.ndarray, time: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(the number 0, 1, ...
-
-    of each row's episode, positions of the rows by episode, then time or the order they came in).
-    """
-    number = _ranks("episode", episode)
+    """(the number of each row's episode, the rows by episode, then by time or as they came)."""
+    number = ranks("episode", episode)
     if time is None:
         return number, np.argsort(number, kind="stable")
-    time = _column("time", time, len(episode))
+    time = column("time", time, len(episode))
     if time.dtype.kind in "US":
         raise LogError(
             f"time must hold numbers or dates, got text ({time.dtype}), which sorts '10' before"
             " '9': convert it"
         )
-    rank = _ranks("time", time) if time.dtype.kind == "O" else time
+    rank = ranks("time", time) if time.dtype.kind == "O" else time
     order = np.lexsort((rank, number))
     same = np.flatnonzero(
         (number[order][1:] == number[order][:-1]) & (rank[order][1:] == rank[order][:-1])
@@ -211,7 +211,7 @@ def _time_order(episode: np.ndarray, time: Any) -> tuple[np.ndarray, np.ndarray]
     if len(same):
         i, j = order[same[0]], order[same[0] + 1]
         raise LogError(
-            f"rows {i} and {j} have the same episode {_word(episode[i])} and time {_word(time[i])}"
+            f"rows {i} and {j} have the same episode {word(episode[i])} and time {word(time[i])}"
             f" ({len(same)} such pairs): a step may appear once"
         )
     return number, order
@@ -237,7 +237,7 @@ def _with_successors(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             "no row has a successor: every episode is one step long and cut; give next_state"
         )
     rows = {name: x[keep] for name, x in (rows | {"next_state": following}).items()}
-    rows["episode"] = _ranks("episode", rows["episode"])
+    rows["episode"] = ranks("episode", rows["episode"])
     return rows
 
 
@@ -301,169 +301,3 @@ def _arrivals(rows: dict[str, np.ndarray], end_states: set[int]) -> np.ndarray:
             " state has ended; take the flag away"
         )
     return ends
-
-
-def plain_array(name: str, values: Any, error: type[SurefootError] = LogError) -> np.ndarray:
-    """A fresh array of `values`; what NumPy cannot take, or would take without its mask, is an
-    error.
-    """
-    if np.ma.is_masked(values):
-        raise error(f"{name} has masked entries: fill or drop them first")
-    try:
-        found: np.ndarray = np.array(values)
-    except (TypeError, ValueError, RuntimeError) as trouble:
-        raise error(f"{name} must be an array of plain values: {trouble}") from trouble
-    return found
-
-
-def number_array(name: str, values: Any, error: type[SurefootError] = LogError) -> np.ndarray:
-    """A fresh float array of `values`: real numbers, not text, dates or complex numbers."""
-    found = plain_array(name, values, error)
-    kinds = (
-        {type(x).__name__ for x in found.flat if isinstance(x, NO_NUMBERS)}
-        if found.dtype.kind == "O"
-        else set()
-    )
-    if found.dtype.kind not in "biufO" or kinds:
-        raise error(
-            f"{name} must hold numbers, got {' and '.join(sorted(kinds)) or found.dtype}: convert"
-            " it first"
-        )
-    try:
-        with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
-            found = found.astype(float)
-    except (TypeError, ValueError, OverflowError) as trouble:
-        raise error(f"{name} must hold numbers: {trouble}") from trouble
-    return found
-
-
-def _column(name: str, values: Any, n: int) -> np.ndarray:
-    """Numbers, text or dates, none of them undefined."""
-    found = plain_array(name, values)
-    _check_length(name, found, n)
-    if found.dtype.kind in "cV":
-        raise LogError(f"{name} must hold numbers, text or dates, got {found.dtype}")
-    if found.dtype.kind in "fmM":
-        wrong = np.flatnonzero(~np.isfinite(found))
-        if len(wrong):
-            raise LogError(
-                f"{name} must be finite, row {wrong[0]} is {_word(found[wrong[0]])} ({len(wrong)}"
-                " such rows)"
-            )
-    return found
-
-
-def _ranks(name: str, values: np.ndarray) -> np.ndarray:
-    """0 for the smallest value, 1 for the next, ..."""
-    try:
-        if values.dtype.kind == "O" and any(x is None or x != x for x in values):
-            raise TypeError("some are missing")
-        return np.unique(values, return_inverse=True)[1].reshape(-1)
-    except (TypeError, ValueError) as trouble:
-        raise LogError(
-            f"{name} must hold values of one kind that can be put in order: {trouble}"
-        ) from trouble
-
-
-def _check_length(name: str, values: np.ndarray, n: int) -> None:
-    if values.ndim != 1 or len(values) != n:
-        raise LogError(
-            f"{name} must be one value a row: expected {n} values, got an array of shape"
-            f" {values.shape}"
-        )
-
-
-def _ids(name: str, values: Any, missing: int | None = None) -> np.ndarray:
-    """Whole numbers >= 0 (or `missing`), as a fresh int64 array."""
-    found = plain_array(name, values)
-    if found.ndim != 1:
-        raise LogError(f"{name} must be a one-dimensional array of ids, got shape {found.shape}")
-    if len(found) == 0:
-        return np.empty(0, dtype=np.int64)
-    if found.dtype.kind not in "iufb":
-        raise LogError(
-            f"{name} must hold whole numbers, got {found.dtype}: encode labels as 0, 1, 2, ..."
-            " first"
-        )
-    if found.dtype.kind == "f" and found.dtype.itemsize < 8:
-        found = found.astype(
-            np.float64
-        )  # a half-precision array cannot be compared with MOST_PAIRS
-    low = 0 if missing is None else missing
-    hint = "" if missing is None else f", {missing} where there is none"
-    wrong = _not_whole(found)
-    if len(wrong):
-        raise LogError(
-            f"{name} must hold whole numbers{hint}, row {wrong[0]} is {_word(found[wrong[0]])}"
-            f" ({len(wrong)} such rows)"
-        )
-    wrong = np.flatnonzero((found < low) | (found >= MOST_PAIRS))
-    if len(wrong):
-        raise LogError(
-            f"{name} ids start at 0 and lie below {MOST_PAIRS:,}{hint}, row {wrong[0]} is"
-            f" {_word(found[wrong[0]])} ({len(wrong)} such rows): number them 0, 1, 2, ..."
-        )
-    whole: np.ndarray = found.astype(np.int64)
-    return whole
-
-
-def _state_ids(name: str, values: Any) -> set[int]:
-    """One id or several; a mask is not taken for ids."""
-    given = np.atleast_1d(
-        plain_array(name, list(values) if isinstance(values, (set, frozenset)) else values)
-    )
-    if given.size == 0:
-        return set()
-    if given.ndim != 1 or given.dtype.kind not in "iuf":
-        raise LogError(
-            f"{name} must be state ids, such as (3, 7), got {given.dtype} of shape {given.shape}"
-        )
-    wrong = _not_whole(given)
-    if len(wrong):
-        raise LogError(
-            f"{name} must be whole numbers, entry {wrong[0]} is {_word(given[wrong[0]])}"
-        )
-    return {int(s) for s in given}
-
-
-def _not_whole(values: np.ndarray) -> np.ndarray:
-    """Where floats are no whole numbers."""
-    if values.dtype.kind != "f":
-        return np.empty(0, dtype=np.int64)
-    return np.flatnonzero(~np.isfinite(values) | (values != np.floor(values)))
-
-
-def _rewards(values: Any, n: int) -> np.ndarray:
-    found = number_array("reward", values)
-    _check_length("reward", found, n)
-    wrong = np.flatnonzero(~(np.abs(found) <= LARGEST))
-    if len(wrong):
-        raise LogError(
-            f"reward must be finite (at most {LARGEST:g} in size), row {wrong[0]} is"
-            f" {found[wrong[0]]} ({len(wrong)} such rows): mend or drop these rows"
-        )
-    return found
-
-
-def _flags(name: str, values: Any, n: int) -> np.ndarray:
-    if values is None:
-        return np.zeros(n, dtype=bool)
-    found = plain_array(name, values)
-    _check_length(name, found, n)
-    if found.dtype.kind not in "biuf":
-        raise LogError(f"{name} must hold True/False or 0/1, got {found.dtype}")
-    wrong = np.flatnonzero((found != 0) & (found != 1))
-    if len(wrong):
-        raise LogError(
-            f"{name} must hold True/False or 0/1, row {wrong[0]} is {_word(found[wrong[0]])}"
-            f" ({len(wrong)} such rows)"
-        )
-    flags: np.ndarray = found.astype(bool)
-    return flags
-
-
-def _word(x: Any) -> str:
-    """A single value as a user wrote it."""
-    if isinstance(x, (np.datetime64, np.timedelta64)):
-        return str(x)
-    return repr(x.item() if isinstance(x, np.generic) else x)

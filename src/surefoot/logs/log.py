@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import Batch, Counts, Labels, Policy, Returns
-from surefoot.core.batch import MOST_PAIRS
+from surefoot.core.array_checks import MOST_PAIRS
 from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
 from surefoot.errors import LogError, NotAvailableError, ProblemError, option
 from surefoot.logs.accounting import Accounting

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from surefoot.core.batch import LARGEST
+from surefoot.core.array_checks import LARGEST
 from surefoot.errors import LogError
 from surefoot.logs.clock import LOCAL, WALL_CLOCK, ZONED, moment
 from surefoot.logs.database import Database, name_sql, text_sql

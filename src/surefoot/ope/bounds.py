@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core.batch import number_array
+from surefoot.core.array_checks import number_array
 from surefoot.errors import ParameterError, ProblemError
 from surefoot.trust.radii import empirical_bernstein_at, hoeffding_at
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import Batch
-from surefoot.core.batch import number_array
+from surefoot.core.array_checks import number_array
 from surefoot.errors import BaselineError, LogError, NotAvailableError, ProblemError, SurefootError
 from surefoot.ope.episodes import running_sums
 from surefoot.problems.problem import SUM_TO_ONE

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import END, Labels, Policy
-from surefoot.core.batch import LARGEST, number_array, plain_array
+from surefoot.core.array_checks import LARGEST, number_array, plain_array
 from surefoot.errors import BaselineError, LogError, ParameterError, ProblemError
 from surefoot.problems.counted import Counted
 from surefoot.problems.problem import SUM_TO_ONE

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import Batch
-from surefoot.core.batch import LARGEST
+from surefoot.core.array_checks import LARGEST
 from surefoot.errors import ProblemError
 from surefoot.problems.counted import Counted
 from surefoot.problems.montecarlo import discounted_returns
