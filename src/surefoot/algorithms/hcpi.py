@@ -115,8 +115,8 @@ class HCPI(Whole):
             )
         if problem.log.n_episodes < 2 * FEWEST_IN_PART:
             raise NotAvailableError(
-                f"{self.name} needs {2 * FEWEST_IN_PART} episodes, the log has {problem.log.n_episodes}:"
-                " one long trajectory cannot be split"
+                f"{self.name} needs {2 * FEWEST_IN_PART} episodes, the log has"
+                f" {problem.log.n_episodes}: one long trajectory cannot be split"
             )
         return problem.log
 

@@ -109,11 +109,6 @@ class WorstCase(Backup):
     gamma: float
     tolerance: float
 
-    @property
-    def contraction(self) -> float:
-        """gamma."""
-        return self.gamma
-
     def backup(self, v: Array) -> Array:
         """One worst-case backup."""
         xp = namespace(v)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 
 from surefoot.certificates.certificate import (
     APPROXIMATE,
@@ -60,7 +61,7 @@ def certify(
             f"certify needs a Problem (see surefoot.problem), got {type(problem).__name__}"
         )
     pi = solution.pi if isinstance(solution, Solution) else solution
-    if not hasattr(pi, "shape"):
+    if not is_array_api_obj(pi):
         raise PolicyError(
             f"certify needs a Solution or a policy [S, A], got {type(solution).__name__}"
         )

@@ -133,10 +133,8 @@ class Bound:
         raise NotImplementedError
 
     def checked(self, problem: Problem, pi: Any) -> np.ndarray:
-        """The policy as [S, A]; raise unless problem and policy are such that any certificate may be
-        given.
-        """
-        name = self.name
+        """The policy as [S, A]; raise unless a certificate may be given for it at all."""
+        name, labels = self.name, problem.labels
         if problem.batch_shape:
             raise NotAvailableError(
                 f"{name}: one problem at a time, got a batch of shape {problem.batch_shape}"
@@ -147,27 +145,27 @@ class Bound:
             )
         if problem.pi_b_estimated:
             raise NotAvailableError(
-                f"{name}: the baseline is estimated from the log, and the proof compares with the true"
-                " one: give the baseline itself"
+                f"{name}: the baseline is estimated from the log, and the proof compares with the"
+                " true one: give the baseline itself"
             )
         pi = to_numpy(pi).astype(float)
         if pi.shape != tuple(problem.pi_b.shape):
             raise PolicyError(
-                f"{name}: the policy must be [S, A] = {list(problem.pi_b.shape)}, got {list(pi.shape)}"
+                f"{name}: the policy must be [S, A] = {list(problem.pi_b.shape)}, got"
+                f" {list(pi.shape)}"
             )
-        wrong = (
-            ~((pi >= -SLACK).all(axis=-1) & (abs(pi.sum(axis=-1) - 1) <= SLACK)) & ~problem.terminal
-        )
+        sound = (pi >= -SLACK).all(axis=-1) & (abs(pi.sum(axis=-1) - 1) <= SLACK)
+        wrong = ~sound & ~problem.terminal
         if wrong.any():
             raise PolicyError(
-                f"{name}: the policy in state {problem.labels.state(np.argmax(wrong))} is no probability"
-                f" row ({int(wrong.sum())} such rows)"
+                f"{name}: the policy in state {labels.state(np.argmax(wrong))} is no probability row"
+                f" ({int(wrong.sum())} such rows)"
             )
         masked = (pi > STILL) & ~to_numpy(problem.allowed) & ~problem.terminal[:, None]
         if masked.any():
             s, a = np.argwhere(masked)[0]
             raise PolicyError(
-                f"{name}: the policy takes {problem.labels.pair(s, a)}, which is not allowed"
+                f"{name}: the policy takes {labels.pair(s, a)}, which is not allowed"
                 f" ({int(masked.sum())} such pairs)"
             )
         pi_b = to_numpy(problem.pi_b)
@@ -211,8 +209,8 @@ class Bound:
                 return f"{what} averaged over the visits of this log", "", ()
             return f"{what} at the start", "episodes start as given", ()
         assumed = (
-            f"episodes to come start like the {n} of the log, which start independently of each other,"
-            " in states that the problem has"
+            f"episodes to come start like the {n} of the log, which start independently of each"
+            " other, in states that the problem has"
         )
         note = (
             "the start is estimated, and paid for: give start if you know it, or ask for"
@@ -270,13 +268,11 @@ def _data_needed(
     """
     most = bound_at(2.0**DOUBLINGS)
     if not most >= 0:
-        return (
-            math.inf,
-            (
-                "with these estimates, and unseen pairs unseen, the bound stays below 0 however"
-                " much the log grows"
-            ),
+        why = (
+            "with these estimates, and unseen pairs unseen, the bound stays below 0 however much"
+            " the log grows"
         )
+        return math.inf, why
     # Most bounds are about most - b / sqrt(scale): where that is 0 the search begins. An evaluation
     # may be a robust plan: few of them.
     doublings = DOUBLINGS
@@ -286,13 +282,11 @@ def _data_needed(
         doublings += 1
     while doublings > 1 and bound_at(2.0 ** (doublings - 1)) >= 0:
         doublings -= 1
-    return (
-        rows * 2.0**doublings,
-        (
-            "within a factor of 2: all counts grown by one factor, the same policy and estimates,"
-            " the radii recomputed"
-        ),
+    why = (
+        "within a factor of 2: all counts grown by one factor, the same policy and estimates, the"
+        " radii recomputed"
     )
+    return rows * 2.0**doublings, why
 
 
 def range_sentences(problem: Problem) -> tuple[str, ...]:

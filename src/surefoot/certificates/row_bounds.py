@@ -22,9 +22,9 @@ from surefoot.certificates.certificate import (
 )
 from surefoot.errors import PolicyError
 from surefoot.parameters import check_choice, check_number
-from surefoot.planning import evaluate, value_iteration
+from surefoot.planning import Backup, evaluate, value_iteration
 from surefoot.problems import Arrivals, Problem
-from surefoot.rows.arrays import Array, to_numpy
+from surefoot.rows.arrays import Array, take_fields, to_numpy
 from surefoot.trust.radii import ROW_RADII, spent_at
 
 LONG_RUN = 1e-9  # accuracy of values in a sparse model, as a share of the return range
@@ -117,8 +117,8 @@ class SPIBBBound(FromRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RobustBound(FromRows):
-    """min_P v(pi; P) - max_P v(pi_b; P)  over all P with  ||P(.|s, a) - P_hat(.|s, a)||_1 <= r(s,
+class _WorstCaseBound(FromRows):
+    """Abstract: min_P v(pi; P) - max_P v(pi_b; P)  over all P with  ||P(.|s, a) - P_hat(.|s, a)||_1 <= r(s,
     a)  for every pair; any policy.
 
     The safety test of Petrik et al. 2016. The true P is among them w.p. 1 - delta, so it holds
@@ -126,8 +126,6 @@ class RobustBound(FromRows):
     over pairs and over every number of visits; MBIE's and the robust algorithm's own radii leave
     the latter out.
     """
-
-    name: ClassVar[str] = "robust"
 
     def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
         """Two robust evaluations."""
@@ -148,7 +146,14 @@ class RobustBound(FromRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MBIEBound(RobustBound):
+class RobustBound(_WorstCaseBound):
+    """The worst case over L1 balls with a union over pairs."""
+
+    name: ClassVar[str] = "robust"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MBIEBound(_WorstCaseBound):
     """The same with MBIE's union, 2 S A (2^S - 2) / delta, which spends half as much (Strehl &
     Littman 2008).
     """
@@ -170,21 +175,28 @@ class _Only:
 
     def take(self, index: Array) -> _Only:
         """The same for these problems of the batch."""
-        return replace(self, pi=self.pi[index])
+        return take_fields(self, index, "pi")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _AtLeast(WorstCase):
+@dataclass(frozen=True)
+class _AtLeast(Backup):
     """v -> max(worst case, least):  the true values are at least both, so every step from
     `least` upwards stays below them.
     """
 
+    worst: WorstCase
     least: Array
+    gamma: float
+    tolerance: float
 
     def backup(self, v: Array) -> Array:
         """One worst-case backup, not below the least of returns."""
-        found: Array = np.maximum(super().backup(v), self.least)
+        found: Array = np.maximum(self.worst.backup(v), self.least)
         return found
+
+    def take(self, index: Array) -> _AtLeast:
+        """The same for these problems of the batch."""
+        return replace(take_fields(self, index, "least"), worst=self.worst.take(index))
 
 
 def extreme_value(block: Problem, pi: np.ndarray, radius: np.ndarray, *, worst: bool) -> np.ndarray:
@@ -201,7 +213,8 @@ def extreme_value(block: Problem, pi: np.ndarray, radius: np.ndarray, *, worst: 
     r = np.where(block.seen, block.r, far)
     r = np.where(block.terminal[..., None], 0.0, r)
     support = replace(block.support, reward=sign * block.support.reward)
-    operator = _AtLeast(
+    tolerance = max(block.tolerance, SETTLED * block.return_range.width)
+    worst_case = WorstCase(
         support=support,
         arrivals=Arrivals(sign * table),
         weight=block.weight,
@@ -210,12 +223,12 @@ def extreme_value(block: Problem, pi: np.ndarray, radius: np.ndarray, *, worst: 
         seen=block.seen,
         declared=block.reward_table is not None,
         gamma=block.gamma,
-        tolerance=max(block.tolerance, SETTLED * block.return_range.width),
-        least=np.where(block.terminal, 0.0, sign * far)[..., None],
+        tolerance=tolerance,
     )
     v = np.where(block.terminal, 0.0, sign * far)
     rows = np.ascontiguousarray(pi.reshape(block.pi_b.shape))
-    found = value_iteration(operator, _Only(rows), rows, v)
+    at_least = _AtLeast(worst_case, v[..., None], block.gamma, tolerance)
+    found = value_iteration(at_least, _Only(rows), rows, v)
     value: np.ndarray = sign * (rows * found.q).sum(axis=-1)[0]
     return value
 

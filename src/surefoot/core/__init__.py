@@ -21,17 +21,10 @@ from surefoot.core.batch import END, Batch, make_batch
 from surefoot.core.counts import Counts, count, count_triples
 from surefoot.core.labels import Labels
 from surefoot.core.model import DenseModel, Model, SparseModel, known_model
-from surefoot.core.operator import Operator, operator
 from surefoot.core.policy import Policy
 from surefoot.core.returns import Returns
 from surefoot.core.solution import Solution, Status
-from surefoot.core.support import (
-    DenseSupport,
-    SparseSupport,
-    Support,
-    dense_support,
-    sparse_support,
-)
+from surefoot.core.support import DenseSupport, Operator, SparseSupport, Support, operator
 
 __all__ = [
     "END",
@@ -51,9 +44,7 @@ __all__ = [
     "Support",
     "count",
     "count_triples",
-    "dense_support",
     "known_model",
     "make_batch",
     "operator",
-    "sparse_support",
 ]

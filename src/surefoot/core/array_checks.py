@@ -1,4 +1,4 @@
-"""Checks of plain arrays at the door: what NumPy would take without a word is an error in words."""
+"""Checks of arrays and numbers at the door: what NumPy takes silently is an error in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.errors import LogError, SurefootError
+from surefoot.errors import LogError, ProblemError, SurefootError
 
 LARGEST = 1e60  # numbers beyond this are refused: products of their variances would overflow
 MOST_PAIRS = 10**9  # states x actions beyond this are refused: they would not fit in memory
@@ -179,3 +179,34 @@ def word(x: Any) -> str:
     if isinstance(x, (np.datetime64, np.timedelta64)):
         return str(x)
     return repr(x.item() if isinstance(x, np.generic) else x)
+
+
+def pair_of_numbers(name: str, values: Any) -> tuple[float, float]:
+    """`values` as (low, high), checked."""
+    try:
+        if isinstance(values, (str, bytes, set, frozenset, dict)):
+            raise TypeError("text and unordered values are no pair")
+        low, high = values
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"{name} must be a pair (low, high), got {values!r}") from error
+    low, high = number(name, low), number(name, high)
+    if not -LARGEST <= low <= high <= LARGEST:
+        raise ProblemError(
+            f"{name} must be finite (at most {LARGEST:g} in size) with low <= high, got {values!r}"
+        )
+    return low, high
+
+
+def number(name: str, value: Any, what: str = "a number") -> float:
+    """`value` as a float: one real number, not text and not a flag."""
+    try:
+        if (
+            isinstance(value, (str, bytes, bool, np.bool_))
+            or np.ndim(value)
+            or np.iscomplexobj(value)
+            or np.ma.is_masked(value)
+        ):
+            raise TypeError("not one real number")
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ProblemError(f"{name} must be {what}, got {value!r}") from error

@@ -5,7 +5,8 @@ pieces.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -78,6 +79,13 @@ class Counts:
         if self.r_sas is None:
             raise LogError("these counts hold no rewards: declare a reward table with the problem")
         return self._per_pair(self.r_sas)
+
+    def map(self, change: Callable[[Array], Array]) -> Counts:
+        """The counts with every dense array changed; sparse ones have no batch to change."""
+        if self.is_sparse:
+            return self
+        parts = {"n_sas": self.n_sas, "r_sas": self.r_sas, "r_rest": self.r_rest}
+        return replace(self, **{k: change(x) for k, x in parts.items() if x is not None})
 
     def _per_pair(self, x: Any) -> Array:
         if self.is_sparse:

@@ -5,7 +5,7 @@ large problem).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from surefoot.errors import ProblemError
-from surefoot.rows.arrays import Array, count_up, device_of, like, namespace, row_sum
+from surefoot.rows.arrays import Array, count_up, device_of, like, namespace, row_sum, take_fields
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,10 +106,7 @@ class DenseModel(Model):
 
     def take(self, index: Array) -> DenseModel:
         """The models of these problems of the batch."""
-        xp = namespace(self.r)
-        parts = (xp.take(x, index, axis=0) for x in (self.transitions, self.weight, self.r))
-        transitions, weight, r = parts
-        return replace(self, transitions=transitions, weight=weight, r=r)
+        return take_fields(self, index, "transitions", "weight", "r")
 
     def squared(self, r: Array, keep: Array) -> DenseModel:
         """See Model: (n + prior)^2 = n^2 + 2 prior n + prior^2."""

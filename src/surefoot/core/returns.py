@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,6 +43,10 @@ class Returns:
         xp = namespace(self.n)
         enough = self.n > 1
         return xp.where(enough, self.m2 / xp.where(enough, self.n - 1, 1.0), xp.nan)
+
+    def map(self, change: Callable[[Array], Array]) -> Returns:
+        """The returns with every array changed."""
+        return Returns(change(self.n), change(self.mean), change(self.m2), self.cut)
 
     def __add__(self, other: Returns) -> Returns:
         """The returns of both logs together (Chan's rule)."""

@@ -1,17 +1,17 @@
 """Supports: the successors each pair was seen to have, as padded lists (dense, batched) or CSR
-entries (sparse).
+entries (sparse); and operators, sums over them with fixed weights, for thousands of steps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
 
-from surefoot.rows.arrays import Array, count_up, is_numpy_array, namespace
+from surefoot.rows.arrays import Array, count_up, is_numpy_array, namespace, row_sum, take_fields
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,8 @@ class DenseSupport:
         xp = namespace(p)
         order = xp.argsort(-z, axis=0, stable=True)
         p, z = xp.take_along_axis(p, order, axis=0), xp.take_along_axis(z, order, axis=0)
-        beyond = (
-            xp.cumulative_sum(p, axis=0) - mass[None, ...]
-        )  # what is left of the entries up to this one
+        # what is left of the entries up to this one
+        beyond = xp.cumulative_sum(p, axis=0) - mass[None, ...]
         kept = xp.minimum(p, xp.where(beyond > 0, beyond, 0.0))
         return xp.sum(kept * z, axis=0)
 
@@ -69,16 +68,13 @@ class DenseSupport:
         return xp.min(xp.where(self.n > 0, z, xp.inf), axis=0)
 
     def has(self, state: Array) -> Array:
-        """Whether each pair was seen to lead to the state named for its problem, state [B]: [B,
-        S, A].
-        """
+        """Whether each pair was seen to lead to this state of its problem, state [B]."""
         xp = namespace(self.n)
         return xp.any((self.state == state[None, :, None, None]) & (self.n > 0), axis=0)
 
     def take(self, index: Array) -> DenseSupport:
         """The supports of these problems of the batch."""
-        xp = namespace(self.n)
-        return DenseSupport(*(xp.take(x, index, axis=1) for x in (self.state, self.n, self.reward)))
+        return take_fields(self, index, "state", "n", "reward", axis=1)
 
 
 @dataclass(frozen=True)
@@ -118,9 +114,8 @@ class SparseSupport:
         """See DenseSupport."""
         order = np.lexsort((-z, self.pair))
         p, z = p[order], z[order]
-        total = np.cumsum(
-            p, dtype=np.longdouble
-        )  # over all pairs: the extra digits keep each pair's share exact
+        # over all pairs: the extra digits keep each pair's share exact
+        total = np.cumsum(p, dtype=np.longdouble)
         before = total - p
         first = np.append(before, total[-1:])[self.start[:-1]]
         beyond = before + p - first[self.pair] - mass.reshape(-1)[self.pair]
@@ -146,32 +141,126 @@ class SparseSupport:
 Support = DenseSupport | SparseSupport
 
 
-def dense_support(n_sas: Array) -> tuple[Array, Array]:
-    """(state, n) of a DenseSupport from counts [B, S, A, S]: nonzero entries, gathered into
-    lists of equal length.
+# x at the entries of a support (0 where its lists are padded), x_all [B, S, A]
+Weights = tuple[Array, Array]
+
+
+class Operator(Protocol):
+    """y_1, y_2, ... [B, S] -> [B, S, A]: the sum over i of  x_i y_i over the entries of every
+    pair + x_all_i (the sum of y_i).
     """
-    xp = namespace(n_sas)
-    n_states = n_sas.shape[-1]
-    flat = xp.reshape(n_sas, (-1,))
-    where = xp.nonzero(flat > 0)[0]
-    length = xp.reshape(xp.sum(xp.astype(n_sas > 0, xp.int64), axis=-1), (-1,))
-    k = max(int(xp.max(length)), 1)
-    shape = (k, *n_sas.shape[:-1])
-    start = xp.cumulative_sum(length) - length
-    slot = count_up(k, n_sas)[:, None]
-    filled = slot < length[None, :]
-    if where.shape[0] == 0:
-        return xp.zeros_like(n_sas[..., 0], dtype=xp.int64)[None, ...], xp.zeros_like(
-            n_sas[..., 0]
-        )[None, ...]
-    position = xp.where(filled, start[None, :] + slot, 0)
-    cell = xp.take(where, xp.reshape(position, (-1,)))
-    n = xp.where(filled, xp.reshape(xp.take(flat, cell), filled.shape), 0.0)
-    state = xp.where(filled, xp.reshape(cell % n_states, filled.shape), 0)
-    return xp.reshape(state, shape), xp.reshape(n, shape)
+
+    def __call__(self, *ys: Array) -> Array:
+        """The sums."""
+
+    def take(self, index: Array) -> Operator:
+        """The same for these problems of the batch."""
 
 
-def sparse_support(n_sas: Any, reward: np.ndarray, shape: tuple[int, int, int]) -> SparseSupport:
-    """The support of counts in CSR, with the reward of every entry."""
-    pair = np.repeat(np.arange(n_sas.shape[0]), np.diff(n_sas.indptr))
-    return SparseSupport(n_sas.indices, n_sas.data, reward, pair, n_sas.indptr, shape)
+def operator(support: Support, *weights: Weights) -> Operator:
+    """One (x_i, x_all_i) for each y_i: a sum over all successors, whose weights are x + x_all at
+    those seen and x_all elsewhere.
+    """
+    if isinstance(support, SparseSupport):
+        shape = len(support.start) - 1, support.shape[1]
+        matrices = tuple(
+            sparse.csr_array((x, support.state, support.start), shape=shape) for x, _ in weights
+        )
+        return _OneProblem(matrices, tuple(x_all for _, x_all in weights))
+    return _rows(support, weights) if type(support.n) is np.ndarray else _Lists(support, weights)
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """On padded lists."""
+
+    support: DenseSupport
+    weights: tuple[Weights, ...]
+
+    def __call__(self, *ys: Array) -> Array:
+        parts = zip(self.weights, ys, strict=True)
+        return sum(
+            self.support.dot(x, self.support.at(y)) + x_all * row_sum(y)[:, None, None]
+            for (x, x_all), y in parts
+        )
+
+    def take(self, index: Array) -> _Lists:
+        xp = namespace(index)
+        weights = tuple(
+            (xp.take(x, index, axis=1), xp.take(x_all, index, axis=0)) for x, x_all in self.weights
+        )
+        return _Lists(self.support.take(index), weights)
+
+
+@dataclass(frozen=True)
+class _OneProblem:
+    """On one large problem."""
+
+    matrices: tuple[sparse.csr_array, ...]
+    x_all: tuple[np.ndarray, ...]
+
+    def __call__(self, *ys: np.ndarray) -> np.ndarray:
+        parts = zip(self.matrices, self.x_all, ys, strict=True)
+        total: np.ndarray = sum(
+            (matrix @ y[0]).reshape(x_all.shape) + x_all * y.sum() for matrix, x_all, y in parts
+        )
+        return total
+
+    def take(self, index: np.ndarray) -> _OneProblem:
+        return self
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """One CSR matrix over all problems, which skips the padding. Columns, problem by problem:
+    y_1, its sum, y_2, its sum, ...
+    """
+
+    matrix: sparse.csr_array
+    shape: tuple[int, int, int]
+    n_parts: int
+
+    def __call__(self, *ys: np.ndarray) -> np.ndarray:
+        b, s, _ = self.shape
+        y = np.empty((b, self.n_parts, s + 1))
+        for i in range(self.n_parts):
+            y[:, i, :s] = ys[i]
+        y[:, :, s] = row_sum(y[:, :, :s])
+        product: np.ndarray = self.matrix @ y.reshape(-1)
+        return product.reshape(self.shape)
+
+    def take(self, index: np.ndarray) -> _Rows:
+        """Problems are contiguous among the rows."""
+        _, s, a = self.shape
+        data, column, start = self.matrix.data, self.matrix.indices, self.matrix.indptr
+        length = np.diff(start).reshape(-1, s * a)[index]
+        # where each row starts now
+        inside = np.append(0, np.cumsum(length.reshape(-1))).astype(np.int32)
+        ends = inside[:: s * a]
+        count = np.diff(ends)
+        entry = np.arange(ends[-1]) + np.repeat(start[:: s * a][index] - ends[:-1], count)
+        width = self.n_parts * (s + 1)
+        moved = np.repeat(((index - np.arange(len(index))) * width).astype(np.int32), count)
+        matrix = sparse.csr_array(
+            (data[entry], column[entry] - moved, inside), shape=(length.size, len(index) * width)
+        )
+        return _Rows(matrix, (len(index), s, a), self.n_parts)
+
+
+def _rows(support: DenseSupport, weights: tuple[Weights, ...]) -> _Rows:
+    k, b, s, a = support.n.shape
+    m = len(weights)
+    shape = (b * s * a, m, k + 1)  # the last slot: the sum over all states
+    filled = np.ones(shape, dtype=bool)
+    column, data = np.empty(shape, dtype=np.int32), np.empty(shape)
+    filled[..., :k] = support.n.reshape(k, -1).T[:, None, :] > 0
+    first = np.repeat((s + 1) * np.arange(b * m, dtype=np.int32).reshape(b, m), s * a, axis=0)
+    column[..., :k] = support.state.reshape(k, -1).T[:, None, :] + first[..., None]
+    column[..., k] = first + s
+    for i, (x, x_all) in enumerate(weights):
+        data[:, i, :k], data[:, i, k] = x.reshape(k, -1).T, x_all.reshape(-1)
+    start = np.append(0, np.cumsum(filled.reshape(len(filled), -1).sum(axis=1))).astype(np.int32)
+    matrix = sparse.csr_array(
+        (data[filled], column[filled], start), shape=(b * s * a, b * m * (s + 1))
+    )
+    return _Rows(matrix, (b, s, a), m)

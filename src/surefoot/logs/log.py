@@ -23,8 +23,14 @@ from surefoot.logs.query import Reading
 from surefoot.logs.tally import Tally, all_labels, merged
 from surefoot.problems import Problem
 from surefoot.problems.build import build
-from surefoot.problems.counted import Counted, Start
-from surefoot.problems.given import checked_gamma, estimated_policy, given_start, held_sparse
+from surefoot.problems.given import (
+    Counted,
+    Start,
+    checked_gamma,
+    estimated_policy,
+    given_start,
+    held_sparse,
+)
 from surefoot.problems.problem import VISITS
 
 # rows up to which a Problem carries them, so that every kind of Monte-Carlo return can be computed

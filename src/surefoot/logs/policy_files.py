@@ -18,7 +18,7 @@ from surefoot.logs.database import Database, Workspace, name_sql, path_sql
 from surefoot.logs.sources import find_source
 from surefoot.logs.store import header_of, read_text, text_trouble
 from surefoot.parameters import check_name
-from surefoot.problems.problem import SUM_TO_ONE
+from surefoot.problems.given import SUM_TO_ONE
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log

@@ -15,7 +15,7 @@ from surefoot.core import Batch
 from surefoot.core.array_checks import number_array
 from surefoot.errors import BaselineError, LogError, NotAvailableError, ProblemError, SurefootError
 from surefoot.ope.episodes import running_sums
-from surefoot.problems.problem import SUM_TO_ONE
+from surefoot.problems.given import SUM_TO_ONE
 
 LARGEST_LOG = 700.0  # e^700 is about the largest number there is
 CLIPPED_LOG = 600.0  # weights cut here leave room for rewards

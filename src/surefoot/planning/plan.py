@@ -13,7 +13,7 @@ from surefoot.core import DenseModel, Model, Solution, SparseModel, Status
 from surefoot.planning.evaluation import values_within
 from surefoot.planning.loop import iterate
 from surefoot.rows import free_rows
-from surefoot.rows.arrays import Array, namespace, row_dot
+from surefoot.rows.arrays import Array, namespace, row_dot, take_fields
 
 MAX_STEPS = 5000
 # share of the last gain to which the next policy is evaluated, where evaluation is iterative
@@ -176,9 +176,9 @@ class Backup(ABC):
     tolerance: float  # how far from their limit values may be at the end
 
     @property
-    @abstractmethod
     def contraction(self) -> float:
-        """|T v - T w| <= contraction |v - w|."""
+        """|T v - T w| <= contraction |v - w|: gamma, unless a class says otherwise."""
+        return self.gamma
 
     @abstractmethod
     def backup(self, v: Array) -> Array:
@@ -255,7 +255,7 @@ class Greedy:
 
     def take(self, index: Array) -> Greedy:
         """The same for these problems of the batch."""
-        return replace(self, may_rise=namespace(self.may_rise).take(self.may_rise, index, axis=0))
+        return take_fields(self, index, "may_rise")
 
 
 def optimal(

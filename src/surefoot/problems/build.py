@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import Batch, Policy, count, make_batch
+from surefoot.core.array_checks import number
 from surefoot.errors import ProblemError
 from surefoot.parameters import check_name
-from surefoot.problems.counted import Counted, Start
 from surefoot.problems.given import (
+    Counted,
+    Start,
     allowed_mask,
     baseline_array,
     checked_gamma,
@@ -24,7 +26,7 @@ from surefoot.problems.given import (
 )
 from surefoot.problems.montecarlo import check_cut_returns
 from surefoot.problems.problem import Problem
-from surefoot.problems.ranges import checked_ranges, number
+from surefoot.problems.ranges import checked_ranges
 
 
 def problem(

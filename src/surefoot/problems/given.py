@@ -1,20 +1,68 @@
-"""What is given with a log (gamma, mask, baseline, rewards, start), checked against its size."""
+"""A counted log, and what is given with it (gamma, mask, baseline, rewards, start), checked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from surefoot.core import END, Labels, Policy
-from surefoot.core.array_checks import LARGEST, number_array, plain_array
+from surefoot.core import END, Batch, Counts, Labels, Policy, Returns
+from surefoot.core.array_checks import LARGEST, number, number_array, plain_array
 from surefoot.errors import BaselineError, LogError, ParameterError, ProblemError
-from surefoot.problems.counted import Counted
-from surefoot.problems.problem import SUM_TO_ONE
-from surefoot.problems.ranges import number
 
 DENSE_CELLS = 5_000_000  # S * A * S up to which counts are held densely (40 MB)
 MOST_CELLS = 10**9  # S * A * S beyond which they cannot be (8 GB)
+SUM_TO_ONE = 1e-9  # a row of probabilities may miss 1 by this much
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Counted:
+    """The counts of a log, its terminal states [S], its (lowest, highest) reward and its labels.
+
+    has_end   whether the last state is the extra state "(end)"
+    notes     what a user should know about the log itself
+    batch     its rows, where they are carried along
+    returns   its Monte-Carlo returns, where they are computed already
+    blocks    its rows in blocks of whole episodes, to check returns; None where they are not read
+    """
+
+    counts: Counts
+    terminal: np.ndarray
+    rewards: tuple[float, float]
+    has_end: bool
+    labels: Labels = field(default=Labels())
+    notes: tuple[str, ...] = ()
+    batch: Batch | None = None
+    returns: Returns | None = None
+    blocks: Iterable[Batch] | None = None
+
+    @property
+    def n_states(self) -> int:
+        """S, "(end)" included."""
+        return self.counts.n_states
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return self.counts.n_actions
+
+    @cached_property
+    def n_sa(self) -> np.ndarray:
+        """How often each pair was taken, [S, A]."""
+        return np.asarray(self.counts.n_sa).reshape(self.n_states, self.n_actions)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A distribution over states: known, that of `episodes` first states, or that of all visits."""
+
+    distribution: np.ndarray
+    episodes: int | None = None
+    is_visits: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def checked_gamma(gamma: Any) -> float:

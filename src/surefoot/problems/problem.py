@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from operator import itemgetter
 
 import numpy as np
 
@@ -21,20 +22,18 @@ from surefoot.core import (
     Support,
     count,
 )
+from surefoot.core.counts import read_only
 from surefoot.errors import BaselineError, NotAvailableError, ProblemError
 from surefoot.parameters import check_name
+from surefoot.problems.given import SUM_TO_ONE
 from surefoot.problems.montecarlo import monte_carlo
 from surefoot.problems.ranges import ReturnRange
 from surefoot.problems.rewards import Arrivals, arrivals, mean_reward, support
 from surefoot.rows.arrays import Array, block_rows, is_numpy_array, namespace, to_numpy
 
 TIE = 1e-11  # values closer than this share of the return range are equal
-SUM_TO_ONE = 1e-9  # a baseline row may miss 1 by this much
-GIVEN, EPISODES, VISITS = (
-    "given",
-    "episodes",
-    "visits",
-)  # where the start comes from: declared, first states of episodes, all visits
+# where the start comes from: declared, first states of episodes, all visits
+GIVEN, EPISODES, VISITS = "given", "episodes", "visits"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -90,18 +89,11 @@ class Problem:
         _check_shapes(self)
         _check_baseline(self.pi_b, self.terminal, self.allowed, self.labels)
         for name in ("pi_b", "start", "terminal", "allowed"):
-            x = getattr(self, name)
-            if is_numpy_array(x):
-                x = x.view()
-                x.flags.writeable = False
-                object.__setattr__(self, name, x)
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
     def __repr__(self) -> str:
         many = f"{math.prod(self.batch_shape)} problems of " if self.batch_shape else ""
-        seen = float(
-            namespace(self.pi_b).sum(namespace(self.pi_b).astype(self.seen, self.pi_b.dtype))
-        )
-        share = seen / math.prod(self.pi_b.shape)
+        share = to_numpy(self.seen).sum() / math.prod(self.pi_b.shape)
         form = "sparse" if self.counts.is_sparse else "dense"
         baseline = "estimated" if self.pi_b_estimated else "given"
         notes = "".join(f"\n  note: {note}" for note in self.notes)
@@ -261,30 +253,16 @@ class Problem:
                 " counts alone: build it from the log with surefoot.problem, or give returns_given"
             )
         found = monte_carlo(self.log, self.gamma, visits=visits, cut_returns=self.cut_returns)
-        shape = self.pi_b.shape
-        return Returns(
-            found.n.reshape(shape), found.mean.reshape(shape), found.m2.reshape(shape), found.cut
-        )
+        return found.map(lambda x: x.reshape(self.pi_b.shape))
 
     def with_log(self, log: Batch) -> Problem:
         """The problem that another log of the same states and actions poses; baseline, start and
         declared facts stay.
         """
-        counts = count(
-            log.state,
-            log.action,
-            log.reward,
-            log.next_state,
-            self.n_states,
-            self.n_actions,
-            as_sparse=self.counts.is_sparse,
-        )
-        if not counts.is_sparse:
-            n_sas, r_sas, r_rest = (
-                x.reshape(self.batch_shape + x.shape)
-                for x in (counts.n_sas, counts.r_sas, counts.r_rest)
-            )  # one problem, with or without a batch dimension of 1
-            counts = Counts(n_sas, r_sas, r_rest, self.n_states, self.n_actions)
+        rows, size = (log.state, log.action, log.reward, log.next_state), self.pi_b.shape[-2:]
+        counts = count(*rows, *size, as_sparse=self.counts.is_sparse)
+        # One problem, with or without a batch dimension of 1.
+        counts = counts.map(lambda x: x.reshape(self.batch_shape + x.shape))
         return replace(self, counts=counts, log=log, returns_given=None, notes=())
 
     @cached_property
@@ -292,53 +270,29 @@ class Problem:
         """The same problems with exactly one batch dimension, in parts that fit a CPU's cache;
         what algorithms work on.
         """
-        if len(self.batch_shape) == 1 and self._fits:
+        lead, count = len(self.batch_shape), math.prod(self.batch_shape)
+        size = count
+        if is_numpy_array(self.pi_b):
+            size = max(1, block_rows(self.n_actions) // self.n_states)
+        if lead != 1:
+            flat = self._map(lambda x: namespace(x).reshape(x, (-1, *x.shape[lead:])))
+            return (flat,) if count <= size else flat.blocks
+        if count <= size:
             return (self,)
-        flat = self._flattened
-        size = (
-            flat.pi_b.shape[0]
-            if flat._fits
-            else max(1, block_rows(self.n_actions) // self.n_states)
-        )
-        return tuple(flat._part(slice(i, i + size)) for i in range(0, flat.pi_b.shape[0], size))
+        return tuple(self._map(itemgetter(slice(i, i + size))) for i in range(0, count, size))
 
-    @property
-    def _fits(self) -> bool:
-        return not is_numpy_array(self.pi_b) or math.prod(self.pi_b.shape[:-1]) <= max(
-            block_rows(self.n_actions), self.n_states
-        )
-
-    @property
-    def _flattened(self) -> Problem:
-        lead = len(self.batch_shape)
-        if lead == 1:
-            return self
-        return self._map(lambda x: namespace(x).reshape(x, (-1, *x.shape[lead:])))
-
-    def _part(self, index: slice) -> Problem:
-        return self._map(lambda x: x[index, ...])
-
-    def _map(self, change: Any) -> Problem:
+    def _map(self, change: Callable[[Array], Array]) -> Problem:
         """The problem with every batched array changed."""
-        counts = self.counts
-        if not counts.is_sparse:
-            n_sas, r_sas, r_rest = (
-                None if x is None else change(x)
-                for x in (counts.n_sas, counts.r_sas, counts.r_rest)
-            )
-            counts = Counts(n_sas, r_sas, r_rest, counts.n_states, counts.n_actions)
         given = self.returns_given
-        if given is not None:
-            given = Returns(change(given.n), change(given.mean), change(given.m2), given.cut)
         return replace(
             self,
-            counts=counts,
+            counts=self.counts.map(change),
             pi_b=change(self.pi_b),
             start=change(self.start),
             terminal=change(self.terminal),
             allowed=change(self.allowed),
             reward_table=None if self.reward_table is None else change(self.reward_table),
-            returns_given=given,
+            returns_given=None if given is None else given.map(change),
         )
 
 
@@ -403,8 +357,8 @@ def _check_baseline(pi_b: Array, terminal: Array, allowed: Array, labels: Labels
         where = np.argwhere(to_numpy(masked))
         *_, s, a = (int(i) for i in where[0])
         raise BaselineError(
-            f"the baseline uses {len(where)} actions that are not allowed, first {labels.pair(s, a)}"
-            " with probability "
-            f"{float(to_numpy(pi_b)[tuple(where[0])]):.4g}: correct pi_b or the mask, or pass"
+            f"the baseline uses {len(where)} actions that are not allowed, first"
+            f" {labels.pair(s, a)} with probability {float(to_numpy(pi_b)[tuple(where[0])]):.4g}:"
+            " correct pi_b or the mask, or pass"
             ' --renormalise (masked_baseline="renormalise" in Python)'
         )

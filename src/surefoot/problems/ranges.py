@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import Batch
-from surefoot.core.array_checks import LARGEST
+from surefoot.core.array_checks import LARGEST, pair_of_numbers
 from surefoot.errors import ProblemError
-from surefoot.problems.counted import Counted
+from surefoot.problems.given import Counted
 from surefoot.problems.montecarlo import discounted_returns
 
 ROUNDING = 1e-9  # by which share of the range a sum of rewards may miss it
@@ -205,34 +205,3 @@ def check_returns(log: Batch, gamma: float, declared: tuple[float, float]) -> li
             " any state on, not of whole episodes alone: widen it, or declare reward_range"
         )
     return notes
-
-
-def pair_of_numbers(name: str, values: Any) -> tuple[float, float]:
-    """`values` as (low, high), checked."""
-    try:
-        if isinstance(values, (str, bytes, set, frozenset, dict)):
-            raise TypeError("text and unordered values are no pair")
-        low, high = values
-    except (TypeError, ValueError) as error:
-        raise ProblemError(f"{name} must be a pair (low, high), got {values!r}") from error
-    low, high = number(name, low), number(name, high)
-    if not -LARGEST <= low <= high <= LARGEST:
-        raise ProblemError(
-            f"{name} must be finite (at most {LARGEST:g} in size) with low <= high, got {values!r}"
-        )
-    return low, high
-
-
-def number(name: str, value: Any, what: str = "a number") -> float:
-    """`value` as a float: one real number, not text and not a flag."""
-    try:
-        if (
-            isinstance(value, (str, bytes, bool, np.bool_))
-            or np.ndim(value)
-            or np.iscomplexobj(value)
-            or np.ma.is_masked(value)
-        ):
-            raise TypeError("not one real number")
-        return float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ProblemError(f"{name} must be {what}, got {value!r}") from error

@@ -9,9 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from surefoot.core import Counts, Support, dense_support, sparse_support
-from surefoot.core.support import DenseSupport, SparseSupport
-from surefoot.rows.arrays import Array, namespace
+from surefoot.core import Counts, DenseSupport, SparseSupport, Support
+from surefoot.rows.arrays import Array, count_up, namespace
 
 
 @dataclass(frozen=True)
@@ -86,16 +85,41 @@ def support(counts: Counts, table: Array | None) -> Support:
     its mean.
     """
     if counts.is_sparse:
-        n = counts.n_sas
-        found: Support = sparse_support(n, np.zeros(n.nnz), (1, counts.n_states, counts.n_actions))
-        reward = counts.r_sas.data / n.data if table is None else Arrivals(table).at(found)
-        return replace(found, reward=reward)
-    xp = namespace(counts.n_sas)
-    state, n = dense_support(counts.n_sas)
-    found = DenseSupport(state, n, n)
+        n_sas, n = counts.n_sas, counts.n_sas.data
+        pair = np.repeat(np.arange(n_sas.shape[0]), np.diff(n_sas.indptr))
+        shape = (1, counts.n_states, counts.n_actions)
+        found: Support = SparseSupport(n_sas.indices, n, n, pair, n_sas.indptr, shape)
+    else:
+        state, n = _lists(counts.n_sas)
+        found = DenseSupport(state, n, n)
     if table is not None:
         return replace(found, reward=Arrivals(table).at(found))
-    return replace(found, reward=Arrivals(counts.r_sas).at(found) / xp.where(n > 0, n, 1.0))
+    if counts.is_sparse:
+        return replace(found, reward=counts.r_sas.data / n)
+    total = Arrivals(counts.r_sas).at(found)
+    return replace(found, reward=total / namespace(n).where(n > 0, n, 1.0))
+
+
+def _lists(n_sas: Array) -> tuple[Array, Array]:
+    """(state, n) of the successors seen in counts [B, S, A, S], as lists of equal length K."""
+    xp = namespace(n_sas)
+    n_states = n_sas.shape[-1]
+    flat = xp.reshape(n_sas, (-1,))
+    where = xp.nonzero(flat > 0)[0]
+    length = xp.reshape(xp.sum(xp.astype(n_sas > 0, xp.int64), axis=-1), (-1,))
+    k = max(int(xp.max(length)), 1)
+    shape = (k, *n_sas.shape[:-1])
+    start = xp.cumulative_sum(length) - length
+    slot = count_up(k, n_sas)[:, None]
+    filled = slot < length[None, :]
+    if where.shape[0] == 0:
+        nothing = xp.zeros_like(n_sas[..., 0])[None, ...]
+        return xp.astype(nothing, xp.int64), nothing
+    position = xp.where(filled, start[None, :] + slot, 0)
+    cell = xp.take(where, xp.reshape(position, (-1,)))
+    n = xp.where(filled, xp.reshape(xp.take(flat, cell), filled.shape), 0.0)
+    state = xp.where(filled, xp.reshape(cell % n_states, filled.shape), 0)
+    return xp.reshape(state, shape), xp.reshape(n, shape)
 
 
 def mean_reward(counts: Counts, table: Array | None, n_sa: Array) -> Array:

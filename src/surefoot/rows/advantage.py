@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from surefoot.rows.arrays import Array, like, namespace, row_sum
+from surefoot.rows.arrays import Array, like, namespace, row_sum, take_fields
 from surefoot.rows.multiplier import Maximum, best_moves
 from surefoot.rows.sweep import best_rows, duality_gap
 
@@ -82,9 +82,7 @@ class _Advantage:
         return Maximum(move, row_sum(tilted * move), 1e-15 * size)
 
     def take(self, index: Array) -> _Advantage:
-        xp = namespace(self.w)
-        parts = (self.b, self.up, self.down, self.budget, self.w)
-        return _Advantage(*(xp.take(x, index, axis=0) for x in parts))
+        return take_fields(self, index, "b", "up", "down", "budget", "w")
 
 
 def advantage_gap(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", bound=DataclassInstance)
 
+device_of = _device  # where an array lives
+
 Array = Any  # an array of any array-API namespace; shapes are in the docstrings
 
 # entries [A, rows] worked on at once on a CPU: half a megabyte an array, so that a dozen stay in
@@ -42,11 +44,6 @@ def namespace(*arrays: Array) -> Any:
 def is_numpy_array(x: Array) -> bool:
     """Whether x is an array of NumPy."""
     return type(x) is np.ndarray or isinstance(x, np.ndarray | np.generic)
-
-
-def device_of(x: Array) -> Any:
-    """Where an array lives."""
-    return _device(x)
 
 
 def like(x: Array, values: Any, dtype: Any = None) -> Array:
@@ -114,10 +111,11 @@ def count_up(n: int, x: Array) -> Array:
     return xp.arange(n, dtype=xp.int64, device=device_of(x))
 
 
-def take_fields(thing: T, index: Array, *names: str) -> T:
+def take_fields(thing: T, index: Array, *names: str, axis: int = 0) -> T:
     """A frozen dataclass whose arrays of these names are cut to these problems of a batch."""
-    parts = {name: getattr(thing, name) for name in names}
-    return replace(thing, **{k: namespace(x).take(x, index, axis=0) for k, x in parts.items()})
+    xp, parts = namespace(index), {name: getattr(thing, name) for name in names}
+    some = {k: xp.take(x, index, axis=axis) for k, x in parts.items() if x is not None}
+    return replace(thing, **some)
 
 
 def restore(indices: list[Array], pieces: list[Array], axis: int = 0) -> Array:

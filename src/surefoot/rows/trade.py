@@ -4,7 +4,7 @@ Adv-Approx-Soft-SPIBB): one trading loop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from surefoot.rows.arrays import (
     Array,
@@ -19,6 +19,7 @@ from surefoot.rows.arrays import (
     only,
     pick,
     restore,
+    take_fields,
 )
 
 
@@ -131,13 +132,7 @@ class _Deal:
     published: bool
 
     def take(self, rows: Array) -> _Deal:
-        xp = namespace(self.limit)
-        parts = {
-            name: xp.take(getattr(self, name), rows, axis=-1)
-            for name in ("limit", "cost", "limit_d", "cost_d")
-        }
-        gain_w = None if self.gain_w is None else xp.take(self.gain_w, rows, axis=1)
-        return replace(self, gain_w=gain_w, **parts)
+        return take_fields(self, rows, "limit", "cost", "gain_w", "limit_d", "cost_d", axis=-1)
 
 
 def _sell(
@@ -163,7 +158,7 @@ def _sell(
                 restore([on, off], [x, y], axis=-1) for x, y in zip(sold, kept, strict=True)
             )
             return pi, budget, balance, mass
-        # Step 3: the most gain for the budget first; ratios that differ by rounding alone are equal.
+        # Step 3: the most gain for the budget first; ratios equal up to rounding are equal.
         receiver = first_true(ratio >= best * (1 - 1e-13))
         here = one_hot(receiver, pi.shape[0])
         m = only(trades, xp.minimum(offer, pick(deal.limit, receiver) * budget))

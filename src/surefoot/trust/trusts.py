@@ -4,7 +4,7 @@ problem within it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ from surefoot.rows import (
     keep_or_best_rows,
     trade_rows,
 )
-from surefoot.rows.arrays import Array, namespace, row_sum
+from surefoot.rows.arrays import Array, namespace, row_sum, take_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +48,7 @@ class FreeTrust:
 
     def take(self, index: Array) -> FreeTrust:
         """The same for these problems of the batch."""
-        b, rise, fall = _taken(index, self.b, self.may_rise, self.may_fall)
-        return replace(self, b=b, may_rise=rise, may_fall=fall)
+        return take_fields(self, index, "b", "may_rise", "may_fall")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +77,7 @@ class SoftTrust:
 
     def take(self, index: Array) -> SoftTrust:
         """The same for these problems of the batch."""
-        b, up, down, w = _taken(index, self.b, self.up, self.down, self.w)
-        return replace(self, b=b, up=up, down=down, w=w)
+        return take_fields(self, index, "b", "up", "down", "w")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,13 +119,7 @@ class TradeTrust:
 
     def take(self, index: Array) -> TradeTrust:
         """The same for these problems of the batch."""
-        b, e, rise, w = _taken(index, self.b, self.e, self.may_rise, self.w)
-        return replace(self, b=b, e=e, may_rise=rise, w=w)
-
-
-def _taken(index: Array, *arrays: Array | None) -> tuple[Array, ...]:
-    xp = namespace(index)
-    return tuple(None if x is None else xp.take(x, index, axis=0) for x in arrays)
+        return take_fields(self, index, "b", "e", "may_rise", "w")
 
 
 def unrestricted(problem: Problem) -> FreeTrust:
