@@ -31,7 +31,7 @@ from surefoot.paper.claim import (
     RAMDP,
     conjunction,
 )
-from surefoot.paper.comparisons import above, decide, studies_of
+from surefoot.paper.comparisons import Above, decide, studies_of
 from surefoot.paper.table_1 import CVAR_OVERALL, MEAN_OVERALL, c9, render_table_1
 from surefoot.studies.metrics import Intervals
 from surefoot.studies.results import Cell, Results
@@ -224,7 +224,7 @@ def test_a_difference_that_holds_alone_may_be_open_among_many() -> None:
     studies = studies_of(
         [Results(cells, score, np.zeros_like(score), np.ones(score.shape, dtype=bool))]
     )
-    comparisons = above("random-mdps", "mean", (RAMDP,), (BASIC,), (10,))
+    comparisons = Above("mean", [RAMDP], [BASIC]).differences(studies["random-mdps"])
     assert [decide(comparisons, studies, QUICK, together)[0].outcome for together in (1, 1000)] == [
         HOLDS,
         OPEN,

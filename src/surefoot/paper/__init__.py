@@ -1,6 +1,6 @@
 """The claims of Scholl et al. 2022, judged from studies, and what `surefoot reproduce` writes.
 
-A claim Cn is judged by the function cn:
+Where each claim is stated (C1 ... as data, the others as functions c9 ...):
 
 C1 ... C8, C14, C15  figure_claims  the curves of Figures 3 and 5
 C9                   table_1        the best hyper-parameters

@@ -16,6 +16,14 @@ APPROX, ADV, LOWER = "approx-soft-spibb", "adv-approx-soft-spibb", "lower-approx
 PENALISING = (RAMDP, R_MIN, DUIPI)
 RESTRICTING = (PI_B, PI_LEQ_B, APPROX, ADV, LOWER)
 ALL = (BASIC, *PENALISING, *RESTRICTING)
+# names that stand for the average of several algorithms
+GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "penalising": PENALISING,
+        "restricting": RESTRICTING,
+        "the average of the others": tuple(name for name in ALL if name != R_MIN),
+    }
+)
 # "slightly", "almost", "catches up": within 5 % of the way from the baseline to the optimum (Wet
 # Chicken: 29.75 to 43.08)
 SLIGHT: Mapping[str, float] = MappingProxyType({RANDOM_MDPS: 0.05, WET_CHICKEN: 0.67})
@@ -30,8 +38,7 @@ OPEN = "not decided at this many trials"
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
-    """One claim judged: its id ("C4"), the paper's statement, how it was made testable, numbers,
-    test and verdict.
+    """One claim judged: its id ("C4"), the paper's statement, how it is read, and the verdict.
 
     `note` is a few words for the overview.
     """
@@ -69,9 +76,7 @@ def disjunction(verdicts: Iterable[str]) -> str:
 
 
 def render_claims(verdicts: Sequence[ClaimVerdict]) -> str:
-    """claims.md: an overview, then each claim with its reading, test, numbers and verdict, in
-    the order of their ids.
-    """
+    """claims.md: an overview, then each claim, in the order of their ids."""
     ordered = sorted(verdicts, key=lambda verdict: _order(verdict.claim))
     seen = [verdict.claim for verdict in ordered]
     twice = sorted({claim for claim in seen if seen.count(claim) > 1})

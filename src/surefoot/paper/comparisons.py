@@ -1,12 +1,13 @@
-"""How a claim is judged: sentences made of differences that must be above zero, decided together by
-paired bootstrap intervals.
+"""How a claim is judged: sentences made of differences that must be above zero.
+
+All differences of a claim are decided together, by paired bootstrap intervals.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
 
@@ -15,6 +16,7 @@ import numpy as np
 from surefoot.errors import ProblemError
 from surefoot.paper.claim import (
     FAILS,
+    GROUPS,
     HOLDS,
     OPEN,
     SLIGHT,
@@ -27,22 +29,17 @@ from surefoot.studies.results import Results
 from surefoot.text import Table, with_interval
 
 COLUMNS = (
-    "",
-    "comparison",
-    "benchmark, metric",
-    "holds at",
-    "fails at",
-    "open at",
-    "weakest difference",
+    "", "comparison", "benchmark, metric", "holds at", "fails at", "open at", "weakest difference",
     "averaged over sizes",
-)
+)  # fmt: skip
 BASELINE = "baseline"  # stands for the baseline's own score among the algorithms
 
 
 @dataclass(frozen=True)
 class StudyScores:
-    """The scores of one benchmark, one setting per algorithm: `row` says where (algorithm, size)
-    lies in score [rows, trials].
+    """The scores of one benchmark, one setting per algorithm.
+
+    `row` says where (algorithm, size) lies in score [rows, trials].
     """
 
     benchmark: str
@@ -52,24 +49,14 @@ class StudyScores:
 
     def contrast(self, comparison: Difference) -> Contrast:
         """Rows and weights of a comparison, averaged over its sizes."""
-        sizes = comparison.sizes
-        missing = [
-            (name, size)
-            for name, _ in comparison.terms
-            for size in sizes
-            if (name, size) not in self.row
-        ]
-        if missing:
-            name, size = missing[0]
-            raise ProblemError(
-                f"{comparison.text!r} needs {name} at size {size} of {self.benchmark}, which these"
-                " results lack: run it too"
-            )
-        return tuple(
-            (self.row[name, size], weight / len(sizes))
-            for name, weight in comparison.terms
-            for size in sizes
-        )
+        places = [(name, n, w) for name, w in comparison.terms for n in comparison.sizes]
+        for name, size, _ in places:
+            if (name, size) not in self.row:
+                raise ProblemError(
+                    f"{comparison.text!r} needs {name} at size {size} of {self.benchmark}, which"
+                    " these results lack: run it too"
+                )
+        return tuple((self.row[name, n], w / len(comparison.sizes)) for name, n, w in places)
 
 
 @dataclass(frozen=True)
@@ -84,7 +71,57 @@ class Difference:
     margin: float = 0.0
 
 
-Sentences = Mapping[str, tuple[Difference, ...]]  # what is said: the differences that decide it
+Spans = Sequence[tuple[int, ...]]  # sizes: each span is averaged over
+
+
+def every(scores: StudyScores) -> Spans:
+    """Each size by itself."""
+    return [(n,) for n in scores.sizes]
+
+
+def on_average(scores: StudyScores) -> Spans:
+    """The average over all sizes."""
+    return [scores.sizes]
+
+
+@dataclass(frozen=True)
+class Above:
+    """Every winner above every loser, in a metric and at some sizes of each benchmark.
+
+    `slight` 1: or short of it by less than "slightly"; -1: by more than "slightly".
+    """
+
+    metric: str
+    winners: Sequence[str]
+    losers: Sequence[str]
+    at: Callable[[StudyScores], Spans] = every
+    slight: int = 0
+
+    def differences(self, scores: StudyScores) -> tuple[Difference, ...]:
+        """What must lie above zero on one benchmark; a group stands for its average."""
+        margin = self.slight * SLIGHT[scores.benchmark]
+        much = f", short by less than {margin:g}" if margin > 0 else f" by more than {-margin:g}"
+
+        def side(name: str, sign: float) -> tuple[tuple[str, float], ...]:
+            members = GROUPS.get(name, (name,))
+            return tuple((one, sign / len(members)) for one in members)
+
+        return tuple(
+            Difference(
+                f"{a} above {b}{much if margin else ''}",
+                scores.benchmark,
+                self.metric,
+                sizes,
+                side(a, 1.0) + side(b, -1.0),
+                margin,
+            )
+            for a in self.winners
+            for b in self.losers
+            for sizes in self.at(scores)
+        )
+
+
+Sentences = Mapping[str, Sequence[Above]]  # what is said: what must hold for it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +129,8 @@ class Claim:
     """What the paper states, and how it is read: sentences that must all hold.
 
     All differences of a sentence must hold or, with `some`, one of them at each (benchmark, size).
-    Sentences that are `shown` only take no part in the verdict.
+    Sentences that are `shown` only take no part in the verdict. Benchmarks that are not among
+    `on` are left out.
     """
 
     name: str
@@ -101,6 +139,7 @@ class Claim:
     reading: str = ""
     shown: Sentences = field(default_factory=dict)
     some: bool = False
+    on: Sequence[str] = tuple(SLIGHT)
 
 
 @dataclass(frozen=True)
@@ -115,8 +154,9 @@ class Decision:
 
 
 def studies_of(results: Sequence[Results]) -> dict[str, StudyScores]:
-    """The studies by benchmark, each with the baseline as one more algorithm; an algorithm with
-    two settings is an error.
+    """The studies by benchmark, each with the baseline as one more algorithm.
+
+    An algorithm with two settings is an error.
     """
     studies: dict[str, StudyScores] = {}
     for one in results:
@@ -129,48 +169,7 @@ def studies_of(results: Sequence[Results]) -> dict[str, StudyScores]:
     return studies
 
 
-def above(
-    benchmark: str,
-    metric: str,
-    winners: Sequence[str],
-    losers: Sequence[str],
-    sizes: Sequence[int],
-    *,
-    margin: float = 0.0,
-) -> tuple[Difference, ...]:
-    """Every winner above every loser at each size."""
-    short = f", short by less than {margin:g}" if margin else ""
-    return tuple(
-        Difference(
-            f"{a} above {b}{short}", benchmark, metric, (size,), ((a, 1.0), (b, -1.0)), margin
-        )
-        for a in winners
-        for b in losers
-        for size in sizes
-    )
-
-
-def above_on_average(
-    benchmark: str,
-    metric: str,
-    winners: Sequence[str],
-    losers: Sequence[str],
-    sizes: Sequence[int],
-    *,
-    by: float = 0.0,
-) -> tuple[Difference, ...]:
-    """Every winner above every loser in the metric averaged over sizes, by more than this."""
-    more = f" by more than {by:g}" if by else ""
-    return tuple(
-        Difference(
-            f"{a} above {b}{more}", benchmark, metric, tuple(sizes), ((a, 1.0), (b, -1.0)), -by
-        )
-        for a in winners
-        for b in losers
-    )
-
-
-def margins(studies: Iterable[str]) -> str:
+def margins(studies: Mapping[str, StudyScores]) -> str:
     """The margins of "slightly" on these benchmarks, in words."""
     return " and ".join(f"{SLIGHT[name]:g} on {name}" for name in studies)
 
@@ -178,11 +177,13 @@ def margins(studies: Iterable[str]) -> str:
 def judge(
     claim: Claim, studies: Mapping[str, StudyScores], how: Intervals | None = None
 ) -> ClaimVerdict:
-    """Decide every comparison of a claim with intervals that hold together, then the sentences,
-    then the claim.
-    """
+    """Decide all comparisons with intervals that hold together, then sentences, then the claim."""
     how = how or Intervals()
-    everything = [*claim.sentences.items(), *claim.shown.items()]
+    studies = {name: scores for name, scores in studies.items() if name in claim.on}
+    everything = [
+        (text, [x for scores in studies.values() for one in said for x in one.differences(scores)])
+        for text, said in (*claim.sentences.items(), *claim.shown.items())
+    ]
     averages = [_averages(comparisons) for _, comparisons in everything]
     together = sum(map(len, averages)) + sum(len(comparisons) for _, comparisons in everything)
     listed: list[str] = []
@@ -217,17 +218,10 @@ def decide(
     how: Intervals,
     together: int,
 ) -> tuple[Decision, ...]:
-    """Difference, interval corrected for `together` comparisons, and outcome of each, in their
-    order.
-    """
+    """Each difference with its interval, corrected for `together` of them, and its outcome."""
     found: dict[Difference, Decision] = {}
     for benchmark, metric in dict.fromkeys((c.benchmark, c.metric) for c in comparisons):
         group = [c for c in comparisons if (c.benchmark, c.metric) == (benchmark, metric)]
-        if benchmark not in studies:
-            raise ProblemError(
-                f"{group[0].text!r} needs results of {benchmark}; there are"
-                f" {', '.join(studies) or 'none'}"
-            )
         scores = studies[benchmark]
         estimates = contrast(scores.score, [scores.contrast(c) for c in group], metric, how)
         low, high = estimates.interval(together)
@@ -275,9 +269,7 @@ def _outcome_of_all(decided: Sequence[Decision], *, some: bool) -> str:
 
 
 def _averages(comparisons: Sequence[Difference]) -> tuple[Difference, ...]:
-    """Each comparison averaged over the sizes at which a sentence makes it: the softer reading,
-    shown beside the strict one.
-    """
+    """Each comparison averaged over the sizes at which a sentence makes it: a softer reading."""
     spans: dict[Difference, list[int]] = {}
     for c in comparisons:
         if len(c.sizes) == 1:
@@ -286,13 +278,9 @@ def _averages(comparisons: Sequence[Difference]) -> tuple[Difference, ...]:
 
 
 def _rows(
-    letter: str,
-    decided: Sequence[Decision],
-    averages: Sequence[Decision],
+    letter: str, decided: Sequence[Decision], averages: Sequence[Decision]
 ) -> list[tuple[str, ...]]:
-    """One row per comparison, its sizes gathered: where it holds, fails and is open, the weakest
-    difference and the average.
-    """
+    """One row per comparison: where it holds, fails and is open, and the weakest difference."""
     average = {replace(d.comparison, sizes=()): d for d in averages}
     groups: dict[Difference, list[Decision]] = {}
     for d in decided:
@@ -306,21 +294,10 @@ def _rows(
         weakest = min(found, key=lambda d: d.low if math.isfinite(d.low) else -math.inf)
         over_sizes = average.get(key, found[0] if len(found[0].comparison.sizes) > 1 else None)
         metric = "CVaR" if key.metric == CVAR else key.metric
-        shown = (
-            f"{_number(weakest)} at {_places([weakest], 0)}"
-            if len(weakest.comparison.sizes) == 1
-            else ""
-        )
-        rows.append(
-            (
-                letter,
-                key.text,
-                f"{key.benchmark}, {metric}",
-                *where,
-                shown,
-                _number(over_sizes) if over_sizes else "",
-            )
-        )
+        alone = len(weakest.comparison.sizes) == 1
+        shown = f"{_number(weakest)} at {_places([weakest], 0)}" if alone else ""
+        about = (letter, key.text, f"{key.benchmark}, {metric}")
+        rows.append((*about, *where, shown, _number(over_sizes) if over_sizes else ""))
     return rows
 
 

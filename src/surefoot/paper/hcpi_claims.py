@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 from surefoot.paper.claim import (
@@ -16,14 +15,7 @@ from surefoot.paper.claim import (
     SLIGHT,
     ClaimVerdict,
 )
-from surefoot.paper.comparisons import (
-    BASELINE,
-    Claim,
-    Difference,
-    above_on_average,
-    judge,
-    studies_of,
-)
+from surefoot.paper.comparisons import BASELINE, Above, Claim, judge, on_average, studies_of
 from surefoot.studies.metrics import CVAR, MEAN, Intervals
 from surefoot.studies.results import Results, summary_rows
 from surefoot.text import Table
@@ -33,30 +25,29 @@ READING = (
     "Laroche et al. 2019 compare Pi_b-SPIBB, Pi_<=b-SPIBB and RaMDP with HCPI and Robust MDP; their"
     " HCPI code has wrong formulas, so these are right ones: every version of HCPI named in the"
     " table, each with its estimator, bound and delta; fewest_effective=0 is without the rule that"
-    " ten effective episodes are needed. Strongly: by more than {slight:g} of the way from the"
+    " ten effective episodes are needed. Strongly: by more than"
+    f" {SLIGHT[RANDOM_MDPS]:g} of the way from the"
     ' baseline to the optimum, the bound of "slightly" elsewhere, in the mean averaged over all'
     " sizes."
 )
 
 
 def c16(results: Results, how: Intervals | None = None) -> ClaimVerdict:
-    """HCPI and Robust MDP against Pi_b-, Pi_<=b-SPIBB and RaMDP: the mean decides, the CVaR and
-    the wider family are shown.
-    """
+    """The mean decides; the CVaR and the wider family are shown."""
     studies = studies_of([by_setting(results)])
     names = tuple(dict.fromkeys(name for name, _ in studies[RANDOM_MDPS].row))
     tested, robust = (tuple(n for n in names if n.split()[0] == kind) for kind in (HCPI, ROBUST))
-    others = (*robust, *(n for n in names if n.split()[0] in (MBIE, CERTIFIED)))
-    spibb, sizes = (PI_B, PI_LEQ_B), studies[RANDOM_MDPS].sizes
+    beside = tuple(n for n in names if n.split()[0] in (MBIE, CERTIFIED))
+    spibb, everyone = (PI_B, PI_LEQ_B), (*tested, *robust, *beside)
 
-    def strongly(winners: Sequence[str], losers: Sequence[str]) -> tuple[Difference, ...]:
-        return above_on_average(RANDOM_MDPS, MEAN, winners, losers, sizes, by=SLIGHT[RANDOM_MDPS])
+    def strongly(winners: tuple[str, ...], losers: tuple[str, ...]) -> list[Above]:
+        return [Above(MEAN, winners, losers, on_average, slight=-1)]
 
     claim = Claim(
         name="C16",
+        on=(RANDOM_MDPS,),
         statement="(Section 2, of Laroche et al. 2019) HCPI and Robust MDP are strongly"
-        " outperformed by the"
-        " others.",
+        " outperformed by the others.",
         sentences={
             "every version of HCPI strongly outperformed by Pi_b- and Pi_<=b-SPIBB": strongly(
                 spibb, tested
@@ -65,20 +56,15 @@ def c16(results: Results, how: Intervals | None = None) -> ClaimVerdict:
             "Robust MDP strongly outperformed by Pi_b- and Pi_<=b-SPIBB": strongly(spibb, robust),
             "Robust MDP strongly outperformed by RaMDP": strongly((RAMDP,), robust),
         },
-        reading=READING.format(slight=SLIGHT[RANDOM_MDPS]),
+        reading=READING,
         shown={
-            (
-                "the same of the later SPIBB family, with MBIE and certified-advantage beside"
-                " Robust MDP"
-            ): strongly((ADV, LOWER), (*tested, *others)),
-            (
-                "the CVaR of HCPI, Robust MDP, MBIE and certified-advantage, averaged over"
-                " sizes, above"
-                " that of Pi_b- and Pi_<=b-SPIBB"
-            ): above_on_average(RANDOM_MDPS, CVAR, (*tested, *others), spibb, sizes),
-            "their mean, averaged over sizes, above the baseline's": above_on_average(
-                RANDOM_MDPS, MEAN, (*tested, *others), (BASELINE,), sizes
-            ),
+            "the same of the later SPIBB family, with MBIE and certified-advantage beside Robust"
+            " MDP": strongly((ADV, LOWER), everyone),
+            "the CVaR of HCPI, Robust MDP, MBIE and certified-advantage, averaged over sizes, above"
+            " that of Pi_b- and Pi_<=b-SPIBB": [Above(CVAR, everyone, spibb, on_average)],
+            "their mean, averaged over sizes, above the baseline's": [
+                Above(MEAN, everyone, [BASELINE], on_average)
+            ],
         },
     )
     return judge(claim, studies, how)
@@ -99,9 +85,7 @@ def by_setting(results: Results) -> Results:
 
 
 def hcpi_table(results: Results, how: Intervals | None = None) -> Table:
-    """Mean, CVaR and the share of trials worse than the baseline of every setting, over the
-    sizes of data.
-    """
+    """Mean, CVaR and the share of trials worse than the baseline, of every setting and size."""
     shown: dict[str, dict[int, str]] = {}
     for row in summary_rows(by_setting(results), how):
         tail = f"{row.cvar:.2f}" if math.isfinite(row.cvar) else "not reported"
