@@ -172,10 +172,8 @@ def compare(
         for name in names:
             found[name].append(measured(name, folder, kind, threads, limit))
     print(f"{rows:,} rows of {kind}, {threads} thread(s), memory limit {limit or 'of DuckDB'}")
-    print(
-        f"{'':20}{'s':>8}{'ratio':>8}{'cpu s':>8}{'ratio':>8}{'at most':>9}{'rows/s':>14}{'peak MB':>9}"
-        "   against"
-    )
+    columns = f"{'s':>8}{'ratio':>8}{'cpu s':>8}{'ratio':>8}{'at most':>9}{'rows/s':>14}"
+    print(f"{'':20}{columns}{'peak MB':>9}   against")
     for name in names:
         seconds, work, peak = (min(x) for x in zip(*found[name], strict=True))
         peer, most = bars.get(name, ("", None))

@@ -17,8 +17,8 @@ from surefoot.studies import metrics
 from surefoot.studies.metrics import (
     CVAR,
     MEAN,
+    Bootstrapped,
     Contrast,
-    Estimates,
     Intervals,
     contrast,
     cvar,
@@ -31,7 +31,7 @@ A_MINUS_B: Contrast = ((0, 1.0), (1, -1.0))
 B_MINUS_A: Contrast = ((1, 1.0), (0, -1.0))
 
 
-def differences(score: np.ndarray, one: Contrast) -> tuple[Estimates, Estimates]:
+def differences(score: np.ndarray, one: Contrast) -> tuple[Bootstrapped, Bootstrapped]:
     return contrast(score, [one], MEAN), contrast(score, [one], CVAR)
 
 
@@ -225,7 +225,6 @@ def test_a_paired_difference_sees_what_two_intervals_do_not() -> None:
     score = np.stack([shared + 0.01 + 0.01 * rng.standard_normal(600), shared])
     for found, apart in zip(differences(score, A_MINUS_B), mean_and_cvar(score), strict=True):
         assert found.interval()[0][0] > 0
-        assert found.p_value[0] < 0.05
         assert apart.interval()[1][1] > apart.interval()[0][0]
 
 
@@ -234,7 +233,7 @@ def test_a_difference_and_its_reverse_mirror_each_other() -> None:
     forth, back = differences(score, A_MINUS_B), differences(score, B_MINUS_A)
     for x, y in zip(forth, back, strict=True):
         assert x.value == pytest.approx(-y.value)
-        assert x.p_value == y.p_value
+        assert x.standard_error == pytest.approx(y.standard_error)
         assert x.interval()[0] == pytest.approx(-y.interval()[1], abs=0.02)
 
 
@@ -242,7 +241,6 @@ def test_equal_cells_do_not_differ() -> None:
     score = np.repeat(skewed(np.random.default_rng(1), 1, 600), 2, axis=0)
     for found in differences(score, A_MINUS_B):
         assert (found.value[0], *np.ravel(found.interval())) == (0, 0, 0)
-        assert found.p_value[0] == 1
 
 
 def test_one_trial_has_no_interval() -> None:

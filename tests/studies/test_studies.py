@@ -163,8 +163,9 @@ def test_lists_become_their_product_and_labels_name_what_varies() -> None:
     )  # type: ignore[attr-defined]
 
 
-def test_changes_replace_top_level_entries_unless_they_are_none() -> None:
-    study = parse_study(PLAIN, "x", trials=77, seed=None)
+def test_trials_replace_those_of_the_file() -> None:
+    assert parse_study(PLAIN, "x", None) == parse_study(PLAIN, "x")
+    study = parse_study(PLAIN, "x", trials=77)
     assert (study.trials, study.seed) == (77, 1)
     with pytest.raises(StudyError, match=r"trials: .*-1"):
         parse_study(PLAIN, "x", trials=-1)

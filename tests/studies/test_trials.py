@@ -102,7 +102,7 @@ def plain_loop(study: Study, trials: range) -> Trials:
                 solution = surefoot.improve(problem, setting.algorithm)
                 rho[i, j, t] = surefoot.evaluate(true, solution.pi)[0]
                 converged[i, j, t] = solution.status.ok
-    return Trials(trials.start, trials.stop, rho_b, rho_star, rho, converged)
+    return Trials(rho_b, rho_star, rho, converged)
 
 
 def differences(
@@ -120,10 +120,7 @@ def differences(
     )
     differs |= ours.converged != theirs.converged
     labels = [s.label for s in settings(study)]
-    return [
-        (study.benchmark.sizes[i], labels[j], ours.start + int(t))
-        for i, j, t in np.argwhere(differs)
-    ]
+    return [(study.benchmark.sizes[i], labels[j], int(t)) for i, j, t in np.argwhere(differs)]
 
 
 @pytest.mark.parametrize(
@@ -146,8 +143,6 @@ def test_trials_are_the_same_however_the_range_is_cut(cut: tuple[int, ...]) -> N
         whole = run_trials(study, variant, 0, 5)
         parts = [run_trials(study, variant, a, b) for a, b in itertools.pairwise(cut)]
         joined = Trials(
-            0,
-            5,
             *(
                 np.concatenate([getattr(x, name) for x in parts], axis=-1)
                 for name in ("rho_b", "rho_star", "rho", "converged")
@@ -169,8 +164,6 @@ def test_wet_chicken_trials_are_the_same_however_the_range_is_cut() -> None:
     whole = run_trials(study, variant, 0, 8)
     part = run_trials(study, variant, 3, 5)
     inside = Trials(
-        3,
-        5,
         *(getattr(whole, name)[..., 3:5] for name in ("rho_b", "rho_star", "rho", "converged")),
     )
     assert differences(study, part, inside) == []
@@ -240,7 +233,8 @@ def test_who_never_leaves_the_baseline_scores_0_and_who_has_ample_data_nearly_1(
     )
     study = parse_study(text + '[[algorithms]]\nname = "pi-b-spibb"\nn_wedge = [0, inf]\n', "t")
     (variant,) = variants(study)
-    scores = run_trials(study, variant, 0, 10).scores(variant.benchmark)
+    found = run_trials(study, variant, 0, 10)
+    scores = score(variant.benchmark, found.rho, found.rho_b, found.rho_star)
     assert scores.shape == (2, 2, 10)
     assert np.abs(scores[:, 1]).max() < 1e-9
     assert scores[1, 0].mean() > 0.97 and scores.max() <= 1 + 1e-9
@@ -274,7 +268,7 @@ def test_icu_sepsis_runs_and_its_baseline_scores_0() -> None:
     (variant,) = variants(study)
     assert variant.benchmark == ICUSepsis()
     found = run_trials(study, variant, 0, 2)
-    scores = found.scores(variant.benchmark)
+    scores = score(variant.benchmark, found.rho, found.rho_b, found.rho_star)
     assert np.abs(scores[:, 1]).max() < 1e-6
     assert (np.abs(scores[:, 0]) < 1).all() and found.converged.all()
     assert np.allclose(found.rho_b, 0.7224, atol=1e-4) and np.allclose(

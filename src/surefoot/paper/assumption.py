@@ -1,6 +1,4 @@
-"""C10, Assumption 1 put to the test: on how many data sets of Random MDPs does it hold, over gamma,
-eta and size?
-"""
+"""C10: on how many data sets of Random MDPs does Assumption 1 hold, over gamma, eta and size?"""
 
 from __future__ import annotations
 
@@ -26,11 +24,10 @@ BLOCK = 25  # instances at once
 
 @dataclass(frozen=True, kw_only=True)
 class AssumptionRow:
-    """Of `data_sets` at (gamma, eta, size), `decisive` ones visit every pair; on `holds` of those
-    kappa < 1 / gamma at all pairs.
+    """Of `data_sets` at (gamma, eta, size), `decisive` ones visit every pair.
 
-    kappa_low: the smallest kappa that would do on any decisive data set; violated: the mean share
-    of pairs that violate it there.
+    On `holds` of those kappa < 1 / gamma at all pairs. kappa_low: the smallest kappa that would do
+    on any decisive data set; violated: the mean share of pairs that violate it there.
     """
 
     gamma: float
@@ -53,9 +50,7 @@ def assumption_1_study(
     device: str = "cpu",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[AssumptionRow, ...]:
-    """The protocol of claim C10: `instances` Random MDPs for every gamma and eta, one data set
-    of each size.
-    """
+    """`instances` Random MDPs for every gamma and eta, with one data set of each size."""
     rows = []
     total = len(gammas) * len(etas)
     for i, (gamma, eta) in enumerate((g, e) for g in gammas for e in etas):
@@ -80,12 +75,11 @@ def assumption_1_study(
 
 
 def needed_kappa(worlds: Worlds, counts: Counts) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest kappa with  sum_{s', a'} e(s', a') pi_b(a'|s') P(s'|s, a) <= kappa e(s, a)  for
-    all pairs, and the share that violates kappa < 1 / gamma, for every data set [B]; NaN where a
-    pair was never visited, so that nothing is decided.
+    """The kappa that every data set [B] needs, and the share of pairs that need 1 / gamma or more.
 
-    A terminal state has one pseudo-action, whose count is the number of arrivals, as in the proof
-    of Theorem 3.
+    It is the smallest with  sum_{s', a'} e(s', a') pi_b(a'|s') P(s'|s, a) <= kappa e(s, a)  for
+    all pairs; NaN where a pair was never visited, so that nothing is decided. A terminal state has
+    one pseudo-action, whose count is the number of arrivals, as in the proof of Theorem 3.
     """
     xp = namespace(counts.n_sas)
     n, terminal = counts.n_sa, worlds.terminal
@@ -111,21 +105,17 @@ def needed_kappa(worlds: Worlds, counts: Counts) -> tuple[np.ndarray, np.ndarray
 def c10(
     rows: Sequence[AssumptionRow], gammas: Sequence[float] = GAMMAS, seed: int = 0
 ) -> ClaimVerdict:
-    """The counterexample breaks it for every gamma, and on Random MDPs it holds on no decisive
-    data set with gamma above 0.6.
-    """
+    """The counterexample breaks it; on Random MDPs it holds nowhere with gamma above 0.6."""
     broken = all(_counterexample_breaks(gamma, seed) for gamma in gammas)
     high = [row for row in rows if row.gamma > 0.6]
     decisive, holding = sum(row.decisive for row in high), sum(row.holds for row in high)
     table = []
     for gamma in sorted({row.gamma for row in rows}):
         at = [row for row in rows if row.gamma == gamma]
-        shown = [row for row in at if row.decisive]
-        kappas = f"{min(row.kappa_low for row in shown):.2f}" if shown else "-"
-        numbers = (
-            str(sum(getattr(r, name) for r in at)) for name in ("data_sets", "decisive", "holds")
-        )
-        table.append((f"{gamma:g}", f"{1 / gamma:.2f}", *numbers, kappas))
+        sums = np.sum([(row.data_sets, row.decisive, row.holds) for row in at], axis=0)
+        kappas = [row.kappa_low for row in at if row.decisive]
+        least = f"{min(kappas):.2f}" if kappas else "-"
+        table.append((f"{gamma:g}", f"{1 / gamma:.2f}", *map(str, sums), least))
     verdict = FAILS if holding or not broken else HOLDS if decisive else OPEN
     etas = ", ".join(f"{eta:g}" for eta in sorted({row.eta for row in rows}))
     columns = (
@@ -148,9 +138,7 @@ def c10(
 
 
 def _counterexample_breaks(gamma: float, seed: int) -> bool:
-    """Whether Assumption 1 fails on the counterexample for 100 random logs that visit every
-    state.
-    """
+    """Whether Assumption 1 fails on it for 100 random logs that visit every state."""
     model = counterexample(gamma)
     rng = np.random.default_rng(seed)
     pi_b = np.ones((model.n_states, 1))

@@ -1,17 +1,15 @@
-"""The paper's guarantees put to the test: Theorem 1 (C11), overspent budgets (C11b) and the exact
-step (C12).
-"""
+"""Guarantees of the paper: Theorem 1 (C11), overspent budgets (C11b), the exact step (C12)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from surefoot.algorithms.soft_spibb import AdvApproxSoftSPIBB, ApproxSoftSPIBB, ExactSoftSPIBB
 from surefoot.benchmarks import Benchmark, RandomMDPs, WetChicken
-from surefoot.core import Solution
 from surefoot.improvement import improve
 from surefoot.paper.claim import FAILS, HOLDS, OPEN, ClaimVerdict
 from surefoot.planning import evaluate
@@ -46,9 +44,7 @@ CASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class BoundRow:
-    """Theorem 1 for Adv-Approx-Soft-SPIBB: how often v^pi - v^pi_b lay below the bound in some
-    state, and by how much above it else.
-    """
+    """Theorem 1 for Adv-Approx-Soft-SPIBB: how often v^pi - v^pi_b lay below it in some state."""
 
     benchmark: str
     size: int
@@ -64,9 +60,7 @@ class BoundRow:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetRow:
-    """sum_a e |pi - pi_b| against epsilon: in how many fits some state spent more, and the most
-    that was spent, in epsilons.
-    """
+    """In how many fits some state spent sum_a e |pi - pi_b| > epsilon; the most, in epsilons."""
 
     benchmark: str
     size: int
@@ -80,9 +74,7 @@ class BudgetRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ExactRow:
-    """The exact step on the last values of Exact-Soft-SPIBB: rows solved, largest relative
-    duality gap and overspending.
-    """
+    """The exact step of Exact-Soft-SPIBB: rows, largest relative duality gap and overspending."""
 
     benchmark: str
     size: int
@@ -123,11 +115,11 @@ def guarantees_study(
             )
         changes, spendings, certificates = zip(*parts, strict=True)
         bounds += [
-            _bound_row(case, *key, *np.concatenate([part[key] for part in changes], axis=-1))
+            _bound_row(case, worlds, *key, *np.concatenate([x[key] for x in changes], axis=-1))
             for key in changes[0]
         ]
         budgets += [
-            _budget_row(case, key, np.concatenate([part[key] for part in spendings]))
+            _budget_row(case, key, np.concatenate([x[key] for x in spendings]))
             for key in spendings[0]
         ]
         exact.append(_exact_row(case, trials, certificates))
@@ -146,36 +138,31 @@ def _sampled(case: Case, start: int, stop: int, seed: int, device: str) -> tuple
 
 
 def _changes(problem: Problem, worlds: Worlds) -> dict[tuple[float, float], np.ndarray]:
-    """By delta and epsilon: the worst change of value of Adv-Approx-Soft-SPIBB over states, and the
-    largest of a probability, [2, trials].
+    """By delta and epsilon: the worst change of a value and the largest of a probability.
+
+    Each is [2, trials], over the states of Adv-Approx-Soft-SPIBB's policy.
     """
     found = {}
-    for delta in DELTAS:
-        for epsilon in EPSILONS:
-            pi = improve(problem, AdvApproxSoftSPIBB(epsilon, delta)).pi
-            xp = namespace(pi)
-            moved = xp.max(xp.abs(pi - problem.pi_b), axis=(1, 2))
-            found[delta, epsilon] = np.stack([to_numpy(_worst_change(worlds, pi)), to_numpy(moved)])
+    for delta, epsilon in product(DELTAS, EPSILONS):
+        pi = improve(problem, AdvApproxSoftSPIBB(epsilon, delta)).pi
+        xp = namespace(pi)
+        change = evaluate(worlds.model_for(pi.shape[0]), pi) - evaluate(worlds.model, worlds.pi_b)
+        moved = xp.max(xp.abs(pi - problem.pi_b), axis=(1, 2))
+        found[delta, epsilon] = np.stack([to_numpy(xp.min(change, axis=-1)), to_numpy(moved)])
     return found
 
 
 def _spendings(case: Case, problem: Problem) -> dict[tuple[str, bool, float], np.ndarray]:
     """By algorithm, step and epsilon: the most that a state spent, in epsilons, [trials]."""
     found = {}
+    epsilons = sorted({0.1, 0.5, 1.0, 2.0, 5.0, case.table_1})
     for cls in (ApproxSoftSPIBB, AdvApproxSoftSPIBB):
-        for published in (True, False):
-            for epsilon in sorted({0.1, 0.5, 1.0, 2.0, 5.0, case.table_1}):
-                chosen = cls(epsilon, 1.0, published=published)
-                pi = improve(problem, chosen).pi
-                spent = _spent(chosen.e(problem, problem.n_sa), pi, problem.pi_b)
-                found[cls.name, published, epsilon] = to_numpy(spent) / epsilon
+        for published, epsilon in product((True, False), epsilons):
+            chosen = cls(epsilon, 1.0, published=published)
+            pi = improve(problem, chosen).pi
+            spent = _spent(chosen.e(problem, problem.n_sa), pi, problem.pi_b)
+            found[cls.name, published, epsilon] = to_numpy(spent) / epsilon
     return found
-
-
-def _worst_change(worlds: Worlds, pi: Array) -> Array:
-    """The smallest v^pi - v^pi_b over states, [B]."""
-    change = evaluate(worlds.model_for(pi.shape[0]), pi) - evaluate(worlds.model, worlds.pi_b)
-    return namespace(pi).min(change, axis=-1)
 
 
 def _spent(e: Array, pi: Array, pi_b: Array) -> Array:
@@ -185,12 +172,10 @@ def _spent(e: Array, pi: Array, pi_b: Array) -> Array:
 
 
 def _certify(case: Case, problem: Problem) -> tuple[int, int, float, float]:
-    """(rows, fits not converged, largest relative duality gap, largest relative overspending) of
-    Exact-Soft-SPIBB.
-    """
+    """Rows, fits not converged, largest relative duality gap and largest relative overspending."""
     epsilon = case.table_1
     chosen = ExactSoftSPIBB(epsilon, 1.0)
-    solution: Solution = improve(problem, chosen)
+    solution = improve(problem, chosen)
     xp = namespace(problem.pi_b)
     e = xp.where(problem.may_rise, chosen.e(problem, problem.n_sa), xp.inf)
     q, b = solution.q, problem.pi_b
@@ -203,20 +188,23 @@ def _certify(case: Case, problem: Problem) -> tuple[int, int, float, float]:
 
 
 def _bound_row(
-    case: Case, delta: float, epsilon: float, worst: np.ndarray, moved: np.ndarray
+    case: Case,
+    worlds: Worlds,
+    delta: float,
+    epsilon: float,
+    worst: np.ndarray,
+    moved: np.ndarray,
 ) -> BoundRow:
-    benchmark = case.benchmark
-    range_ = benchmark.worlds(first_key(0, benchmark.name, trial_numbers(0, 1))).return_range
-    bound = theorem_1_bound(epsilon, range_.g_max, benchmark.gamma)  # type: ignore[attr-defined]
+    bound = theorem_1_bound(epsilon, worlds.return_range.g_max, worlds.gamma)
     slack = worst - bound
     return BoundRow(
-        benchmark=benchmark.name,
+        benchmark=case.benchmark.name,
         size=case.size,
         delta=delta,
         epsilon=epsilon,
         fits=len(worst),
         bound=bound,
-        violated=int((slack < -ROUNDING * range_.width).sum()),
+        violated=int((slack < -ROUNDING * worlds.return_range.width).sum()),
         slack_low=float(slack.min()),
         slack=float(slack.mean()),
         changed=int((moved > ROUNDING).sum()),
@@ -252,6 +240,10 @@ def _budget_row(case: Case, key: tuple[str, bool, float], spent: np.ndarray) -> 
     )
 
 
+def _table(columns: str, lines: Iterable[str]) -> Table:
+    return Table(tuple(columns.split("|")), tuple(tuple(line.split()) for line in lines))
+
+
 def c11(rows: Sequence[BoundRow]) -> ClaimVerdict:
     """Theorem 1."""
     from scipy.stats import beta
@@ -267,10 +259,7 @@ def c11(rows: Sequence[BoundRow]) -> ClaimVerdict:
         return bool((beta.ppf(0.99, row.violated + 1, kept) if kept else 1.0) <= row.delta)
 
     holds = HOLDS if all(map(below_delta, rows)) else OPEN
-    columns = (
-        "benchmark", "size", "delta", "epsilon", "fits", "changed", "bound", "violated",
-        "smallest slack", "mean slack",
-    )  # fmt: skip
+    columns = "benchmark|size|delta|epsilon|fits|changed|bound|violated|smallest slack|mean slack"
     table = (
         f"{r.benchmark} {r.size} {r.delta:g} {r.epsilon:g} {r.fits} {r.changed} {r.bound:.3f}"
         f" {r.violated} {r.slack_low:.3f} {r.slack:.3f}"
@@ -283,7 +272,7 @@ def c11(rows: Sequence[BoundRow]) -> ClaimVerdict:
         reading="v^pi - v^pi_b >= -epsilon G_max / (1 - gamma) in every state, in all but a share"
         " delta of the data sets; mended step, Hoeffding errors, every visit counted as if returns"
         " were independent (as in the paper).",
-        numbers=Table(columns, tuple(tuple(line.split()) for line in table)),
+        numbers=_table(columns, table),
         test="One-sided 99 % Clopper-Pearson limit of the share of fits that violate the bound,"
         " against delta.",
         verdict=FAILS if any(map(above_delta, rows)) else holds,
@@ -297,10 +286,7 @@ def c11b(rows: Sequence[BudgetRow]) -> ClaimVerdict:
     mended = sum(r.overspent for r in rows if not r.published)
     adv = [r for r in rows if r.published and r.algorithm == "adv-approx-soft-spibb"]
     over, fits = sum(r.overspent for r in adv), sum(r.fits for r in adv)
-    columns = (
-        "benchmark", "size", "algorithm", "step", "epsilon", "fits", "overspent",
-        "most spent / epsilon",
-    )  # fmt: skip
+    columns = "benchmark|size|algorithm|step|epsilon|fits|overspent|most spent / epsilon"
     table = (
         f"{r.benchmark} {r.size} {r.algorithm} {'published' if r.published else 'mended'}"
         f" {r.epsilon:g} {r.fits} {r.overspent} {r.worst:.4f}"
@@ -312,7 +298,7 @@ def c11b(rows: Sequence[BudgetRow]) -> ClaimVerdict:
         statement="Adv-Approx-Soft-SPIBB returns (pi_b, epsilon, e_Q)-constrained policies.",
         reading="sum_a e |pi - pi_b| <= epsilon in every state, with the published step; rows of"
         " the published step without a violation are left out of the table.",
-        numbers=Table(columns, tuple(tuple(line.split()) for line in table)),
+        numbers=_table(columns, table),
         test="Counting.",
         verdict=FAILS if over else HOLDS,
         note=f"published: {over} of {fits} fits overspend, at most"
@@ -322,9 +308,7 @@ def c11b(rows: Sequence[BudgetRow]) -> ClaimVerdict:
 
 def c12(rows: Sequence[ExactRow]) -> ClaimVerdict:
     """Whether the exact step has numerical trouble of its own."""
-    columns = (
-        "benchmark", "size", "fits", "rows", "not converged", "largest gap", "largest overspending"
-    )  # fmt: skip
+    columns = "benchmark|size|fits|rows|not converged|largest gap|largest overspending"
     table = (
         f"{r.benchmark} {r.size} {r.fits} {r.rows} {r.not_converged} {r.gap:.1e} {r.overspent:.1e}"
         for r in rows
@@ -336,7 +320,7 @@ def c12(rows: Sequence[ExactRow]) -> ClaimVerdict:
         reading="The exact sweep solves every row to a duality gap below 1e-12 of its scale, spends"
         " at most epsilon (1 + 1e-12), and every fit converges. (A row-by-row comparison with the"
         " LP solver HiGHS is part of the tests.)",
-        numbers=Table(columns, tuple(tuple(line.split()) for line in table)),
+        numbers=_table(columns, table),
         test="A certificate for each row, by weak duality.",
         verdict=HOLDS if sound else FAILS,
         note=f"{sum(r.rows for r in rows):,} rows, largest relative gap"

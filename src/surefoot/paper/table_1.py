@@ -1,6 +1,4 @@
-"""C9, Table 1 from the grids: the best setting of each algorithm by several criteria, next to the
-paper's.
-"""
+"""C9, Table 1 from the grids: the best settings by several criteria, next to the paper's."""
 
 from __future__ import annotations
 
@@ -33,35 +31,32 @@ from surefoot.studies.metrics import CVAR, MEAN, ROUNDING, Contrast, Intervals, 
 from surefoot.studies.results import Results
 from surefoot.text import Table
 
-Parameters = Mapping[str, str]
 # What a setting must say to be the paper's; the rest of its parameters (published, max_steps, ...)
 # is free.
-TABLE_1: Mapping[str, Mapping[str, Parameters]] = MappingProxyType(
+TABLE_1: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         RANDOM_MDPS: {
-            RAMDP: {"kappa": "0.05"},
-            R_MIN: {"n_wedge": "3"},
-            DUIPI: {"xi": "0.1", "prior": "bayesian"},
-            PI_B: {"n_wedge": "10"},
-            PI_LEQ_B: {"n_wedge": "10"},
-            APPROX: {"delta": "1", "epsilon": "2"},
-            ADV: {"delta": "1", "epsilon": "2"},
-            LOWER: {"delta": "1", "epsilon": "1"},
+            RAMDP: "kappa=0.05",
+            R_MIN: "n_wedge=3",
+            DUIPI: "xi=0.1 prior=bayesian",
+            PI_B: "n_wedge=10",
+            PI_LEQ_B: "n_wedge=10",
+            APPROX: "delta=1 epsilon=2",
+            ADV: "delta=1 epsilon=2",
+            LOWER: "delta=1 epsilon=1",
         },
         WET_CHICKEN: {
-            RAMDP: {"kappa": "2"},
-            R_MIN: {"n_wedge": "3"},
-            DUIPI: {"xi": "0.5", "prior": "bayesian"},
-            PI_B: {"n_wedge": "7"},
-            PI_LEQ_B: {"n_wedge": "7"},
-            APPROX: {"delta": "1", "epsilon": "1"},
-            ADV: {"delta": "1", "epsilon": "1"},
-            LOWER: {"delta": "1", "epsilon": "0.5"},
+            RAMDP: "kappa=2",
+            R_MIN: "n_wedge=3",
+            DUIPI: "xi=0.5 prior=bayesian",
+            PI_B: "n_wedge=7",
+            PI_LEQ_B: "n_wedge=7",
+            APPROX: "delta=1 epsilon=1",
+            ADV: "delta=1 epsilon=1",
+            LOWER: "delta=1 epsilon=0.5",
         },
     }
 )
-# what a setting means by not saying it
-DEFAULTS: Parameters = MappingProxyType({"prior": "bayesian"})
 # The baselines of the figures, among the variants of a grid: its labels read "random-mdps eta=0.9".
 FIGURE_BASELINE: Mapping[str, str] = MappingProxyType(
     {RANDOM_MDPS: "eta=0.9", WET_CHICKEN: "epsilon=0.1"}
@@ -76,8 +71,7 @@ MEAN_OVERALL, CVAR_OVERALL, SUM_OVERALL = (
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """The settings of one algorithm on one benchmark by one criterion: the paper's, its rank, and
-    its lead over each rival.
+    """The settings of one algorithm on one benchmark by one criterion: the paper's and its rivals.
 
     lead, low, high [rivals]: value of the paper's setting minus the rival's with corrected
     intervals; rivals in the grid's order.
@@ -105,17 +99,14 @@ class Ranking:
 
     @property
     def outcome(self) -> str:
-        """Best of its grid: holds if every lead is decidedly positive, fails if one is decidedly
-        negative.
-        """
+        """Best of its grid: holds if every lead is clearly positive, fails if one is negative."""
         if (self.high < -self.rounding).any():
             return FAILS
         return HOLDS if (self.low > self.rounding).all() else OPEN
 
 
 def rankings_of(results: Sequence[Results], how: Intervals | None = None) -> tuple[Ranking, ...]:
-    """The rankings of every algorithm of Table 1 that the grids hold, on every variant of the two
-    benchmarks, by every criterion.
+    """Rankings of the algorithms of Table 1 on all variants of its benchmarks, by all criteria.
 
     The criteria: the mean and the CVaR at each size and averaged over sizes, and the sum of the two
     averages. An interval of a sum adds the intervals of its parts, which hold together.
@@ -178,9 +169,7 @@ def c9(results: Sequence[Results], how: Intervals | None = None) -> ClaimVerdict
 def render_table_1(
     results: Sequence[Results], criterion: str = MEAN_OVERALL, how: Intervals | None = None
 ) -> str:
-    """Table 1 in Markdown: the best setting of each grid by the criterion next to the paper's,
-    and what the paper's falls short by.
-    """
+    """Table 1 in Markdown: the best setting of each grid by the criterion next to the paper's."""
     rankings = rankings_of(results, how)
     chosen = [r for r in rankings if r.criterion == criterion]
     if not chosen:
@@ -195,13 +184,9 @@ def render_table_1(
         rank = f"{r.rank} of {len(r.rivals) + 1}"
         rows.append((r.benchmark, r.algorithm, r.published, r.best, rank, short))
     columns = (
-        "benchmark",
-        "algorithm",
-        "paper's setting",
-        "best setting here",
-        "rank of the paper's",
+        "benchmark", "algorithm", "paper's setting", "best setting here", "rank of the paper's",
         "the paper's falls short by",
-    )
+    )  # fmt: skip
     return f"Best by {criterion}.\n\n{Table(columns, tuple(rows)).markdown()}\n"
 
 
@@ -214,7 +199,15 @@ def _rankings(
     sizes = tuple(sorted({cell.size for cell in grid.cells}))
     row = {(cell.parameters, cell.size): i for i, cell in enumerate(grid.cells)}
     spans = [(size,) for size in sizes] + [sizes]
-    contrasts = [_lead(row, published, rival, span) for span in spans for rival in rivals]
+    contrasts: list[Contrast] = [
+        tuple(
+            (row[one, n], weight / len(span))
+            for n in span
+            for one, weight in ((published, 1.0), (rival, -1.0))
+        )
+        for span in spans
+        for rival in rivals
+    ]
     found: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
     for metric, name, overall in ((MEAN, "mean", MEAN_OVERALL), (CVAR, "CVaR", CVAR_OVERALL)):
         estimates = contrast(grid.score, contrasts, metric, how)
@@ -224,8 +217,8 @@ def _rankings(
         )
         for i, label in enumerate([*(f"{name} at {size}" for size in sizes), overall]):
             found[label] = (lead[i], low[i], high[i])
-    mean, tail = found[MEAN_OVERALL], found[CVAR_OVERALL]
-    found[SUM_OVERALL] = (mean[0] + tail[0], mean[1] + tail[1], mean[2] + tail[2])
+    lead, low, high = (x + y for x, y in zip(found[MEAN_OVERALL], found[CVAR_OVERALL], strict=True))
+    found[SUM_OVERALL] = (lead, low, high)
     return [
         Ranking(
             benchmark=benchmark,
@@ -246,11 +239,10 @@ def _split(benchmark: str, algorithm: str, grid: Results) -> tuple[str, tuple[st
     """The paper's setting and its rivals; each must have run at every size."""
     wanted = TABLE_1[_base(benchmark)][algorithm]
     settings = tuple(dict.fromkeys(cell.parameters for cell in grid.cells))
-    matching = [one for one in settings if wanted.items() <= {**DEFAULTS, **_parsed(one)}.items()]
+    matching = [one for one in settings if set(wanted.split()) <= _parameters(one)]
     if len(matching) != 1:
-        words = " ".join(f"{k}={v}" for k, v in wanted.items())
         raise ProblemError(
-            f"{len(matching)} settings of {algorithm} on {benchmark} are Table 1's ({words}) among"
+            f"{len(matching)} settings of {algorithm} on {benchmark} are Table 1's ({wanted}) among"
             f" {', '.join(settings)}: one is needed"
         )
     if len(grid.cells) != len(settings) * _n_sizes(grid):
@@ -261,21 +253,8 @@ def _split(benchmark: str, algorithm: str, grid: Results) -> tuple[str, tuple[st
     return matching[0], tuple(one for one in settings if one != matching[0])
 
 
-def _lead(
-    row: Mapping[tuple[str, int], int], published: str, rival: str, sizes: tuple[int, ...]
-) -> Contrast:
-    weight = 1.0 / len(sizes)
-    return tuple(
-        term
-        for size in sizes
-        for term in ((row[published, size], weight), (row[rival, size], -weight))
-    )
-
-
 def _rank_table(rankings: Sequence[Ranking]) -> Table:
-    """One row per algorithm and benchmark: its rank by each criterion that all share, the ranks
-    at the single sizes gathered.
-    """
+    """One row per algorithm and benchmark: its rank by each criterion, those by size gathered."""
     rows = []
     for benchmark, algorithm in dict.fromkeys((r.benchmark, r.algorithm) for r in rankings):
         mine = {
@@ -290,17 +269,9 @@ def _rank_table(rankings: Sequence[Ranking]) -> Table:
         about = (benchmark, algorithm, one.published, str(len(one.rivals) + 1))
         rows.append((*about, *overall, *gathered, mine[MEAN_OVERALL].best))
     columns = (
-        "benchmark",
-        "algorithm",
-        "Table 1",
-        "settings",
-        "rank: mean",
-        "rank: CVaR",
-        "rank: sum",
-        "rank: mean by size",
-        "rank: CVaR by size",
-        "best by mean",
-    )
+        "benchmark", "algorithm", "Table 1", "settings", "rank: mean", "rank: CVaR", "rank: sum",
+        "rank: mean by size", "rank: CVaR by size", "best by mean",
+    )  # fmt: skip
     return Table(columns, tuple(rows))
 
 
@@ -324,5 +295,6 @@ def _n_sizes(grid: Results) -> int:
     return len({cell.size for cell in grid.cells})
 
 
-def _parsed(parameters: str) -> dict[str, str]:
-    return dict(part.split("=", 1) for part in parameters.split())
+def _parameters(setting: str) -> set[str]:
+    """What a setting says; a prior that it does not name is Bayesian."""
+    return set(setting.split()) | (set() if "prior=" in setting else {"prior=bayesian"})

@@ -1,5 +1,6 @@
-"""Studies: read from TOML (spec), run in shards that are never lost (runner, shards, trials), and
-summarised (results, metrics, pareto).
+"""Studies: read from TOML (spec), run in shards that are never lost, and summarised.
+
+Running: runner, shards, trials. Summaries: results, metrics, pareto.
 """
 
 from surefoot.studies.metrics import Intervals

@@ -1,5 +1,5 @@
-"""Metrics of scores over trials: mean, CVaR and their paired differences with bootstrap-t
-intervals, and the share below the baseline.
+"""Metrics of scores over trials: mean and CVaR with bootstrap-t intervals, and the share below the
+baseline.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ Contrast = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True)
 class Intervals:
-    """How intervals are made: CVaR at `alpha` (the paper's is 0.01), `resamples` drawn from `seed`,
-    and the probability `level` with which an interval covers.
+    """How intervals are made: `resamples` drawn from `seed`, covering with probability `level`.
+
+    CVaR is taken at `alpha`; the paper's is 0.01.
     """
 
     alpha: float = 0.01
@@ -44,20 +45,14 @@ class Intervals:
             )
 
 
-@dataclass(frozen=True)
-class Estimates:
-    """value [m] of m quantities with their standard errors, the bootstrap-t quantiles of both
-    sides, and p-values of "it is 0".
-
-    p_value is the share of resamples (of them and the sample itself) with |t*| of at least |value|
-    / standard_error.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Bootstrapped:
+    """value [m] of m quantities, standard errors, and the bootstrap-t quantiles of both sides."""
 
     value: np.ndarray
     standard_error: np.ndarray
     t_low: np.ndarray
     t_high: np.ndarray
-    p_value: np.ndarray
     level: float
     freedom: float
 
@@ -77,14 +72,14 @@ class Estimates:
             return nothing, nothing
         tail = (1 - self.level) / 2
         far, near = (float(stdtrit(self.freedom, 1 - x)) for x in (tail / comparisons, tail))
-        stretch = far / near
-        reach = stretch * self.standard_error
+        reach = far / near * self.standard_error
         return self.value - self.t_high * reach, self.value - self.t_low * reach
 
 
 def cvar(x: np.ndarray, alpha: float = 0.01) -> np.ndarray:
-    """The mean of the worst alpha n of n trials along the last axis, the last of them weighted
-    by its fraction; NaN if alpha n < 5.
+    """The mean of the worst alpha n of n trials along the last axis; NaN if alpha n < 5.
+
+    The last of these trials is weighted by its fraction.
     """
     x = checked(x)
     k = _tail(x.shape[-1], alpha)
@@ -99,11 +94,10 @@ def cvar(x: np.ndarray, alpha: float = 0.01) -> np.ndarray:
 def worse_than_baseline(
     score: np.ndarray, baseline: np.ndarray, scale: np.ndarray | float | None = None
 ) -> np.ndarray:
-    """The share of trials along the last axis that score below the baseline by more than 1e-9 of
-    the scale.
+    """The share of trials along the last axis that score below the baseline.
 
-    The scale is the largest magnitude in both arrays unless given (of a whole benchmark, where one
-    cell may hold rounding only).
+    Below by more than 1e-9 of the scale: the largest magnitude in both arrays, or one that is given
+    (of a whole benchmark, where one cell may hold rounding only).
     """
     score, baseline = checked(score), checked(baseline)
     if scale is None:
@@ -120,17 +114,16 @@ def mean_and_cvar(
     score: np.ndarray,
     how: Intervals | None = None,
     contrasts: Sequence[Contrast] | None = None,
-) -> tuple[Estimates, Estimates]:
-    """Mean and CVaR of every row of score [cells, trials], or of these contrasts of rows, with
-    bootstrap-t intervals over trials.
+) -> tuple[Bootstrapped, Bootstrapped]:
+    """Mean and CVaR of every row of score [cells, trials], or of these contrasts of rows.
 
-    Trials are drawn with replacement, the same draws for every row, resample i from PCG64((seed,
-    i)): calls agree and rows stay paired. A resample's t* = (value* - value) / se* uses its own
-    standard error: that of a mean, and for CVaR the one of the influence function  min(x -
-    quantile, 0) / alpha.  Of percentile, basic, BCa and bootstrap-t intervals, the last cover best
-    where tails are skewed. Coverage measured at 95 %, of CVaR of -exponential / -log-normal / a
-    mixture with 3 % failures (bootstrap-t: 2,000 samples each, standard error 0.005; the others
-    800, 0.008):
+    Their intervals are bootstrap-t over trials. Trials are drawn with replacement, the same draws
+    for every row, resample i from PCG64((seed, i)): calls agree and rows stay paired. A resample's
+    t* = (value* - value) / se* uses its own standard error: that of a mean, and for CVaR the one of
+    the influence function  min(x - quantile, 0) / alpha.  Of percentile, basic, BCa and bootstrap-t
+    intervals, the last cover best where tails are skewed. Coverage measured at 95 %, of CVaR of
+    -exponential / -log-normal / a mixture with 3 % failures (bootstrap-t: 2,000 samples each,
+    standard error 0.005; the others 800, 0.008):
 
         n       alpha   bootstrap-t           percentile
         1,000   0.01    0.950 0.933 0.940     0.860 0.820 0.866
@@ -151,7 +144,9 @@ def mean_and_cvar(
     return contrast(score, contrasts, MEAN, how), contrast(score, contrasts, CVAR, how)
 
 
-def numbers(found: tuple[Estimates, Estimates], comparisons: int = 1) -> dict[str, np.ndarray]:
+def numbers(
+    found: tuple[Bootstrapped, Bootstrapped], comparisons: int = 1
+) -> dict[str, np.ndarray]:
     """Values and interval ends of means and CVaRs by the names in NUMBERS."""
     ends = (x for one in found for x in (one.value, *one.interval(comparisons)))
     return dict(zip(NUMBERS, ends, strict=True))
@@ -162,9 +157,8 @@ def contrast(
     contrasts: Sequence[Contrast],
     metric: str,
     how: Intervals | None = None,
-) -> Estimates:
-    """sum_i weight_i metric(row_i) for each contrast, with bootstrap-t intervals: differences of
-    rows are paired by trial.
+) -> Bootstrapped:
+    """sum_i weight_i metric(row_i) for each contrast; differences of rows are paired by trial.
 
     A mean of differences needs one product of weights and scores; a CVaR's resamples read the
     lowest few scores only.
@@ -180,7 +174,14 @@ def contrast(
     k = _tail(n, how.alpha)
     if metric == CVAR and k is None:
         nothing = np.full(len(contrasts), np.nan)
-        return Estimates(nothing, nothing, nothing, nothing, nothing, level, 1.0)
+        return Bootstrapped(
+            value=nothing,
+            standard_error=nothing,
+            t_low=nothing,
+            t_high=nothing,
+            level=level,
+            freedom=1.0,
+        )
     each_once = np.ones((n, 1), dtype=np.uint8)
     value, error = (x[:, 0] for x in _resampled(score, contrasts, metric, k, each_once))
     parts = [
@@ -189,17 +190,15 @@ def contrast(
     value_star, error_star = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
     t = _studentised(value_star - value[:, None], error_star, error[:, None])
     low, high = np.quantile(t, [(1 - level) / 2, (1 + level) / 2], axis=1, method="inverted_cdf")
-    observed = np.abs(_studentised(value, error, error))
-    p_value = (1 + np.sum(np.abs(t) >= observed[:, None], axis=1)) / (1 + how.resamples)
     matter = n if k is None or metric == MEAN else k
     freedom = max(1.0, matter - 1.0) if n > 1 else 0.0
-    return Estimates(value, error, low, high, p_value, level, freedom)
+    return Bootstrapped(
+        value=value, standard_error=error, t_low=low, t_high=high, level=level, freedom=freedom
+    )
 
 
 def checked(x: np.ndarray) -> np.ndarray:
-    """x as floats if every score is finite; a missing score would otherwise vanish from a mean
-    or spread through it.
-    """
+    """x as floats; raises where a score is not finite."""
     x = np.asarray(x, dtype=float)
     bad = np.argwhere(~np.isfinite(x))
     if len(bad):
@@ -220,8 +219,9 @@ def _tail(n: int, alpha: float) -> float | None:
 
 
 def _weights(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """How often each of n trials was drawn, [n, block] at a time; resample i has its own stream,
-    so blocks do not matter.
+    """How often each of n trials was drawn, [n, block] at a time.
+
+    Resample i has its own stream, so blocks do not matter.
     """
     block = max(1, BLOCK // n)
     for start in range(0, resamples, block):
@@ -246,9 +246,7 @@ def _resampled(
     k: float | None,
     weights: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Value and standard error [contrasts, resamples] of each contrast under weights [trials,
-    resamples].
-    """
+    """Value and standard error [contrasts, resamples] under weights [trials, resamples]."""
     if metric == MEAN:
         return _mean_contrasts(score, contrasts, weights)
     assert k is not None
@@ -270,8 +268,9 @@ def _mean_contrasts(
 
 
 def _weighted_sums(y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """y [m, n] times weights [n, resamples], the same to the last bit however many threads
-    multiply: in whole numbers below 2^53.
+    """y [m, n] times weights [n, resamples], in whole numbers below 2^53.
+
+    So it is the same to the last bit however many threads multiply.
     """
     n = y.shape[1]
     step = np.abs(y).max(axis=1, keepdims=True) / 2.0 ** (52 - math.ceil(math.log2(n + 1)))
@@ -284,9 +283,7 @@ def _weighted_sums(y: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def _cvar_contrast(
     score: np.ndarray, one: Contrast, k: float, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The value is a sum over rows; its error comes from the sum of their influences, trial by
-    trial, as rows share trials.
-    """
+    """The value is a sum over rows; the error that of their influences, summed trial by trial."""
     n = score.shape[1]
     tails = [(weight, *_cvar_row(score[row], k, weights)) for row, weight in one]
     value = sum((weight * estimate for weight, _, estimate, _ in tails), np.zeros(weights.shape[1]))
@@ -302,8 +299,9 @@ def _cvar_contrast(
 def _cvar_row(
     x: np.ndarray, k: float, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The trials [m] that can be among the worst k of a resample, the resamples' CVaR, and min(x
-    - quantile, 0) [m, resamples].
+    """The trials [m] that can be among the worst k of a resample, and what comes of them.
+
+    That is the CVaR of the resamples, and min(x - quantile, 0) [m, resamples].
     """
     n = len(x)
     order = np.argsort(x, kind="stable")
@@ -324,12 +322,10 @@ def _cvar_row(
 
 
 def _studentised(difference: np.ndarray, error_star: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """t* = difference / se*, 0 where nothing varies; se* is kept off 0, which it is where the
-    few trials that matter were not drawn.
+    """t* = difference / se*, 0 where nothing varies.
+
+    se* is kept off 0, which it is where the few trials that matter were not drawn.
     """
     floor = np.maximum(error_star, SMALLEST_ERROR * error)
-    return np.asarray(
-        np.divide(
-            difference, floor, out=np.zeros(np.broadcast(difference, floor).shape), where=floor > 0
-        )
-    )
+    nothing = np.zeros(np.broadcast(difference, floor).shape)
+    return np.asarray(np.divide(difference, floor, out=nothing, where=floor > 0))

@@ -1,11 +1,9 @@
-"""Pareto fronts of mean against CVaR, per class and combined, and which settings are at least as
-good as a reference everywhere.
-"""
+"""Pareto fronts of mean against CVaR, and which settings are at least as good as a reference."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +26,7 @@ Classify = Callable[[Cell], str]
 
 @dataclass(frozen=True, kw_only=True)
 class FrontRow:
-    """One setting on one benchmark at one size, or averaged over sizes (size None), and whether it
-    lies on the fronts.
+    """One setting on one benchmark at one size, or averaged over sizes (size None).
 
     on_front: no setting of its own class is better in one of mean and CVaR and at least as good in
     the other; on_combined: no setting at all is.
@@ -52,8 +49,9 @@ class FrontRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Rival:
-    """One setting against the reference on one benchmark: paired differences [sizes] of mean and
-    CVaR with corrected intervals, by the names in NUMBERS.
+    """One setting against the reference on one benchmark.
+
+    Paired differences [sizes] of mean and CVaR with corrected intervals, by the names in NUMBERS.
     """
 
     benchmark: str
@@ -91,8 +89,7 @@ def front(mean: np.ndarray, cvar: np.ndarray) -> np.ndarray:
 def pareto_table(
     results: Results, classify: Classify, how: Intervals | None = None
 ) -> tuple[FrontRow, ...]:
-    """Every setting at every size and averaged over sizes, with intervals, marked where it lies on
-    a front.
+    """Every setting at every size and averaged over sizes, marked where it lies on a front.
 
     Averaged are the metrics: a setting's CVaR is the mean of its CVaRs at the sizes. Averaging each
     trial's scores first would let a good result at one size pay for a bad one at another; a
@@ -113,12 +110,13 @@ def pareto_table(
             here = slice(i * len(settings), (i + 1) * len(settings))
             cells = [Cell(benchmark, span[0], *one) for one in settings]
             values = {name: x[here] for name, x in found.items()}
-            rows += _front_rows(span[0] if len(span) == 1 else None, cells, values, classify)
+            made = _front_rows(cells, values, classify)
+            rows += made if len(span) == 1 else [replace(row, size=None) for row in made]
     return tuple(rows)
 
 
 def _front_rows(
-    size: int | None, cells: Sequence[Cell], values: Mapping[str, np.ndarray], classify: Classify
+    cells: Sequence[Cell], values: Mapping[str, np.ndarray], classify: Classify
 ) -> list[FrontRow]:
     groups = np.array([classify(cell) for cell in cells])
     x, y = values["mean"], values["cvar"]
@@ -128,27 +126,19 @@ def _front_rows(
     combined = front(x, y)
     return [
         FrontRow(
-            benchmark=cell.benchmark,
-            size=size,
             group=str(groups[i]),
-            algorithm=cell.algorithm,
-            parameters=cell.parameters,
             on_front=bool(own[i]),
             on_combined=bool(combined[i]),
-            **{name: float(z[i]) for name, z in values.items()},
+            **asdict(cell) | {name: float(z[i]) for name, z in values.items()},
         )
         for i, cell in enumerate(cells)
     ]
 
 
 def rivals_of(
-    results: Results,
-    reference: tuple[str, str],
-    classify: Classify,
-    how: Intervals | None = None,
+    results: Results, reference: tuple[str, str], classify: Classify, how: Intervals | None = None
 ) -> tuple[Rival, ...]:
-    """Every setting against the reference (algorithm, parameters), on each benchmark and at each
-    size, by paired differences.
+    """Every setting against the reference (algorithm, parameters), by paired differences.
 
     The intervals of one setting hold together (Bonferroni over sizes and the two metrics). Over
     many settings some pass or win by luck: a few out of a hundred that tie.
@@ -169,6 +159,7 @@ def rivals_of(
             ((row[*one, n], 1.0), (row[*reference, n], -1.0)) for one in others for n in sizes
         ]
         values = numbers(mean_and_cvar(part.score, how, contrasts), comparisons=2 * len(sizes))
+        shape = (len(others), len(sizes))
         found += [
             Rival(
                 benchmark=benchmark,
@@ -176,9 +167,7 @@ def rivals_of(
                 group=classify(Cell(benchmark, sizes[0], *one)),
                 algorithm=one[0],
                 parameters=one[1],
-                differences={
-                    name: x.reshape(len(others), len(sizes))[i] for name, x in values.items()
-                },
+                differences={name: x.reshape(shape)[i] for name, x in values.items()},
                 rounding=ROUNDING * largest(part.score),
             )
             for i, one in enumerate(others)
@@ -189,8 +178,7 @@ def rivals_of(
 def good_everywhere(
     rivals: Sequence[Rival], *, strictly: bool = False
 ) -> tuple[tuple[str, str], ...]:
-    """The settings (algorithm, parameters) that are at least as good as the reference (or strictly
-    better) on every benchmark given.
+    """The settings that are at least as good as the reference, or strictly better, everywhere.
 
     Settings that did not run on every benchmark are left out.
     """
@@ -209,9 +197,7 @@ def write_fronts(path: str | Path, rows: Sequence[FrontRow]) -> None:
 
 
 def write_rivals(path: str | Path, rivals: Sequence[Rival]) -> None:
-    """The differences to the reference as CSV, one line per setting and size, with the answer
-    for all sizes of the benchmark.
-    """
+    """The differences to the reference as CSV, one line per setting and size."""
     about = ("benchmark", "size", "group", "algorithm", "parameters")
     lines = [
         [r.benchmark, n, r.group, r.algorithm, r.parameters]

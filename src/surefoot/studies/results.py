@@ -1,11 +1,9 @@
-"""Results of a study: one score for every cell (benchmark, size, algorithm, parameters) and
-trial; and their summary, one row a cell, in summary.csv.
-"""
+"""Results of a study: a score for every cell and trial; and their summary, one row a cell."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +15,9 @@ from surefoot.studies.metrics import Intervals, largest, mean_and_cvar, numbers,
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One algorithm with one setting, on one benchmark, at one size of data; `parameters` reads
-    "epsilon=1 delta=1".
+    """One algorithm with one setting, on one benchmark, at one size of data.
+
+    `parameters` reads "epsilon=1 delta=1".
     """
 
     benchmark: str
@@ -34,10 +33,10 @@ class Cell:
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """score, baseline, converged [cells, trials]: higher is better; column t of every cell is the
-    same trial (the same data set).
+    """score, baseline, converged [cells, trials]: a higher score is better.
 
-    Cells of one (benchmark, size) saw the same data, so that their differences are paired.
+    Column t of every cell is the same trial: cells of one (benchmark, size) saw the same data, so
+    that their differences are paired.
     """
 
     cells: tuple[Cell, ...]
@@ -81,18 +80,15 @@ class Results:
     def only(self, chosen: Callable[[Cell], bool]) -> Results:
         """The cells that are chosen."""
         keep = [i for i, cell in enumerate(self.cells) if chosen(cell)]
-        return Results(
-            tuple(self.cells[i] for i in keep),
-            self.score[keep],
-            self.baseline[keep],
-            self.converged[keep],
-        )
+        arrays = (x[keep] for x in (self.score, self.baseline, self.converged))
+        return Results(tuple(self.cells[i] for i in keep), *arrays)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryRow:
-    """One line of summary.csv, its columns in this order; NaN means "not reported" (a CVaR of
-    fewer than five trials).
+    """One line of summary.csv, its columns in this order; NaN means "not reported".
+
+    A CVaR of fewer than five trials is not.
     """
 
     benchmark: str
@@ -119,12 +115,8 @@ def summary_rows(results: Results, how: Intervals | None = None) -> tuple[Summar
     lost = results.n_trials - np.count_nonzero(results.converged, axis=1)
     return tuple(
         SummaryRow(
-            benchmark=cell.benchmark,
-            size=cell.size,
-            algorithm=cell.algorithm,
-            parameters=cell.parameters,
             trials=results.n_trials,
-            **{name: float(x[i]) for name, x in found.items()},
+            **asdict(cell) | {name: float(x[i]) for name, x in found.items()},
             worse_than_baseline=float(worse[i]),
             not_converged=int(lost[i]),
         )
@@ -138,9 +130,7 @@ def write_summary(path: str | Path, rows: Sequence[SummaryRow]) -> None:
 
 
 def _scales(results: Results) -> np.ndarray:
-    """The largest score of each cell's benchmark [cells, 1]: a cell may hold nothing but
-    rounding.
-    """
+    """The largest score of each cell's benchmark [cells, 1]: a cell may hold only rounding."""
     names = [cell.benchmark for cell in results.cells]
     rows = {name: [i for i, other in enumerate(names) if other == name] for name in names}
     scale = {name: largest(results.score[i], results.baseline[i]) for name, i in rows.items()}

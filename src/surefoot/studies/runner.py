@@ -1,6 +1,4 @@
-"""The runner: shards that are missing are computed, by local processes, on a GPU or on a Dask
-cluster; what is there stays.
-"""
+"""The runner: missing shards are computed by local processes, on a GPU or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -46,13 +44,13 @@ def run(
     shard_trials: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Results:
-    """Run a study, or what is missing of it, and return its results; killed at any moment, the same
-    call resumes it.
+    """Run a study, or what is missing of it, and return its results.
 
-    `workers` local processes (default: all cores), each with one BLAS thread; with `device` "cuda"
-    the shards run one after the other on the GPU; with `dask`, the address of a scheduler, they are
-    sent there and the folder must be visible to the workers. Results do not depend on any of them,
-    but for rounding on another device. The cut into shards is kept from the first run.
+    Killed at any moment, the same call resumes it. `workers` local processes (default: all cores),
+    each with one BLAS thread; with `device` "cuda" the shards run one after the other on the GPU;
+    with `dask`, the address of a scheduler, they are sent there and the folder must be visible to
+    the workers. Results do not depend on any of them, but for rounding on another device. The cut
+    into shards is kept from the first run.
     """
     if workers is not None and workers < 1:
         raise StudyError(f"workers must be at least 1, got {workers}")
@@ -121,9 +119,7 @@ def _here(folder: Folder, missing: list[Shard], device: str) -> Finished:
 
 
 def _in_processes(folder: Folder, missing: list[Shard], workers: int) -> Finished:
-    """A pool of fresh processes; one that dies breaks the pool, and what is missing then goes to
-    a new one.
-    """
+    """A pool of fresh processes; after one dies, what is missing goes to a new pool."""
     for _ in range(ATTEMPTS):
         if not missing:
             return
@@ -147,8 +143,7 @@ def _in_processes(folder: Folder, missing: list[Shard], workers: int) -> Finishe
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that start with one BLAS thread each: the setting is read when NumPy is loaded,
-    whenever a process starts.
+    """Processes that start with one BLAS thread each: NumPy reads the setting when it is loaded.
 
     At the end, unfinished shards are not waited for; they leave nothing behind.
     """

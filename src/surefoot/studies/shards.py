@@ -1,6 +1,4 @@
-"""The folder of a study: the spec, a manifest, and one Parquet file for every shard, each
-written whole or not at all.
-"""
+"""The folder of a study: the spec, a manifest, and a Parquet file a shard, each written whole."""
 
 from __future__ import annotations
 
@@ -13,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -74,9 +71,7 @@ class Folder:
         return self.path / SHARDS / shard.name
 
     def missing(self) -> list[Shard]:
-        """Shards without a sound file; a file that is damaged is removed, so that it is made
-        again, and so is what a kill left half.
-        """
+        """Shards without a sound file; damaged files and what a kill left half are removed."""
         self.tidy()
         return [shard for shard in self.shards if not self._sound(shard)]
 
@@ -128,9 +123,7 @@ class DamagedShardError(StudyError):
 
 
 def open_folder(path: str | Path, study: Study, shard_trials: int, device: str) -> Folder:
-    """The folder of this study, new or to be resumed; a folder of another study, or of something
-    else, is refused.
-    """
+    """The folder of this study, new or to be resumed; a folder of anything else is refused."""
     path = Path(path)
     manifest = path / MANIFEST
     if manifest.exists():
@@ -160,9 +153,7 @@ def open_folder(path: str | Path, study: Study, shard_trials: int, device: str) 
 
 @contextmanager
 def undone_if_fruitless(path: Path) -> Iterator[None]:
-    """After an error before the first shard is finished: the folder is as it was, so that a
-    corrected study may have it.
-    """
+    """After an error before the first shard is finished, the folder is as it was before."""
     made = (path / SHARDS, path / SPEC, path / MANIFEST, path, *path.parents)
     new = [x for x in made if not x.exists()]
     try:
@@ -177,9 +168,7 @@ def undone_if_fruitless(path: Path) -> Iterator[None]:
 
 
 def _in_the_making(path: Path) -> bool:
-    """Whether a folder is empty, or holds only what is written before the manifest (a run that
-    was killed there).
-    """
+    """Whether a folder holds nothing but what a run writes before the manifest."""
     return all(
         x.name == SPEC
         or x.name.startswith((f".{SPEC}.", f".{MANIFEST}."))
@@ -188,7 +177,7 @@ def _in_the_making(path: Path) -> bool:
     )
 
 
-def _manifest(study: Study, shard_trials: int, device: str) -> dict[str, Any]:
+def _manifest(study: Study, shard_trials: int, device: str) -> dict[str, object]:
     """What a figure can be traced by."""
     return {
         "name": study.name,
@@ -215,9 +204,7 @@ def versions() -> dict[str, str]:
 
 
 def write_shard(folder: Folder, shard: Shard, trials: Trials) -> None:
-    """One row for each (size, trial): rho_b, rho_star, and value and convergence of every
-    setting.
-    """
+    """One row for each (size, trial): rho_b, rho_star; value and convergence of every setting."""
     import duckdb
 
     sizes, n = folder.study.benchmark.sizes, shard.stop - shard.start
@@ -267,13 +254,11 @@ def read_shard(folder: Folder, shard: Shard) -> Trials:
         for what in ("", "converged: ")
     )
     rho_b, rho_star = (table[name].reshape(shape)[0] for name in ("rho_b", "rho_star"))
-    return Trials(shard.start, shard.stop, rho_b, rho_star, rho, converged)
+    return Trials(rho_b, rho_star, rho, converged)
 
 
 def _notes(folder: Folder, shard: Shard, table: dict[str, np.ndarray]) -> dict[str, str]:
-    """What is kept beside a table to know it again: the study, the shard, and a digest of the
-    names and bytes of all columns.
-    """
+    """What is kept beside a table to know it again: study, shard, and a digest of all columns."""
     digest = hashlib.sha256()
     for name in sorted(table):
         digest.update(name.encode())

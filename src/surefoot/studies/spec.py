@@ -1,6 +1,4 @@
-"""Studies as data: a TOML file names benchmark, sizes, algorithms with lists of parameters, trials
-and seed.
-"""
+"""Studies as data: a TOML file names benchmark, sizes, algorithms and parameters, trials, seed."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -31,9 +29,7 @@ class _Strict(BaseModel):
 
 
 class _Named(BaseModel):
-    """A name, and parameters that are checked by what is named; a list of values makes one
-    variant for each.
-    """
+    """A name and parameters, checked by what is named; a list makes one variant a value."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
@@ -62,8 +58,9 @@ class _ProblemSpec(_Strict):
 
 
 class Study(_Strict):
-    """What a study file says; `trials` are seeded by (seed, benchmark, trial), so that more
-    trials extend a study.
+    """What a study file says.
+
+    Trials are seeded by (seed, benchmark, trial), so that more trials extend a study.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
@@ -97,9 +94,7 @@ class StudySetting:
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """One benchmark with one set of parameters; the label names those of which the study has
-    several.
-    """
+    """One benchmark with one set of parameters; the label names those that vary in the study."""
 
     benchmark: Benchmark
     label: str
@@ -134,25 +129,23 @@ def _check_distinct(key: str, labels: list[str]) -> None:
         raise StudyError(f"{key}: {twice!r} is asked for twice")
 
 
-def read_study(path: str | Path, **changes: Any) -> Study:
-    """The study in a TOML file, checked; `changes` replace top-level entries (trials, seed)
-    where they are not None.
-    """
+def read_study(path: str | Path, trials: int | None = None) -> Study:
+    """The study in a TOML file, checked; `trials` replaces what the file says."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{path} cannot be read: {error}") from error
-    return parse_study(text, str(path), **changes)
+    return parse_study(text, str(path), trials)
 
 
-def parse_study(text: str, source: str, **changes: Any) -> Study:
+def parse_study(text: str, source: str, trials: int | None = None) -> Study:
     """The study in a text, checked down to every parameter of every algorithm."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{source} is not a TOML file: {error}") from error
-    content |= {k: v for k, v in changes.items() if v is not None}
+    content |= {} if trials is None else {"trials": trials}
     try:
         study = Study(**content)
     except ValidationError as error:
@@ -178,12 +171,12 @@ def shipped_studies() -> dict[str, str]:
     }
 
 
-def shipped_study(name: str, **changes: Any) -> Study:
+def shipped_study(name: str, trials: int | None = None) -> Study:
     """A study that comes with the package, by name."""
     known = shipped_studies()
     if name not in known:
         raise StudyError(f"no study is called {name!r}; these are: {', '.join(sorted(known))}")
-    return parse_study(known[name], f"{name}.toml", **changes)
+    return parse_study(known[name], f"{name}.toml", trials)
 
 
 def _first_complaint(error: ValidationError) -> str:

@@ -1,6 +1,4 @@
-"""Trials: sample a data set, improve the baseline with every algorithm, evaluate in the true
-MDP; many trials at once.
-"""
+"""Trials: sample a data set, improve the baseline by every algorithm, evaluate in the true MDP."""
 
 from __future__ import annotations
 
@@ -23,21 +21,15 @@ TOGETHER = 25  # trials of a shared world whose logs are walked at once
 
 @dataclass(frozen=True, repr=False)
 class Trials:
-    """Values at the start in the true MDPs of trials start, ..., stop - 1.
+    """Values at the start in the true MDPs of some trials.
 
     rho_b, rho_star [trials]; rho, converged [sizes, settings, trials].
     """
 
-    start: int
-    stop: int
     rho_b: np.ndarray
     rho_star: np.ndarray
     rho: np.ndarray
     converged: np.ndarray
-
-    def scores(self, benchmark: Benchmark) -> np.ndarray:
-        """What the benchmark's figures show, [sizes, settings, trials]."""
-        return score(benchmark, self.rho, self.rho_b, self.rho_star)
 
 
 def score(
@@ -60,10 +52,10 @@ def run_trials(
     device: str = "cpu",
     tick: Callable[[str], None] = lambda phase: None,
 ) -> Trials:
-    """The trials start, ..., stop - 1 of one variant of a study; nothing about a trial depends on
-    where the ranges are cut.
+    """The trials start, ..., stop - 1 of one variant of a study.
 
-    `tick(phase)` is called after each phase of the work, for clocks and progress bars.
+    Nothing about a trial depends on where the ranges are cut. `tick(phase)` is called after each
+    phase of the work, for clocks and progress bars.
     """
     benchmark, chosen = variant.benchmark, settings(study)
     numbers = trial_numbers(start, stop, "cpu" if benchmark.sparse else device)
@@ -89,14 +81,12 @@ def run_trials(
                 rho[i, j, part.trials] = to_numpy(part.worlds.value(mine))
                 converged[i, j, part.trials] = done[k]
             tick("evaluation")
-    return Trials(start, stop, rho_b, rho_star, rho, converged)
+    return Trials(rho_b, rho_star, rho, converged)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """The data sets of some trials at some sizes as one problem, the true MDPs, and which settings
-    of the study are to solve it.
-    """
+    """The data sets of some trials at some sizes as one problem, and which settings solve it."""
 
     sizes: Sequence[int]
     trials: slice
@@ -112,9 +102,7 @@ def _parts(
     worlds: Worlds,
     keys: Array,
 ) -> Iterator[_Part]:
-    """Large problems one by one, with sparse counts; else all trials at once from their counts,
-    and for algorithms that read the log itself one log after the other.
-    """
+    """All trials at once from their counts; one by one where the log is read, or S is large."""
     readers = [j for j, x in enumerate(chosen) if benchmark.sparse or x.algorithm.needs_log]
     others = [j for j in range(len(chosen)) if j not in readers]
     if others:
@@ -132,9 +120,7 @@ def _counted(
     keys: Array,
     with_returns: bool,
 ) -> Iterator[_Part]:
-    """All trials at once: size by size on a CPU, for its cache, else all sizes
-    together.
-    """
+    """All trials at once: size by size on a CPU, for its cache, else all sizes together."""
     data = tuple(benchmark.episodes(size) for size in study.benchmark.sizes)
     options, everyone = study.problem.model_dump(), slice(0, keys.shape[0])
     parts = Sampler(worlds).counts(keys, data, with_returns=with_returns)
@@ -160,9 +146,7 @@ def _counted(
 def _logged(
     study: Study, benchmark: Benchmark, settings: Sequence[int], worlds: Worlds, keys: Array
 ) -> Iterator[_Part]:
-    """One trial and size after the other, from the log itself: the same steps that the counts of
-    the trial count.
-    """
+    """One trial and size after the other, from the log: the same steps that are counted."""
     options, keys = study.problem.model_dump(), to_numpy(keys)
     shared = worlds.pi_b.shape[0] == 1
     together = TOGETHER if shared and not benchmark.sparse else 1
