@@ -9,7 +9,7 @@ import pytest
 
 import surefoot
 from surefoot.advice import chosen_algorithm, held_out_gain, model_of_units, units_of_batch
-from surefoot.advice.adjust import explained
+from surefoot.advice.gain import explained
 
 
 def steps(n: int, length: int, action: Any, reward: Any) -> surefoot.Problem:

@@ -174,7 +174,9 @@ def advise(
     # 5. The verdict, and the certificate that fits the algorithm.
     verdict, reason = _judged(gain, advice) if proved is None else (SUPPORTED, proved[1])
     if stands and len(advice.changed):
-        verdict, reason = NOT_SUPPORTED, _against(stands, reason)
+        keys, words = ",".join(x.key for x in stands), "; ".join(x.sentence for x in stands)
+        verdict = NOT_SUPPORTED
+        reason = f"{words}. (Otherwise: {reason}. To accept this: --despite {keys})"
     doubt = next((x.sentence for x in findings if x.key == BASELINE), "")
     found = assure(problem, replace(solution, pi=pi), algorithm, doubt=doubt) if assured else None
     accepted = accept and verdict != SUPPORTED
@@ -229,12 +231,3 @@ def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
         given = "" if declared else f", if no reward lies outside [{low:g}, {high:g}]"
         return SUPPORTED, f"{words}, above 0{given}"
     return NOT_SUPPORTED, why
-
-
-def _against(stands: Sequence[Finding], reason: str) -> str:
-    """Why the log forbids a promise."""
-    keys = ",".join(x.key for x in stands)
-    return (
-        f"{'; '.join(x.sentence for x in stands)}. (Otherwise: {reason}. To accept this:"
-        f" --despite {keys})"
-    )

@@ -60,24 +60,14 @@ def proof(problem: Problem, algorithm: Algorithm) -> tuple[Solution, str] | None
         found = certify(problem, solution, method, **parameters)
     except SurefootError:
         return None
-    if not (
-        found.useful
-        and found.changed
-        and found.label == RIGOROUS
-        and found.bound > 0
-        and found.delta <= DELTA
-    ):
+    if not (found.useful and found.changed and found.label == RIGOROUS):
         return None
-    words = (
+    if not (found.bound > 0 and found.delta <= DELTA):
+        return None
+    return solution, (
         f"proved ({found.method}, rigorous): {found.bounded} >= {found.bound:.4g} with probability"
-        f" {1 - found.delta:g}"
-    )
-    return (
-        solution,
-        (
-            f"{words}; this policy is learned from all of the log, what is said of held-out data is"
-            " about one from half of it"
-        ),
+        f" {1 - found.delta:g}; this policy is learned from all of the log, what is said of"
+        " held-out data is about one from half of it"
     )
 
 
@@ -150,21 +140,13 @@ def assurance_lines(summary: Mapping[str, Any]) -> list[str]:
 def _worth(c: Mapping[str, Any]) -> str:
     """What a bound is worth, plainly."""
     if c["useful"]:
-        return (
-            "USEFUL, it is proved to be no worse"
-            if c["label"] == RIGOROUS
-            else "USEFUL if its assumptions hold: it is no worse then"
-        )
+        proved = c["label"] == RIGOROUS
+        if_so = "USEFUL if its assumptions hold: it is no worse then"
+        return "USEFUL, it is proved to be no worse" if proved else if_so
     if not c["states_changed"]:
         return "the policy is the baseline"
-    needed = c["rows_needed"]
-    more = (
-        "no larger log of this kind would be enough"
-        if needed is None or np.isinf(needed)
-        else f"about {needed:.2g} rows would be enough"
-    )
-    return (
-        f"VACUOUS, it says no more than the range of returns; {more}"
-        if c["vacuous"]
-        else f"not useful, it may be worse; {more}"
-    )
+    needed, more = c["rows_needed"], "no larger log of this kind would be enough"
+    if needed is not None and not np.isinf(needed):
+        more = f"about {needed:.2g} rows would be enough"
+    vacuous = "VACUOUS, it says no more than the range of returns"
+    return f"{vacuous if c['vacuous'] else 'not useful, it may be worse'}; {more}"

@@ -84,8 +84,9 @@ def _changes(advice: Advice) -> Iterator[tuple[Any, ...]]:
     order = advice.changed[np.argsort(-advice.moved[advice.changed], kind="stable")]
     for s in order:
         more, less = int(np.argmax(step[s])), int(np.argmin(step[s]))
+        label = advice.log.states[s]
         yield (
-            *_texts(advice.log.states[s]),
+            *map(str, label if isinstance(label, tuple) else (label,)),
             _short(advice.moved[s]),
             _short(advantage[s]),
             int(n[s].sum()),
@@ -96,11 +97,6 @@ def _changes(advice: Advice) -> Iterator[tuple[Any, ...]]:
             int(n[s, less]),
             _short(-step[s, less]),
         )
-
-
-def _texts(label: Any) -> tuple[str, ...]:
-    """A label as the fields of its columns."""
-    return tuple(str(x) for x in label) if isinstance(label, tuple) else (str(label),)
 
 
 def _short(x: Any) -> float:

@@ -7,6 +7,10 @@ Otherwise the difference of both policies in the model of the held-out half, wit
 from its independent units: valid for many units, and for states that say enough. Which one is
 decided on the half that the policy is learned from, so that there is one test at level DELTA.
 docs/supported.md has the proofs and what was measured.
+
+An action may look better because of when, or after what, it was taken: if outcomes drift and the
+behaviour drifts with them, or if both follow the past, it gets credit for its circumstances. Tests
+of drift and of memory see that where it is strong; `explained` takes it off the gain, however weak.
 """
 
 from __future__ import annotations
@@ -17,12 +21,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from surefoot.advice.adjust import explained
 from surefoot.advice.estimate import DELTA, Unseen
 from surefoot.advice.unit_model import model_of_units
-from surefoot.advice.units import Units
+from surefoot.advice.units import ENOUGH_EPISODES, Units
 from surefoot.algorithms import Algorithm
-from surefoot.core import Solution
+from surefoot.core import Batch, Solution
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
 from surefoot.ope import Standard, uncapped_betting
@@ -36,6 +39,10 @@ FEWEST_EPISODES = 20  # held out, for the finite-sample test
 # the finite-sample test is taken where its bound promises this share of the mean on the learning
 # half
 CLEAR = 0.5
+# periods of the log, in the order of its rows: one for each 50 rows, from 8 to 32
+PERIODS, FEWEST_ROWS = (8, 32), 50
+SAMPLED_ROWS = 500_000  # rows looked at for what time explains, evenly spaced
+MOST_PREVIOUS_ACTIONS = 12  # beyond, the previous action is left out
 FINITE_SAMPLE, ASYMPTOTIC = "finite-sample", "asymptotic"
 
 
@@ -46,13 +53,13 @@ class Gain:
 
     low, high       one-sided bounds at DELTA each; NaN where no test is valid
     test            "finite-sample" or "asymptotic"
-    units, kind     the independent pieces of the log; `tested` of them were held out
+    units, kind     the independent pieces of the log; `tested` of them were held out; `blocks`: they
+                    are pieces of one episode
     checked         the share of the moved mass whose pairs two or more held-out units saw; the rest
                     was taken back
     unseen          what an outcome that the held-out half has not shown could take away at most
     informative     how many held-out steps took an action that gains probability
-    explained       what time and the past explain of the gain (`adjust`); a gain must stay after
-                    that
+    explained       what time and the past explain of the gain; a gain must stay after that
     longest         the steps of the longest episode, where episodes were weighed
     """
 
@@ -61,6 +68,7 @@ class Gain:
     units: int
     tested: int
     kind: str
+    blocks: bool
     estimate: float = math.nan
     low: float = math.nan
     high: float = math.nan
@@ -107,6 +115,7 @@ def held_out_gain(
         units=units.number,
         tested=int((~learning).sum()),
         kind=units.kind,
+        blocks=units.blocks,
     )
     if units.number >= FEWEST_UNITS:
         rng = np.random.default_rng(seed)
@@ -166,20 +175,16 @@ def _finite_sample(
     *,
     forced: bool,
 ) -> Gain | None:
-    """The test on weighted episodes, where it is possible and the learning half lets it expect a
-    clear answer (or it is `forced`).
-
-    Possible: what is weighed are whole episodes of the given baseline, from where they start to
-    where they end.
+    """The test on weighted episodes; None where it is not possible, or not `forced` and the
+    learning half lets it expect no clear answer.
     """
     log = problem.log
     if log is None or units.blocks or problem.pi_b_estimated or problem.start_from != EPISODES:
-        return None
+        return None  # possible are whole episodes of the given baseline, from start to end
     unit = units.unit[log.first]  # of every episode
-    n = int((~learning[unit]).sum())
+    n, longest = int((~learning[unit]).sum()), int(log.time.max()) + 1
     if log.cuts.any() or log.contradictions() or n < FEWEST_EPISODES:
         return None
-    longest = int(log.time.max()) + 1
     standard = Standard(delta=DELTA, reward_range=problem.reward_range, horizon=longest)
 
     def values(chosen: np.ndarray, pi: np.ndarray) -> EpisodeValues:
@@ -213,8 +218,80 @@ def _clear(sketch: EpisodeValues, n: int) -> bool:
     """Whether n values like these would have a betting bound of at least CLEAR times their mean.
 
     The bound is foretold by Bernstein's width, sqrt( 2 variance ln(1/delta) / n ) and the distance
-    to the floor times ln(1/delta) / n (as in `caps.forecast_width`, with the mean near 0).
+    to the floor times ln(1/delta) / n (as in `forecast_width`, with the mean near 0).
     """
     mean, spare = sketch.x.mean(), math.log(1 / DELTA) / n
     promised = mean - math.sqrt(2 * sketch.x.var() * spare) + sketch.lo * spare
     return bool(promised > CLEAR * mean)
+
+
+def explained(
+    problem: Problem, units: Units, chosen: np.ndarray, v: np.ndarray, weight: np.ndarray
+) -> float:
+    """What time and the past explain of a gain in the chosen units; 0 where rows are not in memory.
+
+    `weight` is d(s) (pi - pi_b)(a|s), v the baseline's values. With x the circumstances of a step
+    and e = y - q(s, a) what its outcome y = r + gamma v(s') has beyond its pair, beta is the
+    regression of e on x within pairs, and
+        explained = sum over pairs of  weight  beta . ( mean of x in (s, a) - mean of x in s ).
+    Where nothing is wrong, both factors are of the order 1 / sqrt(n): their product costs next to
+    nothing.
+    """
+    log = problem.log
+    if log is None or len(units.unit) != len(log):
+        return 0.0
+    pair = units.pair
+    y = log.reward + problem.gamma * v[log.next_state]
+    x = _circumstances(log, units, _within(log.reward, pair, weight.size))
+    some = slice(None, None, -(-len(log) // SAMPLED_ROWS))
+    pair, y, x, held_out = pair[some], y[some], x[some], chosen[units.unit[some]]
+    inside = np.stack([_within(column, pair, weight.size) for column in x.T], axis=1)
+    scale = np.sqrt((inside**2).mean(axis=0))
+    inside = inside / np.where(scale > 1e-9, scale, np.inf)
+    beta = np.linalg.lstsq(
+        inside.T @ inside + 1e-6 * len(y) * np.eye(x.shape[1]),
+        inside.T @ _within(y, pair, weight.size),
+        rcond=None,
+    )[0]
+    effect = (x / np.where(scale > 1e-9, scale, np.inf)) @ beta
+    pair, effect = pair[held_out], effect[held_out]
+    credit = _mean(effect, pair, weight.size) - np.repeat(
+        _mean(effect, pair // weight.shape[1], len(weight)), weight.shape[1]
+    )
+    seen = np.bincount(pair, minlength=weight.size) > 0
+    return float((weight.reshape(-1) * credit)[seen].sum())
+
+
+def _circumstances(log: Batch, units: Units, residual: np.ndarray) -> np.ndarray:
+    """When a step was taken and after what [rows, features]: the period of the log; the step of the
+    episode; the reward before (beyond its pair) and the action before; and the mean of the other
+    rewards of its unit (beyond their pairs).
+    """
+    n = len(log)
+    before = np.where(log.first, 0.0, np.append(0.0, residual[:-1]))
+    count = np.bincount(units.unit, minlength=units.number)[units.unit]
+    others = (
+        np.bincount(units.unit, weights=residual, minlength=units.number)[units.unit] - residual
+    ) / np.maximum(count - 1, 1)
+    periods = min(max(n // FEWEST_ROWS, PERIODS[0]), PERIODS[1])
+    codes = [(np.arange(n) * periods // n, periods)]
+    if log.n_episodes >= ENOUGH_EPISODES:
+        codes.append((np.minimum(np.log2(log.time + 1).astype(int), 5), 6))
+    if log.n_actions <= MOST_PREVIOUS_ACTIONS:
+        last = np.where(log.first, 0, np.append(0, log.action[:-1] + 1))
+        codes.append((last, log.n_actions + 1))
+    first, *rest = (np.eye(size)[code, 1:] for code, size in codes)  # 0 or 1 for each value
+    return np.column_stack([first, before, others, *rest])
+
+
+def _mean(x: np.ndarray, at: np.ndarray, n: int) -> np.ndarray:
+    """The mean of x in each group; 0 where it is empty."""
+    found: np.ndarray = np.bincount(at, weights=x, minlength=n) / np.maximum(
+        np.bincount(at, minlength=n), 1
+    )
+    return found
+
+
+def _within(x: np.ndarray, at: np.ndarray, n: int) -> np.ndarray:
+    """x less the mean of its group."""
+    return np.asarray(x - _mean(x, at, n)[at])

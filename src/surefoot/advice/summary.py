@@ -150,13 +150,12 @@ def _assumptions(advice: Advice) -> list[str]:
     gain, problem = advice.gain, advice.problem
     if gain is None:
         return []
-    blocks = gain.kind.startswith("blocks")
     found = [
         "nothing outside the state drives both the choice of action and the outcome (no hidden"
         " cause)",
         "the world tomorrow is the world of this log",
         f"{gain.kind} depend little on each other"
-        if blocks
+        if gain.blocks
         else f"the {gain.kind} are independent",
     ]
     if not problem.return_range.declared:
