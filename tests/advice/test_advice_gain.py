@@ -18,7 +18,8 @@ from surefoot.advice import (
     units_of_batch,
 )
 from surefoot.advice.estimate import UnitEstimate, Unseen
-from surefoot.advice.gain import ASYMPTOTIC, FINITE_SAMPLE, part_problem
+from surefoot.advice.gain import FINITE_SAMPLE, part_problem
+from surefoot.certificates import ASYMPTOTIC
 
 
 def bandit(

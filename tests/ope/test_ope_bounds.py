@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from surefoot import ParameterError, ProblemError, UnknownNameError
 from surefoot.ope import bca, choose_cap, hoeffding, maurer_pontil, student_t, uncapped_betting
-from surefoot.ope.caps import forecast, forecast_width
+from surefoot.ope.bounds import forecast, forecast_width
 
 FOUR = np.array([0.1, 0.3, 0.2, 0.8])
 CAPPED = (hoeffding, maurer_pontil)

@@ -25,6 +25,7 @@ from surefoot.advice.estimate import DELTA, Unseen
 from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import ENOUGH_EPISODES, Units
 from surefoot.algorithms import Algorithm
+from surefoot.certificates import ASYMPTOTIC
 from surefoot.core import Batch, Solution
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
@@ -43,7 +44,7 @@ CLEAR = 0.5
 PERIODS, FEWEST_ROWS = (8, 32), 50
 SAMPLED_ROWS = 500_000  # rows looked at for what time explains, evenly spaced
 MOST_PREVIOUS_ACTIONS = 12  # beyond, the previous action is left out
-FINITE_SAMPLE, ASYMPTOTIC = "finite-sample", "asymptotic"
+FINITE_SAMPLE = "finite-sample"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

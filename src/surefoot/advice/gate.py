@@ -13,7 +13,7 @@ import numpy as np
 from surefoot.advice.provenance import Fingerprints, shared_episodes
 from surefoot.core import Batch
 from surefoot.errors import LogError, NotAvailableError, ParameterError
-from surefoot.ope.caps import APPROXIMATE
+from surefoot.ope.bounds import APPROXIMATE_BOUNDS
 from surefoot.ope.episode_values import GAIN, LOSS, Standard
 from surefoot.ope.episodes import FEWEST_IN_PART, split_episodes, take_episodes
 from surefoot.ope.gain_test import SAME, GainEvidence, evidence_of, model_for, promised
@@ -328,7 +328,7 @@ def _verdict_words(found: Mapping[str, Any]) -> str:
     if outcome == NO_EVIDENCE:
         return "NO EVIDENCE: shown to be neither better nor worse than the baseline"
     word = "better" if outcome == PASSES else "worse"
-    how = "approximately " if found["bound"] in APPROXIMATE else ""
+    how = "approximately " if found["bound"] in APPROXIMATE_BOUNDS else ""
     if found["condition"]:
         return (
             f"NOT SHOWN. {outcome.upper()} ONLY IF {found['condition']}: it is {how}shown to be"

@@ -12,7 +12,7 @@ import numpy as np
 from surefoot.algorithms.algorithm import RESTRICTS, Algorithm, Whole, solve
 from surefoot.core import Batch, Solution
 from surefoot.errors import NotAvailableError, ParameterError, UnknownNameError
-from surefoot.ope.caps import APPROXIMATE, FLOORED
+from surefoot.ope.bounds import APPROXIMATE_BOUNDS, FLOORED
 from surefoot.ope.episode_values import ESTIMATORS, FEWEST_EFFECTIVE, Standard
 from surefoot.ope.episodes import FEWEST_IN_PART, split_episodes
 from surefoot.ope.gain_test import MIXTURE_ALPHAS, HcpiVerdict, best_of, mixtures
@@ -50,7 +50,7 @@ class HCPI(Whole):
     def __post_init__(self) -> None:
         check_number(self, "delta", low=0, high=0.5, open_low=True)
         check_choice(self, "estimator", ESTIMATORS)
-        check_choice(self, "bound", (*FLOORED, *APPROXIMATE))
+        check_choice(self, "bound", (*FLOORED, *APPROXIMATE_BOUNDS))
         check_number(self, "share", low=0.01, high=0.99)
         check_number(self, "seed", low=0, whole=True, finite=True)
         check_number(self, "fewest_effective", low=0, finite=True)

@@ -14,6 +14,7 @@ from surefoot.cli.log_options import LogOptions, given_policy, pose
 from surefoot.cli.options import METHOD, OUTPUT, POLICY, AsJson, Source, option
 from surefoot.cli.terminal import show
 from surefoot.errors import ParameterError
+from surefoot.text import aligned
 
 
 def evaluate(
@@ -110,17 +111,19 @@ def list_all(as_json: AsJson = False) -> None:
 
 
 def _list_lines(found: dict[str, Any]) -> Iterator[str]:
-    wide = max(len(row["name"]) for row in found["algorithms"])
     yield (
         f"Algorithms (the default is {found['default']}; join a penalising and a restricting one as"
         " in ramdp+pi-b-spibb):"
     )
+    lines = []
     for row in found["algorithms"]:
-        yield f"  {row['name']:{wide}}  {row['class']:10}  {', '.join(row['parameters']) or '-'}"
-        yield f"  {'':{wide}}  {row['description']}"
+        lines += [
+            ["", row["name"], row["class"], ", ".join(row["parameters"]) or "-"],
+            ["", "", row["description"]],
+        ]
+    yield from aligned(lines, "<<<<")
     yield "\nBenchmarks of surefoot run:"
-    for name, sentence in found["benchmarks"].items():
-        yield f"  {name:{wide}}  {sentence}"
+    yield from aligned([["", *pair] for pair in found["benchmarks"].items()], "<<<")
 
 
 def demo(

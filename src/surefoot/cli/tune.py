@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,19 +21,6 @@ from surefoot.text import aligned, interval, signed
 if TYPE_CHECKING:
     from surefoot.tuning import Tuning, Wedge
 
-COLUMNS: tuple[str, ...] = (
-    "setting",
-    "chosen",
-    "mean",
-    "mean_low",
-    "mean_high",
-    "cvar",
-    "cvar_low",
-    "cvar_high",
-    "loses",
-    "simulated_mean",
-    "simulated_cvar",
-)
 PathFolder = Annotated[
     Path | None,
     option(
@@ -173,7 +161,10 @@ def next_line(log: str, options: LogOptions, setting: list[str]) -> str:
 
 def _document(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> dict[str, Any]:
     """Everything about a choice, for --json and files."""
+    import numpy as np
+
     simulation, chosen, prior = tuning.simulation, tuning.chosen.setting, tuning.prior
+    held, reward = tuning.held_out, simulation.reward if len(simulation.reward) else [math.nan]
     return {
         "log": log,
         "gamma": options.gamma,
@@ -194,14 +185,21 @@ def _document(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> di
             }
             for row in tuning.rows
         ],
-        "held_out": _held_out(tuning),
+        "held_out": held
+        and {
+            "setting": tuning.best.setting.label,
+            "halves_of": held.units,
+            "models": len(held.gains),
+            "mean": held.mean,
+            "loses": held.loses,
+        },
         "baseline": {
             "estimated": posed.problem.pi_b_estimated,
             "value": float(simulation.rho_b.mean()),
         },
         "check": {
             "reward_observed": simulation.observed,
-            "reward_simulated": _middle(simulation.reward),
+            "reward_simulated": [float(np.quantile(reward, p)) for p in (0.05, 0.95)],
             "p_value": tuning.predictive_p,
         },
         "prior": {
@@ -211,27 +209,6 @@ def _document(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> di
         },
         "notes": [*tuning.notes, *posed.notes],
     }
-
-
-def _held_out(tuning: Tuning) -> dict[str, Any] | None:
-    """The gain of the best setting, learned from one half of the log and valued by the other."""
-    found = tuning.held_out
-    if found is None:
-        return None
-    return {
-        "setting": tuning.best.setting.label,
-        "halves_of": found.units,
-        "models": len(found.gains),
-        "mean": found.mean,
-        "loses": found.loses,
-    }
-
-
-def _middle(x: Any) -> list[float]:
-    """The middle 90 %."""
-    import numpy as np
-
-    return [float(np.quantile(x, p)) if len(x) else float("nan") for p in (0.05, 0.95)]
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
@@ -266,18 +243,17 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _table(rows: list[dict[str, Any]], tail: str, simulated: bool) -> list[str]:
-    """One line for each setting."""
-    table = [["", "mean gain", "95 % interval", tail, "95 % interval", "loses"]]
-    table[0] += ["simulated: mean", tail] if simulated else []
+    """Each setting on a line, its numbers on the next."""
+    lines = [["", "mean gain", "95 % interval", tail, "95 % interval", "loses"]]
+    lines[0] += ["simulated: mean", tail] if simulated else []
     for row in rows:
-        cells = [f"{'>' if row['chosen'] else ' '} {row['setting']}"]
+        cells = [""]
         for name in ("mean", "cvar"):
-            ends = (row[f"{name}_low"], row[f"{name}_high"])
-            cells += [signed(row[name]), interval(*ends, ".3g")]
+            cells += [signed(row[name]), interval(row[f"{name}_low"], row[f"{name}_high"], ".3g")]
         cells += [f"{row['loses']:.0%}"]
         cells += [signed(row[f"simulated_{name}"]) for name in ("mean", "cvar") if simulated]
-        table.append(cells)
-    return aligned(table, "<" + ">" * (len(table[0]) - 1))
+        lines += [[f"{'>' if row['chosen'] else ' '} {row['setting']}"], cells]
+    return aligned(lines, "<" + ">" * (len(lines[0]) - 1))
 
 
 def _bound_document(posed: Posed, log: str, options: TuneOptions) -> dict[str, Any]:
@@ -321,9 +297,8 @@ def _write(path: Path, name: str, found: dict[str, Any]) -> None:
     if path.suffix == ".json":
         write_whole(path, json_text(name, found) + "\n")
     elif path.suffix == ".csv":
-        rows, columns = found.get("settings", [found]), COLUMNS
-        if name == "tune-bound":
-            columns = tuple(k for k in found if k not in ("assumptions", "notes"))
+        rows = found.get("settings", [found])
+        columns = tuple(k for k in rows[0] if k not in ("assumptions", "notes"))
         cells = [["" if row[k] is None else row[k] for k in columns] for row in rows]
         write_csv(path, columns, cells)
     else:

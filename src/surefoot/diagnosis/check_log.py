@@ -33,10 +33,7 @@ def check_log(
     policy = log.estimated_baseline() if baseline is None else baseline
     found = [
         coverage.size(log),
-        *(
-            Finding("reading", WARNING if note.startswith("WARNING") else NOTE, note)
-            for note in log.notes
-        ),
+        *(Finding("reading", WARNING if x in log.warnings else NOTE, x) for x in log.notes),
         coverage.alternatives(log),
         coverage.coverage(log, policy),
         coverage.rare(log),

@@ -8,7 +8,7 @@ import numpy as np
 
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import DRIFT, POLICY_DRIFT, Finding, concluded, tested
-from surefoot.diagnosis.independence import Evidence, Tables, by_context, mantel, verdict
+from surefoot.diagnosis.independence import Result, Tables, by_context, mantel, verdict
 from surefoot.diagnosis.time_order import SEGMENTS
 from surefoot.diagnosis.walk import ACTION, NEXT, REWARD, TIME, Walk
 from surefoot.logs import Log
@@ -91,7 +91,7 @@ def _in_parts(seen: Walk, what: str, words: str) -> dict[str, Tables]:
     return {f"{words} differ between {name}": x for name, x in found.items()}
 
 
-def waves(what: str, given: Tables, y: np.ndarray, n_strata: int) -> Evidence:
+def waves(what: str, given: Tables, y: np.ndarray, n_strata: int) -> Result:
     """Do scores rise and fall with time? Mantel's test of a trend and of 1, ..., 24 waves.
 
     Contexts are segments, at t in (0, 1) of the log: cos(pi t) is a trend, sin and cos(2 pi j t)
@@ -106,4 +106,4 @@ def waves(what: str, given: Tables, y: np.ndarray, n_strata: int) -> Evidence:
     p, explained = results[worst]
     rises = f"rise and fall {'once' if worst == 1 else f'{worst} times'} over the log"
     how = rises if worst else "show a trend over the log"
-    return Evidence(f"{what} {how}", min(1.0, p * len(parts)), explained, found.rows)
+    return Result(f"{what} {how}", min(1.0, p * len(parts)), explained, found.rows)

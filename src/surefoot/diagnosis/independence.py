@@ -222,7 +222,7 @@ def _centred(
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Result:
     """One test over all states: what it found, its p-value, which share it explains, of what."""
 
     source: str
@@ -232,7 +232,7 @@ class Evidence:
     of: str = "of the uncertainty left"
 
 
-def by_context(source: str, given: Tables, y: np.ndarray, n_strata: int) -> Evidence:
+def by_context(source: str, given: Tables, y: np.ndarray, n_strata: int) -> Result:
     """Whether mean scores differ between contexts: Mantel's test with an indicator for each.
 
     A context gets its own indicator if 5 of the scores that matter are expected in it. There are
@@ -250,10 +250,10 @@ def by_context(source: str, given: Tables, y: np.ndarray, n_strata: int) -> Evid
     enough = int((k * mattering >= SMALLEST * k.sum()).sum()) if mattering else 0
     width = min(enough + 1, len(known), MOST_CONTEXTS)
     if width < 2:
-        return Evidence(source, 1.0, 0.0, 0)
+        return Result(source, 1.0, 0.0, 0)
     pooled = replace(given, context=np.minimum(place, width - 1)[context])
     found = mantel(pooled, y, np.eye(width)[:, :-1], n_strata)
-    return Evidence(source, *found.tested(), found.rows)
+    return Result(source, *found.tested(), found.rows)
 
 
 @dataclass(frozen=True)
@@ -357,7 +357,7 @@ class Verdict:
 
 
 def verdict(
-    log: Log, state: np.ndarray, found: Mapping[str, Tables], evidence: Sequence[Evidence]
+    log: Log, state: np.ndarray, found: Mapping[str, Tables], evidence: Sequence[Result]
 ) -> Verdict:
     """G-tests of the tables get half of the level, the other evidence gets the other half.
 
@@ -369,7 +369,7 @@ def verdict(
     times = 4 * len(found)
     tests = [
         *(
-            Evidence(name, times * min(test.p_together, test.p_worst), test.explained, 0)
+            Result(name, times * min(test.p_together, test.p_worst), test.explained, 0)
             for name, test in by_state.items()
         ),
         *(replace(x, p_value=x.p_value * len(evidence) * 2) for x in evidence),

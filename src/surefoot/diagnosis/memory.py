@@ -15,7 +15,7 @@ import numpy as np
 
 from surefoot.diagnosis.copies import MOST_ROWS
 from surefoot.diagnosis.finding import MARKOV, OK, Finding, concluded, tested
-from surefoot.diagnosis.independence import GROUPS, Evidence, Tables, by_context, verdict
+from surefoot.diagnosis.independence import GROUPS, Result, Tables, by_context, verdict
 from surefoot.diagnosis.walk import LEVEL_BEFORE, NEXT, PAIR, REWARD, SECOND, Walk
 from surefoot.logs import Log
 
@@ -45,7 +45,7 @@ def memory(log: Log, seen: Walk) -> Finding:
             x = seen.alike[what, group]
             words = f"{what}s {group} resemble each other (correlation {x.correlation:.2g})"
             rows, of = int(min(x.rows, seen.rows_after)), "of the spread of their means"
-            evidence.append(Evidence(words, x.p_value, x.explained, rows, of))
+            evidence.append(Result(words, x.p_value, x.explained, rows, of))
     result = verdict(log, pairs.state, found, evidence)
     looked_at = seen.rows_after
     where = f" (the first {looked_at:,} rows)" if looked_at < log.accounting.used else ""

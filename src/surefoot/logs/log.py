@@ -17,7 +17,7 @@ from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
 from surefoot.errors import LogError, NotAvailableError, ProblemError, option
 from surefoot.logs.accounting import Accounting
 from surefoot.logs.database import Workspace
-from surefoot.logs.notes import notes_on
+from surefoot.logs.notes import notes_on, warnings_on
 from surefoot.logs.policy_files import fitted, read_allowed, read_policy
 from surefoot.logs.query import Reading
 from surefoot.logs.tally import Tally, all_labels, merged
@@ -50,6 +50,7 @@ class Log:
     terminal [S]  states in which nobody acts, since an episode ends there
     rewards       (lowest, highest) reward of the rows used
     accounting    rows read = rows used + rows left out, by reason
+    notes         what a user should know; first the `warnings`, which may make its lesson wrong
     """
 
     counts: Counts
@@ -61,6 +62,7 @@ class Log:
     accounting: Accounting
     columns: str
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     reading: Reading | None = field(default=None, compare=False)
     workspace: Workspace | None = field(default=None, compare=False)
     threads: int | None = field(default=None, compare=False)
@@ -323,7 +325,9 @@ def make_log(
         memory_limit=memory_limit,
     )
     _check_acting(made)
-    return replace(made, notes=(*notes_on(made, missing_reward), *notes))
+    warnings = tuple(f"WARNING: {x}" for x in warnings_on(made))
+    notes = [*warnings, *notes_on(made, missing_reward), *notes]
+    return replace(made, notes=tuple(notes), warnings=warnings)
 
 
 def _terminal(tally: Tally, labels: Labels, named: tuple[Any, ...]) -> tuple[np.ndarray, list[str]]:

@@ -1,6 +1,4 @@
-"""What a user should know about a log that was read; what may make its lesson wrong begins with
-WARNING and comes first.
-"""
+"""What a user should know about a log that was read, and what may make its lesson wrong."""
 
 from __future__ import annotations
 
@@ -16,22 +14,20 @@ from surefoot.text import some
 if TYPE_CHECKING:
     from surefoot.logs.log import Log
 
-WARNING = "WARNING: "
 WORDS = frozenset(MISSING)
 MOST = 0.5  # the share from which on it is most
 
 
 def notes_on(log: Log, missing_reward: float | None) -> list[str]:
-    """The warnings, then the notes."""
+    """What else a user should know."""
     return [
-        *(WARNING + x for x in _warnings(log)),
         *_left_out(log),
         *_taken(log.accounting, missing_reward),
         *_odd_labels(log),
     ]
 
 
-def _warnings(log: Log) -> Iterator[str]:
+def warnings_on(log: Log) -> Iterator[str]:
     """Signs that the rows used do not hold what the log is about."""
     account = log.accounting
     low, high = log.rewards

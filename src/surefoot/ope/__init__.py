@@ -3,14 +3,15 @@ tests that act on them.
 """
 
 from surefoot.ope.bounds import (
+    Forecast,
     LowerBound,
     bca,
+    choose_cap,
     hoeffding,
     maurer_pontil,
     student_t,
     uncapped_betting,
 )
-from surefoot.ope.caps import Forecast, choose_cap
 from surefoot.ope.episode_values import (
     GAIN,
     LOSS,

@@ -3,35 +3,43 @@
 Importance-weighted values have a floor `lo` and no useful ceiling. `uncapped_betting` needs none.
 `hoeffding` and `maurer_pontil` look at Y = min(X, cap): E[Y] <= E[X] whatever the cap, so a lower
 bound on E[Y] is one on E[X]. Y lies in [lo, cap], a range they can use. The cap must not depend on
-the values it is applied to: choose it on other episodes (`caps.choose_cap`).
+the values it is applied to: choose it on other episodes (`choose_cap`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from surefoot.core.array_checks import number_array
 from surefoot.errors import ParameterError, ProblemError
+from surefoot.parameters import check_name
 from surefoot.trust.radii import empirical_bernstein_at, hoeffding_at
 
-FINITE_SAMPLE = (
+CAPPED = ("maurer-pontil", "hoeffding")  # finite-sample, for values cut at a cap
+FLOORED = ("betting", *CAPPED)  # finite-sample, for values with a floor
+APPROXIMATE_BOUNDS = ("student-t", "bca")
+_CAP = (
     "finite-sample: at least 1 - delta for i.i.d. values in [lo, inf) and a cap chosen without them"
 )
-NO_CAP = (
-    "finite-sample: at least 1 - delta for any number of independent values in [lo, inf), however"
-    " skewed"
-)
-ASYMPTOTIC = (
-    "asymptotic: near 1 - delta for many values; too optimistic where losses are rare and large"
-)
-BOOTSTRAP = (
-    "bootstrap, approximate: near 1 - delta for many values; too optimistic for few or heavy-tailed"
-    " ones"
-)
+VALIDITY = {
+    "hoeffding": _CAP,
+    "maurer-pontil": _CAP,
+    "betting": (
+        "finite-sample: at least 1 - delta for any number of independent values in [lo, inf),"
+        " however skewed"
+    ),
+    "student-t": (
+        "asymptotic: near 1 - delta for many values; too optimistic where losses are rare and large"
+    ),
+    "bca": (
+        "bootstrap, approximate: near 1 - delta for many values; too optimistic for few or"
+        " heavy-tailed ones"
+    ),
+}
 HIGHEST_DELTA = 0.5  # a failure probability above one half is a confidence by mistake
 # the share of its capital that a bet may lose; 0.5 had less power where the floor is far, and no
 # more elsewhere
@@ -40,9 +48,11 @@ SMALLEST = 1e-300  # mean above lo that is looked for
 HALVINGS = 60
 RESAMPLES = 2000
 CELLS = 4_000_000  # resampled values held at once
+GRID = 256  # caps that are tried, besides the values themselves
+FLAT = "all values are equal: without scatter this method cannot judge the mean, and gives no bound"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LowerBound:
     """The mean of the values is at least `value`, except with probability delta; `validity` says in
     which sense.
@@ -58,7 +68,19 @@ class LowerBound:
     mean: float
     lo: float | None = None
     cap: float | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a training part promises of n other values: the bound, with the best cap; mean and
+    variance of the values cut there.
+    """
+
+    bound: float
+    cap: float | None
+    mean: float
+    variance: float
 
 
 def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
@@ -69,7 +91,7 @@ def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
     """
     x, y = _truncated(x, delta, lo, cap, fewest=1)
     bound = float(y.mean() - hoeffding_at(np.array(len(y)), math.log(1 / delta), cap - lo))
-    return LowerBound("hoeffding", bound, delta, FINITE_SAMPLE, len(x), float(x.mean()), lo, cap)
+    return _found("hoeffding", bound, x, delta, lo, cap)
 
 
 def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
@@ -86,9 +108,7 @@ def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
         y.mean()
         - empirical_bernstein_at(np.array(len(y)), y.var(ddof=1), math.log(2 / delta), cap - lo)
     )
-    return LowerBound(
-        "maurer-pontil", bound, delta, FINITE_SAMPLE, len(x), float(x.mean()), lo, cap
-    )
+    return _found("maurer-pontil", bound, x, delta, lo, cap)
 
 
 def uncapped_betting(x: Any, delta: float, *, lo: float) -> LowerBound:
@@ -127,8 +147,7 @@ def uncapped_betting(x: Any, delta: float, *, lo: float) -> LowerBound:
             refuted, low = math.exp(middle), middle
         else:
             high = middle
-    mean = float(x.mean())
-    return LowerBound("betting", min(lo + refuted, mean), delta, NO_CAP, len(x), mean, lo)
+    return _found("betting", min(lo + refuted, float(x.mean())), x, delta, lo)
 
 
 def log_capital(z: np.ndarray, delta: float, m: float) -> np.ndarray:
@@ -152,11 +171,10 @@ def student_t(x: Any, delta: float) -> LowerBound:
     that are rare and large) it is too high too often.
     """
     x = _sample(x, delta, fewest=2)
-    spread = _spread(x)
-    bound = float(x.mean() - student_width(spread, len(x), delta)) if spread > 0 else -math.inf
-    return LowerBound(
-        "student-t", bound, delta, ASYMPTOTIC, len(x), float(x.mean()), notes=_flat_note(spread)
-    )
+    if not _scatters(x):
+        return replace(_found("student-t", -math.inf, x, delta), notes=(FLAT,))
+    width = student_width(float(x.var(ddof=1)), len(x), delta)
+    return _found("student-t", float(x.mean() - width), x, delta)
 
 
 def bca(
@@ -167,42 +185,75 @@ def bca(
 
     Bootstrap, approximate. The jackknife behind the acceleration costs n^2.
     """
-    from scipy.stats import (
-        bootstrap,  # not at the top: it would double the time of `import surefoot`
-    )
+    from scipy.stats import bootstrap  # at the top it would double the time of `import surefoot`
 
     x = _sample(x, delta, fewest=2)
-    spread = _spread(x)
-    if spread > 0:
-        found = bootstrap(
-            (x,),
-            np.mean,
-            n_resamples=resamples,
-            batch=max(1, CELLS // len(x)),
-            vectorized=True,
-            confidence_level=1 - delta,
-            alternative="greater",
-            method="BCa",
-            random_state=rng,
-        )
-        bound = float(found.confidence_interval.low)
-    return LowerBound(
-        "bca",
-        bound if spread > 0 else -math.inf,
-        delta,
-        BOOTSTRAP,
-        len(x),
-        float(x.mean()),
-        notes=_flat_note(spread),
+    if not _scatters(x):
+        return replace(_found("bca", -math.inf, x, delta), notes=(FLAT,))
+    found = bootstrap(
+        (x,),
+        np.mean,
+        n_resamples=resamples,
+        batch=max(1, CELLS // len(x)),
+        vectorized=True,
+        confidence_level=1 - delta,
+        alternative="greater",
+        method="BCa",
+        random_state=rng,
     )
+    return _found("bca", float(found.confidence_interval.low), x, delta)
+
+
+def choose_cap(x: Any, lo: float, n: int, delta: float, method: str) -> Forecast:
+    """The cap c that maximises the bound that n values would get if Y = min(X, c) had the mean and
+    variance it has in x.
+
+    As Thomas et al. 2015, section 4, for the bound used. x are values of the training part: the
+    bound on other values is valid whatever is chosen here, only its tightness depends on it.
+    "betting" needs no cap; its forecast does, since few values say little about their own tail.
+    """
+    check_name("method", method, FLOORED)
+    check_delta(delta)
+    z = np.sort(np.maximum(np.asarray(x, dtype=float) - lo, 0.0))
+    if z[-1] <= 0:
+        return Forecast(lo, lo + 1.0, lo, 0.0)
+    c = np.unique(np.concatenate([z[z > 0], z[-1] * np.arange(1, GRID + 1) / GRID]))
+    below = np.searchsorted(z, c, side="right")
+    sums = np.append(0.0, np.cumsum(z))[below] + (len(z) - below) * c
+    squares = np.append(0.0, np.cumsum(z**2))[below] + (len(z) - below) * c**2
+    mean = sums / len(z)
+    variance = np.maximum(squares - sums * mean, 0.0) / max(len(z) - 1, 1)
+    bound = mean - forecast_width(variance, c, n, delta, method)
+    best = int(np.argmax(bound))
+    return Forecast(
+        float(lo + bound[best]), float(lo + c[best]), float(lo + mean[best]), float(variance[best])
+    )
+
+
+def forecast(x: np.ndarray, n: int, delta: float) -> Forecast:
+    """The bound that n values without a cap would get by Student's t, which stands for the
+    bootstrap too.
+    """
+    variance = float(x.var(ddof=1)) if len(x) > 1 else math.inf
+    mean = float(x.mean())
+    return Forecast(mean - float(student_width(variance, n, delta)), None, mean, variance)
+
+
+def forecast_width(variance: Any, width: Any, n: int, delta: float, method: str) -> Any:
+    """How far below the mean the bound of n values will lie; for betting a rule of thumb:
+    Bernstein's width, with ln(1/delta).
+    """
+    if method == "hoeffding":
+        return hoeffding_at(np.array(n), math.log(1 / delta), width)
+    if method == "maurer-pontil":
+        return empirical_bernstein_at(np.array(n), variance, math.log(2 / delta), width)
+    log = math.log(1 / delta)
+    return np.sqrt(2 * variance * log / n) + width * log / n
 
 
 def student_width(variance: Any, n: int, delta: float) -> Any:
     """t_{1 - delta, n - 1} sqrt( variance / n )."""
-    from scipy.special import (
-        # the quantile of Student's t; importing scipy.stats takes longer than all of surefoot
-        stdtrit,
-    )
+    from scipy.special import stdtrit  # scipy.stats takes longer to import than all of surefoot
 
     return float(stdtrit(n - 1, 1 - delta)) * np.sqrt(variance / n)
 
@@ -253,19 +304,21 @@ def _check_floor(x: np.ndarray, lo: float, scale: float) -> None:
         )
 
 
-def _spread(x: np.ndarray) -> float:
-    """The sample variance; 0 where the values differ by rounding only."""
-    return float(x.var(ddof=1)) if np.ptp(x) > 1e-12 * np.abs(x).max() else 0.0
+def _scatters(x: np.ndarray) -> bool:
+    """Whether the values differ by more than rounding."""
+    return bool(np.ptp(x) > 1e-12 * np.abs(x).max() and x.var(ddof=1) > 0)
 
 
-def _flat_note(spread: float) -> tuple[str, ...]:
-    return (
-        ()
-        if spread > 0
-        else (
-            (
-                "all values are equal: without scatter this method cannot judge the mean, and gives"
-                " no bound"
-            ),
-        )
-    )
+def _found(
+    method: str,
+    value: float,
+    x: np.ndarray,
+    delta: float,
+    lo: float | None = None,
+    cap: float | None = None,
+) -> LowerBound:
+    """A bound on the mean of x."""
+    return LowerBound(
+        method=method, value=value, delta=delta, validity=VALIDITY[method], n=len(x),
+        mean=float(x.mean()), lo=lo, cap=cap,
+    )  # fmt: skip

@@ -10,8 +10,7 @@ import numpy as np
 
 from surefoot.core import Batch, Model
 from surefoot.errors import NotAvailableError, ParameterError, ProblemError
-from surefoot.ope.bounds import check_delta
-from surefoot.ope.caps import APPROXIMATE, CAPPED, FLOORED
+from surefoot.ope.bounds import APPROXIMATE_BOUNDS, CAPPED, FLOORED, check_delta
 from surefoot.ope.estimates import episode_returns, weight_notes
 from surefoot.ope.models import doubly_robust_values
 from surefoot.ope.weights import Overlap, weigh
@@ -58,7 +57,7 @@ class Standard:
     def __post_init__(self) -> None:
         check_delta(self.delta)
         check_name("estimator", self.estimator, ESTIMATORS)
-        check_name("bound", self.bound, FLOORED + APPROXIMATE)
+        check_name("bound", self.bound, FLOORED + APPROXIMATE_BOUNDS)
         if self.estimator == "dr" and self.floored:
             raise ParameterError(
                 f'doubly robust values have no floor, which the bound "{self.bound}" needs: take'

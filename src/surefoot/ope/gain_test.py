@@ -18,8 +18,7 @@ import numpy as np
 from surefoot.core import Batch, Model
 from surefoot.errors import NotAvailableError, ParameterError
 from surefoot.ope import bounds
-from surefoot.ope.bounds import LowerBound
-from surefoot.ope.caps import Forecast, choose_cap, forecast
+from surefoot.ope.bounds import Forecast, LowerBound, choose_cap, forecast
 from surefoot.ope.episode_values import GAIN, LOSS, EpisodeValues, Standard, episode_values
 from surefoot.ope.episodes import TRAINING_SHARE, split_episodes
 from surefoot.ope.models import fitted_model
