@@ -158,6 +158,34 @@ def test_counts_just_above_n_wedge_promise_nothing_from_the_half_that_is_tested(
     assert not found.positive
 
 
+def test_moves_that_the_other_half_cannot_check_are_taken_back_and_their_share_is_told() -> None:
+    rng, n = np.random.default_rng(0), 160
+    state, action = rng.integers(0, 20, n), rng.integers(0, 2, n)
+    problem = surefoot.problem(
+        state=state,
+        action=action,
+        reward=rng.normal(size=n),
+        next_state=state,
+        episode=np.arange(n),
+        pi_b=np.full((20, 2), 0.5),
+        gamma=0.0,
+    )
+    algorithm, parts = surefoot.algorithm("basic-rl"), units_of_batch(problem.log, 0.0)
+    found = held_out_gain(problem, parts, algorithm, seed=7)
+    assert found.test == ASYMPTOTIC
+    learning = np.zeros(n, dtype=bool)
+    learning[np.random.default_rng(7).permutation(n)[: n // 2]] = True
+    learned = surefoot.improve(part_problem(problem, parts, learning), algorithm).pi
+    seen = np.zeros((20, 2))
+    np.add.at(seen, (state[~learning], action[~learning]), 1)
+    can_check = (seen >= 2).all(axis=1)  # what one action gains the other gives
+    assert np.allclose(found.pi, np.where(can_check[:, None], learned, 0.5))
+    moved = np.abs(learned - 0.5).sum(axis=1) * seen.sum(axis=1)
+    share = moved[can_check].sum() / moved.sum()
+    assert 0.1 < share < 0.9
+    assert found.checked == pytest.approx(share)
+
+
 def test_the_gain_is_against_the_policy_that_made_the_log() -> None:
     """A baseline without its best action gains by taking the second best, and still loses
     against what ran.

@@ -63,9 +63,10 @@ def test_rows_of_chosen_blocks_are_cut_where_a_block_stops() -> None:
     problem = logfiles.random_problem(n=300, episodes=1)
     parts = units_of_batch(problem.log, problem.gamma)
     chosen = np.zeros(parts.number, dtype=bool)
-    chosen[[2, 5]] = True
+    chosen[[2, 3, 5]] = True
     batch = take_rows(problem.log, chosen[parts.unit], parts.unit)
-    assert batch.n_episodes == 2
+    assert batch.n_episodes == 3  # neighbours are apart, too
+    assert np.array_equal(parts.unit[batch.row][batch.first], [2, 3, 5])
     assert batch.contradictions() is None
     assert np.array_equal(batch.row, np.flatnonzero(chosen[parts.unit]))
 

@@ -294,6 +294,7 @@ def test_forbidden_actions_are_never_used(tmp_path: Path, run: Run) -> None:
     code, _, error = run(*given)
     assert code == 2
     assert "not allowed" in error
+    assert "or pass --renormalise" in " ".join(error.split())
     assert run(*given, "--renormalise")[0] == 0
     assert load_policy(tmp_path / "out" / "policy.csv").probabilities("low")["keep"] == 1
 

@@ -83,6 +83,9 @@ def test_it_goes_into_the_order_of_other_labels() -> None:
     found = policy().over(played, other)
     assert found.tolist() == [[1, 0, 0], [1 / 3] * 3, [0.25, 0, 0.75]]
     assert Policy(pi=PI).over(np.zeros((4, 2))).tolist() == [*PI.tolist(), [0, 0]]
+    count = np.array([[3, 0], [0, 0], [0, 1]])  # its log never visited state 1
+    seen = Policy(pi=PI, count=count).over(np.full((3, 2), 0.5))
+    assert seen.tolist() == [PI[0].tolist(), [0.5, 0.5], PI[2].tolist()]
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "none"])

@@ -14,19 +14,20 @@ from surefoot.logs import Log, read_log
 duckdb = pytest.importorskip("duckdb")
 
 ROWS, LENGTH = 1200, 12
+MANY = 24_000  # rows in several row groups, which threads share
 
 
-def table(length: int = LENGTH, next_state: bool = True) -> dict[str, np.ndarray]:
+def table(length: int = LENGTH, next_state: bool = True, rows: int = ROWS) -> dict[str, np.ndarray]:
     """Episodes of this many steps with text labels, in order."""
     rng = np.random.default_rng(3)
-    episodes = ROWS // length
+    episodes = rows // length
     state = rng.integers(0, 5, (episodes, length + 1)).astype(str)
     columns = {
         "episode": np.repeat([f"e{i:03d}" for i in range(episodes)], length),
         "time": np.tile(np.arange(length), episodes),
         "state": state[:, :-1].ravel(),
-        "action": rng.choice(["stay", "go", "wait for it"], ROWS),
-        "reward": rng.integers(-2, 3, ROWS) / 10,
+        "action": rng.choice(["stay", "go", "wait for it"], rows),
+        "reward": rng.integers(-2, 3, rows) / 10,
     }
     return columns | ({"next_state": state[:, 1:].ravel()} if next_state else {})
 
@@ -34,7 +35,7 @@ def table(length: int = LENGTH, next_state: bool = True) -> dict[str, np.ndarray
 def write(folder: Path, columns: dict[str, np.ndarray], cuts: tuple[int, ...]) -> Path:
     """Parquet files that end at these rows."""
     folder.mkdir()
-    for low, high in zip((0, *cuts), (*cuts, ROWS), strict=True):
+    for low, high in zip((0, *cuts), (*cuts, len(columns["state"])), strict=True):
         with duckdb.connect() as connection:
             connection.register("part", {name: x[low:high] for name, x in columns.items()})
             connection.execute(
@@ -68,15 +69,44 @@ def test_parts_side_by_side_give_the_same_bits(
         assert not (log.workspace.path / "ordered.parquet").exists()  # all were found in order
 
 
+@pytest.mark.parametrize(
+    ("reward", "next_state"), [("tenths", False), ("any", True), ("of all sizes", False)]
+)
+def test_no_bit_depends_on_threads_or_on_the_order_of_rows(
+    tmp_path: Path, reward: str, next_state: bool
+) -> None:
+    columns = table(next_state=next_state, rows=MANY)
+    rng = np.random.default_rng(0)
+    if reward != "tenths":
+        columns["reward"] = rng.normal(size=MANY) * 10.0 ** (
+            rng.uniform(-30, 30, MANY) if reward == "of all sizes" else 0
+        )
+    orders = (np.arange(MANY), rng.permutation(MANY))
+    folders = [
+        write(tmp_path / str(i), {name: x[order] for name, x in columns.items()}, (MANY // 3,))
+        for i, order in enumerate(orders)
+    ]
+    logs = [read_log(folder, threads=threads) for threads in (1, 2, 4) for folder in folders]
+    assert len({bits(log) for log in logs}) == 1
+    assert len({log.accounting for log in logs}) == 1
+
+
 def test_episodes_that_span_files_stay_whole(tmp_path: Path) -> None:
-    assert read_log(write(tmp_path / "log", table(length=600), (200,)), threads=4).n_episodes == 2
+    folder = write(tmp_path / "log", table(length=600), (200,))
+    log = read_log(folder, threads=4)
+    assert log.n_episodes == 2
+    assert bits(log) == bits(read_log(folder, threads=1))
 
 
-def test_without_times_the_rows_are_read_in_order(tmp_path: Path) -> None:
-    columns = table()
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_without_times_the_rows_are_read_in_order(tmp_path: Path, threads: int) -> None:
+    columns = table(next_state=False, rows=MANY)
+    timed = read_log(write(tmp_path / "timed", columns, ()), threads=1)
     del columns["time"]
-    log = read_log(write(tmp_path / "log", columns, (600,)), threads=4)
-    assert log.n_episodes == ROWS // LENGTH
+    folder = write(tmp_path / "log", columns, (MANY // 2 + 1,))  # within an episode
+    log = read_log(folder, threads=threads)
+    assert log.n_episodes == MANY // LENGTH
+    assert bits(log) == bits(timed)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from surefoot.ope import (
     weighted_importance_sampling,
     weighted_per_decision,
 )
+from surefoot.ope.episodes import take_rows
 from surefoot.problems import discounted_returns
 
 S, A, END = 4, 3, 3
@@ -392,6 +393,11 @@ def test_parts_of_a_log_keep_episodes_whole() -> None:
         assert np.array_equal(np.unique(part.episode), np.arange(part.n_episodes))
         whole = np.isin(batch.episode, batch.episode[part.row])
         assert whole.sum() == len(part)
+    chosen = np.random.default_rng(1).permutation(50)[:10]  # at random, not the first
+    assert set(batch.episode[training.row]) == set(chosen)
+    for share, sizes in ((0.001, (2, 48)), (0.999, (48, 2))):  # two at least, for a scatter
+        parts = split_episodes(batch, np.random.default_rng(1), share)
+        assert tuple(part.n_episodes for part in parts) == sizes
     with pytest.raises(LogError, match="cannot be split"):
         split_episodes(hand_log(), np.random.default_rng(0))
     with pytest.raises(ParameterError, match="share"):
@@ -400,3 +406,19 @@ def test_parts_of_a_log_keep_episodes_whole() -> None:
         take_episodes(batch, np.zeros(50, dtype=bool))
     with pytest.raises(LogError, match="one flag"):
         take_episodes(batch, np.arange(50))
+
+
+def test_an_episode_is_cut_where_a_row_is_left_out() -> None:
+    batch = make_batch(
+        state=[0, 1, 2, 0, 1],
+        action=[0] * 5,
+        reward=[1.0] * 5,
+        next_state=[1, 2, 0, 1, 2],
+        episode=[0, 0, 0, 0, 1],
+        n_states=3,
+        n_actions=1,
+    )
+    part = take_rows(batch, np.array([True, True, False, True, True]))
+    assert part.episode.tolist() == [0, 0, 1, 2]
+    assert part.row.tolist() == [0, 1, 3, 4]
+    assert part.contradictions() is None

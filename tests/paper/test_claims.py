@@ -31,7 +31,7 @@ from surefoot.paper.claim import (
     RAMDP,
     conjunction,
 )
-from surefoot.paper.comparisons import Above, decide, studies_of
+from surefoot.paper.comparisons import BASELINE, Above, decide, on_average, studies_of
 from surefoot.paper.table_1 import CVAR_OVERALL, MEAN_OVERALL, c9, render_table_1
 from surefoot.studies.metrics import Intervals
 from surefoot.studies.results import Cell, Results
@@ -249,6 +249,23 @@ def test_a_missing_algorithm_is_named() -> None:
     )
     with pytest.raises(ProblemError, match="needs duipi at size 20"):
         judge_figures([part], QUICK)
+
+
+def test_only_scores_of_the_same_data_are_subtracted() -> None:
+    study = planted("random-mdps", trials=2)
+    scores = studies_of([study])["random-mdps"]
+    sizes = [cell.size for cell in study.cells] + list(scores.sizes)  # those of the baseline last
+    pairs = Above("mean", (RAMDP, DUIPI), (BASIC, BASELINE)).differences(scores)
+    assert len(pairs) == 4 * len(scores.sizes)
+    for pair in pairs:
+        (winner, plus), (loser, minus) = scores.contrast(pair)
+        assert sizes[winner] == sizes[loser] == pair.sizes[0]
+        assert (plus, minus) == (1, -1)
+    (average,) = Above("mean", [RAMDP], [BASIC], on_average).differences(scores)
+    weights = dict.fromkeys(scores.sizes, 0.0)
+    for row, weight in scores.contrast(average):
+        weights[sizes[row]] += weight
+    assert not any(weights.values())  # at each size as much is added as subtracted
 
 
 def test_results_of_other_benchmarks_are_refused() -> None:

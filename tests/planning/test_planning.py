@@ -14,6 +14,7 @@ import surefoot
 from support import worlds
 from surefoot.core import DenseModel, SparseModel
 from surefoot.planning import Greedy, ModelEstimate, iterate, policy_iteration, visits
+from surefoot.planning.evaluation import values_within
 
 
 def naive_value(world: worlds.World, pi: np.ndarray) -> np.ndarray:
@@ -86,6 +87,14 @@ def test_a_batch_of_models_is_planned_at_once() -> None:
         assert np.allclose(found.q[i], surefoot.optimal(world.model).q, atol=1e-12)
 
 
+def all_ways(pi: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Policies that use all pairs, one in each state, and few: a sparse model takes each another
+    way.
+    """
+    one = np.eye(pi.shape[1])[pi.argmax(axis=1)]
+    return pi, one, np.vstack((np.roll(one[:1], 1) / 4 + one[:1] * 3 / 4, one[1:]))
+
+
 @pytest.mark.parametrize("band", [None, 3], ids=["mixes fast", "mixes slowly"])
 @pytest.mark.parametrize("leak", [0.0, 0.2], ids=["closed", "with ends"])
 @pytest.mark.parametrize("gamma", [0.0, 0.9, 0.999])
@@ -106,7 +115,7 @@ def test_a_sparse_policy_value_is_within_its_tolerance(
     r = rng.normal(size=(n_states, n_actions))
     pi = rng.dirichlet(np.ones(n_actions), n_states)
     dense = surefoot.known_model(matrix.toarray().reshape(n_states, n_actions, n_states), r, gamma)
-    for policy in (pi, np.eye(n_actions)[pi.argmax(axis=1)]):
+    for policy in all_ways(pi):
         exact = surefoot.evaluate(dense, policy)
         found = surefoot.evaluate(surefoot.known_model(matrix, r, gamma), policy, tolerance=1e-9)
         assert found.shape == (n_states,)
@@ -137,6 +146,14 @@ def test_a_sparse_value_reaches_its_tolerance_or_is_refused(gamma: float) -> Non
     assert np.abs(nearest - exact).max() <= 1e-14 / (1 - gamma) ** 2
 
 
+def test_the_error_of_a_sparse_value_is_proved_by_its_residual() -> None:
+    """Two states for themselves, worth 100 and -100: sweeps come closer by 1 % each."""
+    model = surefoot.known_model(sparse.csr_array(np.eye(2)), np.array([[1.0], [-1.0]]), 0.99)
+    found, error = values_within(model, np.ones((2, 1)), None, 95.0)
+    off = float(np.abs(found - [100.0, -100.0]).max())
+    assert 90 < off <= error * (1 + 1e-9) <= 95
+
+
 def test_a_plan_whose_values_rounding_keeps_from_their_accuracy_is_not_called_converged() -> None:
     model, pi = chain(300, 0.999)
     estimate = ModelEstimate(model, 1e-9)
@@ -163,19 +180,19 @@ def test_visits_are_what_stepping_through_the_chain_adds_up_to(prior: float) -> 
     weight[2] = 0.0  # an end
     r, gamma = rng.random((7, 3)), 0.9
     pi, start = rng.dirichlet(np.ones(3), 7), rng.dirichlet(np.ones(7))
-    step = np.einsum("sa,sa,sat->ts", pi, weight, n + prior)
-    expected, term = np.zeros(7), start
-    for _ in range(2000):
-        expected, term = expected + term, gamma * step @ term
     dense = DenseModel(n, weight, r, gamma, prior)
     rows = sparse.csr_array(n.reshape(21, 7))
     large = SparseModel(rows, weight[None], r[None], gamma, prior)
-    for model in (dense, large):
-        found = visits(model, pi, start)
+    for model, policy in itertools.product((dense, large), all_ways(pi)):
+        step = np.einsum("sa,sa,sat->ts", policy, weight, n + prior)
+        expected, term = np.zeros(7), start
+        for _ in range(2000):
+            expected, term = expected + term, gamma * step @ term
+        found = visits(model, policy, start)
         assert found.shape == (7,)
         assert np.allclose(found, expected, rtol=1e-12)
-        assert found @ (pi * r).sum(axis=1) == pytest.approx(
-            float(surefoot.evaluate_at_start(model, pi, start))
+        assert found @ (policy * r).sum(axis=1) == pytest.approx(
+            float(surefoot.evaluate_at_start(model, policy, start))
         )
 
 
@@ -210,6 +227,14 @@ def test_undiscounted_episodes_are_evaluated_where_they_end() -> None:
     )
     assert surefoot.optimal(model).pi[0].tolist() == [1, 0]
     assert surefoot.evaluate(model, np.full((3, 2), 0.5)).tolist() == [2.5, 5.0, 0.0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_undiscounted_endless_policies_are_refused_where_rounding_hides_that(seed: int) -> None:
+    """I - P is singular on paper; as floats it often has an inverse, with values of 1e16."""
+    p = np.random.default_rng(seed).dirichlet(np.ones(5), (5, 2))
+    with pytest.raises(surefoot.NotAvailableError, match="never ends"):
+        surefoot.evaluate(surefoot.known_model(p, np.ones((5, 2)), 1.0), np.full((5, 2), 0.5))
 
 
 class _Countdown:

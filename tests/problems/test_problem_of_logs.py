@@ -61,6 +61,19 @@ def test_a_baseline_may_be_a_file_a_policy_of_its_own_labels_or_an_array(tmp_pat
     )
 
 
+def test_what_was_noted_about_a_policy_stays_with_the_problem(tmp_path: Path) -> None:
+    log = logfiles.good_log(tmp_path)
+    rows = [
+        (s, a, p) for s in ("low", "mid", "high") for a, p in (("keep", 0.3333), ("try", 0.6666))
+    ]
+    rule = logfiles.write(tmp_path / "rounded.csv", ("state", "action", "probability"), rows)
+    by_path, by_policy = (
+        surefoot.problem(log, gamma=0.9, pi_b=x) for x in (rule, surefoot.load_policy(rule))
+    )
+    for found in (by_path, by_policy):
+        assert any("3 states summed to 1 only within" in note for note in found.notes)
+
+
 def test_options_of_reading_and_files_of_allowed_actions_go_through(tmp_path: Path) -> None:
     log = logfiles.good_log(tmp_path)
     allowed = logfiles.write(tmp_path / "allowed.csv", ("state", "action"), [("low", "keep")])

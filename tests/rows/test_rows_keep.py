@@ -46,6 +46,15 @@ def test_old_rows_are_replaced_exactly_where_they_are_no_longer_optimal(
         assert worse.mean() > 0.2
 
 
+def test_a_move_between_values_that_have_become_equal_is_taken_back() -> None:
+    b, cost = np.array([[0.5, 0.3, 0.2]]), np.ones((1, 3))
+    old = best_rows(np.array([[0.0, 1.0, 0.0]]), b, cost, cost, 0.4).pi
+    assert not np.array_equal(old, b)
+    for q in ([[1.0, 1.0, 1.0]], [[0.5, 0.5 - 1e-12, 0.5]]):
+        found = keep_or_best_rows(np.array(q), old, b, cost, cost, 0.4, tolerance=1e-11)
+        np.testing.assert_array_equal(found, b)
+
+
 @pytest.mark.parametrize("n_actions", [2, 3, 10])
 def test_the_price_read_off_a_row_is_the_price_of_the_sweep_that_stopped_in_it(
     n_actions: int,
