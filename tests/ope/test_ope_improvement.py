@@ -23,6 +23,7 @@ from test_ope_estimates import (
     sample,
 )
 
+from support.held_out import hcpi
 from surefoot import NotAvailableError, ParameterError, ProblemError, UnknownNameError
 from surefoot.core import Batch, known_model
 from surefoot.ope import (
@@ -36,7 +37,6 @@ from surefoot.ope import (
     episode_values,
     evidence_of,
     fitted_model,
-    hcpi,
     mixtures,
     split_episodes,
     uncapped_betting,

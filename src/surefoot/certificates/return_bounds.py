@@ -154,12 +154,33 @@ class Theorem1(FromReturns):
             check_number(self, "epsilon", low=0, finite=True)
 
     def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
-        """Check Definitions 1 and 2 on the policy itself."""
-        found, pi_b, g_max = (
-            self.evidence(problem),
-            to_numpy(problem.pi_b),
-            problem.return_range.g_max,
-        )
+        """The certificate of a policy that meets Definitions 1 and 2."""
+        found = self.evidence(problem)
+        self._check_definitions(problem, pi, found)
+        pi_b, g_max = to_numpy(problem.pi_b), problem.return_range.g_max
+        q = np.where(np.isfinite(found.mean), found.mean, 0.0)
+        advantage, move = (q * (pi - pi_b)).sum(axis=-1), abs(pi - pi_b)
+
+        def spent(scale: float) -> float:
+            return float(times(found.radius_at(scale) / g_max, move).sum(axis=-1).max())
+
+        epsilon = spent(1.0) if self.epsilon is None else self.epsilon
+
+        def bound_at(scale: float) -> float:
+            at = spent(scale)
+            if self.epsilon is not None:
+                at = epsilon * min(1.0, at / max(spent(1.0), 1e-300))
+            loss = theorem_1_bound(at, g_max, problem.gamma)
+            if self.where == EVERYWHERE:
+                return loss
+            return self.mean_at_start(problem, advantage + loss, scale)
+
+        note = f"epsilon = {epsilon:.4g}, g_max = {g_max:g}"
+        return self.from_returns(problem, pi, found, bound_at, (note,))
+
+    def _check_definitions(self, problem: Problem, pi: np.ndarray, found: Evidence) -> None:
+        """Definitions 1 (constrained) and 2 (advantageous), on the policy itself."""
+        pi_b, g_max = to_numpy(problem.pi_b), problem.return_range.g_max
         if g_max <= 0:
             raise NotAvailableError(
                 f"{self.name}: the return range has no width: all policies are worth the same"
@@ -172,10 +193,7 @@ class Theorem1(FromReturns):
                 " algorithm that reads them (an adv- or one-step one on"
                 " with_independent_returns(problem)) is"
             )
-        move = abs(pi - pi_b)
-        unbounded = int(
-            (times(np.where(np.isinf(found.radius), 1.0, 0.0), move).sum(axis=-1) > 0).sum()
-        )
+        unbounded = int((np.isinf(found.radius) & (pi != pi_b)).any(axis=-1).sum())
         if unbounded:
             raise PolicyError(
                 f"{self.name}: {unbounded} states move mass of pairs without returns: no epsilon"
@@ -189,29 +207,6 @@ class Theorem1(FromReturns):
                 f" {found.delta:g}: state {problem.labels.state(check.worst_state)} exceeds it by"
                 f" {check.excess:.3g}"
             )
-        q = np.where(np.isfinite(found.mean), found.mean, 0.0)
-        advantage = (q * (pi - pi_b)).sum(axis=-1)
-
-        def spent(scale: float) -> float:
-            return float(times(found.radius_at(scale) / g_max, move).sum(axis=-1).max())
-
-        def bound_at(scale: float) -> float:
-            epsilon = (
-                spent(scale)
-                if self.epsilon is None
-                else self.epsilon * min(1.0, spent(scale) / max(spent(1.0), 1e-300))
-            )
-            loss = theorem_1_bound(epsilon, g_max, problem.gamma)
-            return (
-                loss
-                if self.where == EVERYWHERE
-                else self.mean_at_start(problem, advantage + loss, scale)
-            )
-
-        epsilon = spent(1.0) if self.epsilon is None else self.epsilon
-        return self.from_returns(
-            problem, pi, found, bound_at, (f"epsilon = {epsilon:.4g}, g_max = {g_max:g}",)
-        )
 
 
 def certified(problem: Problem, pi: np.ndarray, found: Evidence, scale: float = 1.0) -> np.ndarray:

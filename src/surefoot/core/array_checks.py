@@ -97,10 +97,8 @@ def ids(name: str, values: Any, missing: int | None = None) -> np.ndarray:
             f"{name} must hold whole numbers, got {found.dtype}: encode labels as 0, 1, 2, ..."
             " first"
         )
-    if found.dtype.kind == "f" and found.dtype.itemsize < 8:
-        found = found.astype(
-            np.float64
-        )  # a half-precision array cannot be compared with MOST_PAIRS
+    if found.dtype.kind == "f":  # half precision cannot be compared with MOST_PAIRS
+        found = found.astype(np.promote_types(found.dtype, np.float64))
     low = 0 if missing is None else missing
     hint = "" if missing is None else f", {missing} where there is none"
     wrong = _not_whole(found)

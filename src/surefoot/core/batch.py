@@ -83,6 +83,31 @@ class Batch:
         return np.append(self.episode[1:] != self.episode[:-1], True)
 
     @cached_property
+    def stop(self) -> np.ndarray:
+        """The last row of each row's episode."""
+        found: np.ndarray = np.flatnonzero(self.last)[self.episode]
+        return found
+
+    @cached_property
+    def pair(self) -> np.ndarray:
+        """The number s A + a of each row's pair."""
+        found: np.ndarray = self.state * self.n_actions + self.action
+        return found
+
+    @cached_property
+    def first_visits(self) -> np.ndarray:
+        """The rows that visit a pair for the first time in their episode."""
+        size = self.n_states * self.n_actions
+        return np.unique(self.episode * size + self.pair, return_index=True)[1]
+
+    @property
+    def terminal(self) -> np.ndarray:
+        """Which states are terminal, [S]."""
+        found = np.zeros(self.n_states, dtype=bool)
+        found[list(self.terminal_states)] = True
+        return found
+
+    @cached_property
     def cuts(self) -> np.ndarray:
         """Whether a row is the last of an episode that reached no terminal state."""
         found: np.ndarray = self.last & ~self.ends
@@ -144,21 +169,8 @@ def make_batch(
     """Check plain arrays, one entry a step, and put them in order; see `surefoot.problem` for
     their meaning.
     """
-    rows = {"state": ids("state", state), "action": ids("action", action)}
+    rows = _columns(state, action, reward, next_state, terminal, truncated)
     n = len(rows["state"])
-    if n == 0:
-        raise LogError(
-            "the log is empty: at least one row (state, action, reward, next_state) is needed"
-        )
-    check_length("action", rows["action"], n)
-    rows["reward"] = rewards(reward, n)
-    rows["ends"], rows["truncated"] = (
-        flags("terminal", terminal, n),
-        flags("truncated", truncated, n),
-    )
-    if next_state is not None:
-        rows["next_state"] = ids("next_state", next_state, missing=-1)
-        check_length("next_state", rows["next_state"], n)
     rows["episode"], order = _time_order(column("episode", episode, n), time)
     rows = {name: x[order] for name, x in rows.items()} | {"row": order}
     both = np.flatnonzero(rows["ends"] & rows["truncated"])
@@ -190,6 +202,26 @@ def make_batch(
         left_out=n - len(rows["state"]),
         labels=Labels(),
     )
+
+
+def _columns(
+    state: Any, action: Any, reward: Any, next_state: Any, terminal: Any, truncated: Any
+) -> dict[str, np.ndarray]:
+    """The columns as they came, each checked for itself, all of one length."""
+    rows = {"state": ids("state", state), "action": ids("action", action)}
+    n = len(rows["state"])
+    if n == 0:
+        raise LogError(
+            "the log is empty: at least one row (state, action, reward, next_state) is needed"
+        )
+    check_length("action", rows["action"], n)
+    rows["reward"] = rewards(reward, n)
+    rows["ends"] = flags("terminal", terminal, n)
+    rows["truncated"] = flags("truncated", truncated, n)
+    if next_state is not None:
+        rows["next_state"] = ids("next_state", next_state, missing=-1)
+        check_length("next_state", rows["next_state"], n)
+    return rows
 
 
 def _time_order(episode: np.ndarray, time: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from surefoot.errors import LogError
 from surefoot.text import some
 
 POLICY_COLUMNS = ("action", "probability", "baseline", "count")  # of a policy file, after the state
+TEXT = "text of"  # (TEXT, "7") is the key of what reads as 7, beside the label itself
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,7 +109,7 @@ def match(label: Any, places: dict[Any, int]) -> int | None:
     except TypeError:  # a list or a dict is no label
         return None
     if found is None:
-        found = places.get(_Text(as_text(label)))
+        found = places.get((TEXT, as_text(label)))
     if found is None and isinstance(label, str) and (number := _number(label)) is not None:
         found = places.get(number)
     return found
@@ -120,7 +121,7 @@ def places_of(labels: Iterable[Any]) -> dict[Any, int]:
     texts: dict[Any, int] = {}
     for i, label in enumerate(labels):
         places[label] = i
-        key = _Text(as_text(label))
+        key = (TEXT, as_text(label))
         texts[key] = -1 if key in texts else i
     return places | {key: i for key, i in texts.items() if i >= 0}
 
@@ -148,15 +149,6 @@ def nearest(name: object, names: Iterable[object], n: int = 3) -> str:
     if close:
         return f"the nearest are {', '.join(map(repr, close))}"
     return f"there are {some([repr(x[:60]) for x in known], 8)}" if known else "there are none"
-
-
-class _Text(tuple[str, ...]):
-    """A text that is not equal to the label it came from."""
-
-    __slots__ = ()
-
-    def __new__(cls, text: str) -> _Text:
-        return super().__new__(cls, ("text of", text))
 
 
 def _named(labels: tuple[Any, ...], code: int) -> str:

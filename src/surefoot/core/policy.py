@@ -92,13 +92,10 @@ class Policy:
         """One row for each pair: a pandas or polars frame, else an Arrow table, else a dict of
         columns.
         """
-        rows = list(self.rows())
+        rows = [(*state, action, *numbers) for state, action, numbers in self._rows()]
         found = {name: [row[i] for row in rows] for i, name in enumerate(self.header)}
-        for library, make in (
-            ("pandas", "DataFrame"),
-            ("polars", "DataFrame"),
-            ("pyarrow", "table"),
-        ):
+        tables = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
+        for library, make in tables.items():
             try:
                 return getattr(import_module(library), make)(found)
             except ImportError:
@@ -122,12 +119,10 @@ class Policy:
         there = (x for x, y in zip(POLICY_COLUMNS, given, strict=True) if y is not None)
         return (*self.labels.headers, *there)
 
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """One row for every pair that is likely under the policy or the baseline, or was seen."""
-        return ((*state, action, *numbers) for state, action, numbers in self._rows())
-
     def _rows(self) -> Iterator[tuple[tuple[Any, ...], Any, tuple[float, ...]]]:
-        """(the fields of the state, the action, the numbers) of each row."""
+        """(the fields of the state, the action, the numbers) of every pair that is likely under
+        the policy or the baseline, or was seen.
+        """
         given = [x for x in (self.pi, self.baseline, self.count) if x is not None]
         for s, a in np.argwhere(np.any([x > 0 for x in given], axis=0)):
             numbers = [float(x[s, a]) for x in given]

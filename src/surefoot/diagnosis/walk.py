@@ -137,7 +137,7 @@ def walk(log: Log, gamma: float | None = None) -> Walk:
 def _walk_block(
     block: Batch, pairs: Pairs, gamma: float | None, time: Clock, *, look_back: bool
 ) -> Walk:
-    pair = block.state * block.n_actions + block.action
+    pair = block.pair
     stratum = pairs.place[pair]
     tested = stratum >= 0
     use = np.flatnonzero(tested)

@@ -34,7 +34,6 @@ from surefoot.ope.gain_test import (
     HcpiVerdict,
     best_of,
     evidence_of,
-    hcpi,
     mixtures,
 )
 from surefoot.ope.models import doubly_robust, fitted_model, model_based
@@ -60,7 +59,6 @@ __all__ = [
     "episode_values",
     "evidence_of",
     "fitted_model",
-    "hcpi",
     "hoeffding",
     "importance_sampling",
     "maurer_pontil",

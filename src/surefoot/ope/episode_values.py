@@ -217,7 +217,7 @@ def _ranges(
         raise ProblemError(
             f"horizon {horizon} does not hold: the log has an episode of {longest} steps"
         )
-    rewards, returns, _ = found_ranges(
+    rewards, returns = found_ranges(
         standard.observed(batch.reward),
         gamma if horizon is None else 0.0,
         None,

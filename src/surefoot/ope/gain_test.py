@@ -9,7 +9,7 @@ value of the baseline need not be known.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from surefoot.errors import NotAvailableError, ParameterError
 from surefoot.ope import bounds
 from surefoot.ope.bounds import Forecast, LowerBound, choose_cap, forecast
 from surefoot.ope.episode_values import GAIN, LOSS, EpisodeValues, Standard, episode_values
-from surefoot.ope.episodes import TRAINING_SHARE, split_episodes
 from surefoot.ope.models import fitted_model
 from surefoot.ope.weights import checked_policy
 
@@ -157,35 +156,10 @@ def promised(
     return forecast(found.x, n, standard.delta)
 
 
-def hcpi(
-    batch: Batch,
-    propose: Callable[[Batch], Any],
-    pi_b: Any,
-    gamma: float,
-    standard: Standard | None = None,
-    *,
-    rng: np.random.Generator,
-    share: float = TRAINING_SHARE,
-    alphas: Sequence[float] = MIXTURE_ALPHAS,
-) -> HcpiVerdict:
-    """Split the episodes, let `propose` make a policy of the training part, test the best mixture
-    with pi_b on the held-out part.
-
-    Thomas, Theocharous & Ghavamzadeh, "High Confidence Policy Improvement", ICML 2015; the mixtures
-    with the baseline as in Satija et al. 2021 (H-OPT). P( a policy worse than pi_b is returned ) <=
-    delta, in the sense of the standard's bound, for i.i.d. episodes made by pi_b: whatever happens
-    on the training part, there is one test, on episodes that it has not seen.
-    """
-    training, held_out = split_episodes(batch, rng, share)
-    pi_b = checked_policy("pi_b", pi_b, batch)
-    pi = checked_policy("the proposed pi", propose(training), batch)
-    return best_of(training, held_out, mixtures(pi, pi_b, alphas), pi_b, gamma, standard, rng=rng)
-
-
 def mixtures(
     pi: np.ndarray, pi_b: np.ndarray, alphas: Sequence[float] = MIXTURE_ALPHAS
 ) -> tuple[np.ndarray, ...]:
-    """(1 - alpha) pi + alpha pi_b for every alpha."""
+    """(1 - alpha) pi + alpha pi_b for every alpha (H-OPT of Satija et al. 2021)."""
     wrong = [alpha for alpha in alphas if not 0 <= alpha <= 1]
     if wrong or not len(alphas):
         raise ParameterError(f"alphas must be one or more shares in [0, 1], got {list(alphas)!r}")
@@ -205,8 +179,10 @@ def best_of(
     """Choose the candidate (and the cap) that promises most on `training`; accept it if `held_out`
     shows V^pi - V^{pi_b} > 0.
 
-    The two parts share no episode, and the candidates do not depend on `held_out`. Of equal
-    promises the first is taken.
+    Thomas, Theocharous & Ghavamzadeh, "High Confidence Policy Improvement", ICML 2015. P( a policy
+    worse than pi_b is returned ) <= delta, in the sense of the standard's bound, for i.i.d.
+    episodes made by pi_b: the two parts share no episode, the candidates do not depend on
+    `held_out`, and there is one test on it. Of equal promises the first is taken.
     """
     standard = Standard() if standard is None else standard
     pi_b = checked_policy("pi_b", pi_b, held_out)

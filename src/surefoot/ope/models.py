@@ -29,12 +29,11 @@ def fitted_model(
     """
     gamma = checked_gamma(gamma)
     seen = float(batch.reward.min()), float(batch.reward.max())
-    rewards, returns, _ = found_ranges(
+    rewards, returns = found_ranges(
         seen, gamma, None, reward_range, return_range, has_terminal=True
     )
     s, a = batch.n_states, batch.n_actions
-    terminal = np.zeros(s, dtype=bool)
-    terminal[list(batch.terminal_states)] = True
+    terminal = batch.terminal
     counts = count(
         batch.state,
         batch.action,

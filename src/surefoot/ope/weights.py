@@ -151,15 +151,13 @@ def overlap(batch: Batch, pi: Any, pi_b: Any = None) -> Overlap:
 
 def _cover(batch: Batch, pi: np.ndarray, pi_b: np.ndarray | None) -> Overlap:
     shape = (batch.n_states, batch.n_actions)
-    n_sa = np.bincount(
-        batch.state * batch.n_actions + batch.action, minlength=shape[0] * shape[1]
-    ).reshape(shape)
+    n_sa = np.bincount(batch.pair, minlength=shape[0] * shape[1]).reshape(shape)
     visits = n_sa.sum(axis=1, keepdims=True) / len(batch)
     unseen = float((visits * pi * (n_sa == 0)).sum())
     if pi_b is None:
         return Overlap(unseen)
     outside = (pi_b == 0) & (pi > 0)
-    outside[list(batch.terminal_states)] = False
+    outside[batch.terminal] = False
     return Overlap(unseen, float((visits * pi * outside).sum()), int(outside.sum()))
 
 
@@ -174,9 +172,7 @@ def checked_policy(name: str, pi: Any, batch: Batch) -> np.ndarray:
         pi = np.concatenate([pi, np.zeros((1, shape[1]))])
     if pi.shape != shape:
         raise error(f"{name} must be [S, A] = {list(shape)} as the log, got {list(pi.shape)}")
-    ended = np.zeros(shape[0], dtype=bool)
-    ended[list(batch.terminal_states)] = True
-    pi[ended & (pi == 0).all(axis=1)] = 1.0 / shape[1]
+    pi[batch.terminal & (pi == 0).all(axis=1)] = 1.0 / shape[1]
     good = (pi >= 0).all(axis=1) & (np.abs(pi.sum(axis=1) - 1) <= SUM_TO_ONE)
     if not good.all():
         s = int(np.flatnonzero(~good)[0])

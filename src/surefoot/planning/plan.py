@@ -264,19 +264,16 @@ def optimal(
     """The optimal policy of a known model, over the allowed actions [..., S, A]; for benchmarks."""
     xp = namespace(model.r)
     shape = model.r.shape
-    single = len(shape) == 2
-    n_states, n_actions = shape[-2:]
     spread = float(xp.max(model.r)) - float(xp.min(model.r))
-    horizon = 1.0 / (1.0 - model.gamma) if model.gamma < 1 else float(n_states)
+    horizon = 1.0 / (1.0 - model.gamma) if model.gamma < 1 else float(model.n_states)
     largest = float(xp.max(xp.abs(model.r)))
     tie = 1e-12 * max(spread * horizon, largest) if tolerance is None else tolerance
     accuracy = max(tie, 1e-15 * largest * horizon**2)  # rounding allows a sparse model no more
     if isinstance(model, DenseModel):
-        flat = (
+        transitions, weight, r = (
             xp.reshape(x, (-1, *x.shape[len(shape) - 2 :]))
             for x in (model.transitions, model.weight, model.r)
         )
-        transitions, weight, r = flat
         model = DenseModel(transitions, weight, r, model.gamma, model.prior)
     may_rise = model.r == model.r if allowed is None else xp.broadcast_to(allowed, shape)
     may_rise = xp.reshape(may_rise, model.r.shape)
@@ -284,8 +281,8 @@ def optimal(
     uniform = rows / xp.sum(rows, axis=-1)[..., None]
     estimate = ModelEstimate(model, tie)
     found = policy_iteration(estimate, Greedy(may_rise, tie), uniform, accuracy=accuracy)
-    if single or isinstance(model, SparseModel):
-        shape = (n_states, n_actions)
+    if isinstance(model, SparseModel):
+        shape = shape[-2:]
     status = Status(
         *(xp.reshape(x, shape[:-2]) for x in (found.status.converged, found.status.steps))
     )

@@ -165,11 +165,9 @@ def _counted(batch: Batch, sparse: bool | None) -> Counted:
     """The rows of arrays, counted."""
     s, a = batch.n_states, batch.n_actions
     rows = (batch.state, batch.action, batch.reward, batch.next_state)
-    terminal = np.zeros(s, dtype=bool)
-    terminal[list(batch.terminal_states)] = True
     return Counted(
         counts=count(*rows, s, a, as_sparse=held_sparse(sparse, s, a)),
-        terminal=terminal,
+        terminal=batch.terminal,
         rewards=(float(batch.reward.min()), float(batch.reward.max())),
         has_end=batch.has_end,
         notes=tuple(_log_notes(batch)),

@@ -11,7 +11,13 @@ import numpy as np
 
 from surefoot.core import END, Batch, Counts, Labels, Policy, Returns
 from surefoot.core.array_checks import LARGEST, number, number_array, plain_array
-from surefoot.errors import BaselineError, LogError, ParameterError, ProblemError
+from surefoot.errors import (
+    BaselineError,
+    LogError,
+    ParameterError,
+    ProblemError,
+    SurefootError,
+)
 
 DENSE_CELLS = 5_000_000  # S * A * S up to which counts are held densely (40 MB)
 MOST_CELLS = 10**9  # S * A * S beyond which they cannot be (8 GB)
@@ -90,16 +96,12 @@ def allowed_mask(allowed: Any, data: Counted, masked_baseline: str) -> np.ndarra
     """The mask of allowed actions over all states; terminal states, in which nothing is chosen,
     allow everything.
     """
-    shape = (data.n_states, data.n_actions)
     if allowed is None:
-        return np.ones(shape, dtype=bool)
+        return np.ones((data.n_states, data.n_actions), dtype=bool)
     mask = plain_array("allowed", allowed, ProblemError)
     if mask.dtype != bool:
         raise ProblemError(f"allowed must be a boolean mask [S, A], got {mask.dtype}")
-    if mask.shape == (data.n_states - data.has_end, data.n_actions) and data.has_end:
-        mask = np.concatenate([mask, np.ones((1, data.n_actions), dtype=bool)])
-    if mask.shape != shape:
-        raise ProblemError(f"allowed must be [S, A] = {list(shape)}, got {list(mask.shape)}")
+    mask = _over_all_states("allowed", mask, data, ProblemError)
     mask[data.terminal] = True
     empty = np.flatnonzero(~mask.any(axis=1))
     if len(empty):
@@ -116,6 +118,18 @@ def allowed_mask(allowed: Any, data: Counted, masked_baseline: str) -> np.ndarra
             " these actions"
         )
     return mask
+
+
+def _over_all_states(
+    name: str, x: np.ndarray, data: Counted, error: type[SurefootError]
+) -> np.ndarray:
+    """x [S, A], with a row of zeros for the extra state "(end)" where it has none."""
+    shape = (data.n_states, data.n_actions)
+    if data.has_end and x.shape == (data.n_states - 1, data.n_actions):
+        x = np.concatenate([x, np.zeros_like(x, shape=(1, data.n_actions))])
+    if x.shape != shape:
+        raise error(f"{name} must be [S, A] = {list(shape)}, got {list(x.shape)}")
+    return x
 
 
 def estimate_baseline(n_sa: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
@@ -177,19 +191,12 @@ def given_baseline(given: Any, data: Counted, notes: list[str]) -> np.ndarray:
     Rows of terminal states may be zero, and are filled uniformly: nothing is chosen there.
     """
     if isinstance(given, Policy):
-        labels = data.labels
-        if labels.states and not labels.same(given.labels):
+        if data.labels.states and not data.labels.same(given.labels):
             raise BaselineError(
                 "this baseline belongs to a log with other labels: read it again with this log"
             )
         notes += given.notes
-    pi_b = baseline_array(given)
-    if pi_b.shape == (data.n_states - data.has_end, data.n_actions) and data.has_end:
-        pi_b = np.concatenate([pi_b, np.zeros((1, data.n_actions))])
-    if pi_b.shape != (data.n_states, data.n_actions):
-        raise BaselineError(
-            f"pi_b must be [S, A] = [{data.n_states}, {data.n_actions}], got {list(pi_b.shape)}"
-        )
+    pi_b = _over_all_states("pi_b", baseline_array(given), data, BaselineError)
     blank = data.terminal & (pi_b == 0).all(axis=1)
     pi_b[blank] = 1.0 / data.n_actions
     return pi_b

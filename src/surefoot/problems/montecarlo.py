@@ -29,9 +29,7 @@ def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
         order = np.argsort(-length, kind="stable")
         first, length = first[order], length[order]
         for t in range(int(length.max()) - 2, -1, -1):
-            going = np.searchsorted(
-                -length, -(t + 1), side="left"
-            )  # episodes longer than t + 1 steps
+            going = np.searchsorted(-length, -(t + 1), side="left")  # longer than t + 1 steps
             at = first[:going] + t
             g[at] += gamma * g[at + 1]
     else:  # few long episodes: the recursion along each, in C
@@ -64,43 +62,32 @@ def monte_carlo(
     no episode is cut; by default the shortest cut of the log, see `step_limit`.
     """
     check_cut_returns(cut_returns)
-    if visits not in ("every", "first", "thinned"):
-        raise ProblemError(f'visits must be "every", "first" or "thinned", got {visits!r}')
-    g = discounted_returns(batch, gamma)
-    use = np.ones(len(batch), dtype=bool)
-    stop = np.flatnonzero(batch.last)[batch.episode]  # the last row of each row's episode
-    runs_into_cut = batch.cuts[stop]
-    if cut_returns == "leave-out":
-        use &= ~runs_into_cut
-    elif cut_returns != "as-end":
+    g, use = discounted_returns(batch, gamma), np.ones(len(batch), dtype=bool)
+    if cut_returns in ("as-end", "leave-out"):
+        runs_into_cut = batch.cuts[batch.stop]
+        use &= (cut_returns == "as-end") | ~runs_into_cut
+    else:
+        runs_into_cut = np.zeros(len(batch), dtype=bool)
         steps = min(int(cut_returns), len(batch) + 1)  # no episode is longer
         beyond = np.arange(len(batch)) + steps
-        longer = beyond <= stop
+        longer = beyond <= batch.stop
         g = g - np.where(longer, gamma**steps * g[np.where(longer, beyond, 0)], 0.0)
         use &= batch.time + steps <= _checked(limit, step_limit(batch))
-        runs_into_cut = np.zeros(len(batch), dtype=bool)
-    pair = batch.state * batch.n_actions + batch.action
     if visits == "first":
-        keep = np.zeros(len(batch), dtype=bool)
-        keep[
-            np.unique(batch.episode * (batch.n_states * batch.n_actions) + pair, return_index=True)[
-                1
-            ]
-        ] = True
-        use &= keep
+        use &= np.isin(np.arange(len(batch)), batch.first_visits)
     elif visits == "thinned":
-        use &= apart(batch, pair, use, separation(gamma, rho))
+        use &= apart(batch, use, separation(gamma, rho))
+    elif visits != "every":
+        raise ProblemError(f'visits must be "every", "first" or "thinned", got {visits!r}')
     shape = (batch.n_states, batch.n_actions)
-    size = batch.n_states * batch.n_actions
-    pair, g = pair[use], g[use]
+    pair, g, size = batch.pair[use], g[use], math.prod(shape)
     n = np.bincount(pair, minlength=size).astype(float)
     seen = n > 0
     mean = np.full(size, np.nan)
     mean[seen] = np.bincount(pair, weights=g, minlength=size)[seen] / n[seen]
     m2 = np.bincount(pair, weights=(g - mean[pair]) ** 2, minlength=size)
-    return Returns(
-        n.reshape(shape), mean.reshape(shape), m2.reshape(shape), int((runs_into_cut & use).sum())
-    )
+    found = Returns(n, mean, m2, int((runs_into_cut & use).sum()))
+    return found.map(lambda x: x.reshape(shape))
 
 
 def check_cut_returns(cut_returns: str | int) -> None:
@@ -151,26 +138,20 @@ def _checked(limit: float | None, shortest: float) -> float:
     return shortest if limit is None else limit
 
 
-def apart(batch: Batch, pair: np.ndarray, use: np.ndarray, k: int) -> np.ndarray:
+def apart(batch: Batch, use: np.ndarray, k: int) -> np.ndarray:
     """Which visits stay if each must lie more than k steps after the last one kept of its pair
     in its episode.
     """
-    k = min(
-        k, int(np.bincount(batch.episode).max())
-    )  # no episode is longer, and the products below must not overflow
-    time = np.arange(len(batch)) + batch.episode * (
-        k + 1
-    )  # episodes are independent: further apart than k
-    rows = np.flatnonzero(use)
+    # No episode is longer, and the products below must not overflow.
+    k = min(k, int(np.bincount(batch.episode).max()))
+    # Episodes are independent: further apart than k.
+    time = np.arange(len(batch)) + batch.episode * (k + 1)
+    pair, rows = batch.pair, np.flatnonzero(use)
     rows = rows[np.lexsort((time[rows], pair[rows]))]
     span = int(time[-1]) + k + 2 if len(time) else 1
     key = pair[rows] * span + time[rows]
     keep = np.zeros(len(batch), dtype=bool)
-    current = (
-        np.flatnonzero(np.append(True, pair[rows][1:] != pair[rows][:-1]))
-        if len(rows)
-        else np.empty(0, int)
-    )
+    current = np.flatnonzero(np.append(True, pair[rows][1:] != pair[rows][:-1])[: len(rows)])
     while len(current):  # every pair jumps to its next kept visit
         keep[rows[current]] = True
         following = np.searchsorted(key, key[current] + k + 1, side="left")

@@ -298,30 +298,25 @@ class Problem:
 
 def _check_shapes(problem: Problem) -> None:
     """Arrays fit each other, and the start is a distribution."""
-    *lead, s, a = problem.pi_b.shape
-    counts = problem.counts
-    cells = (s * a, s) if counts.is_sparse else (*lead, s, a, s)
-    expected = {"start": (*lead, s), "terminal": (*lead, s), "allowed": (*lead, s, a)}
-    found = {name: tuple(getattr(problem, name).shape) for name in expected}
-    expected["counts.n_sas"], found["counts.n_sas"] = cells, tuple(counts.n_sas.shape)
-    for name, shape in expected.items():
-        if found[name] != shape:
+    shape, counts, table = tuple(problem.pi_b.shape), problem.counts, problem.reward_table
+    *lead, s, a = shape
+    expected = {
+        "start": (problem.start, (*lead, s)),
+        "terminal": (problem.terminal, (*lead, s)),
+        "allowed": (problem.allowed, shape),
+        "counts.n_sas": (counts.n_sas, (s * a, s) if counts.is_sparse else (*shape, s)),
+    }
+    if problem.returns_given is not None:
+        expected["returns_given"] = (problem.returns_given.n, shape)
+    for name, (x, fits) in expected.items():
+        if tuple(x.shape) != fits:
             raise ProblemError(
-                f"{name} must have shape {shape} to fit pi_b {tuple(problem.pi_b.shape)}, got"
-                f" {found[name]}"
+                f"{name} must have shape {fits} to fit pi_b {shape}, got {tuple(x.shape)}"
             )
-    table, returns = problem.reward_table, problem.returns_given
-    if table is not None and (
-        tuple(table.shape[:-3]) != tuple(lead) or table.shape[-3] != s or table.shape[-1] != s
-    ):
+    if table is not None and (*table.shape[:-2], table.shape[-1]) != (*lead, s, s):
         raise ProblemError(
-            f"reward_table must be [..., S, 1 or A, S'] to fit pi_b {tuple(problem.pi_b.shape)},"
-            f" got {tuple(table.shape)}"
-        )
-    if returns is not None and tuple(returns.n.shape) != tuple(problem.pi_b.shape):
-        raise ProblemError(
-            f"returns_given must have the shape of pi_b {tuple(problem.pi_b.shape)}, got"
-            f" {tuple(returns.n.shape)}"
+            f"reward_table must be [..., S, 1 or A, S'] to fit pi_b {shape}, got"
+            f" {tuple(table.shape)}"
         )
     xp = namespace(problem.start)
     if problem.pi_b.dtype != xp.float64 or (
@@ -331,17 +326,15 @@ def _check_shapes(problem: Problem) -> None:
             f"arrays must be float64: pi_b is {problem.pi_b.dtype}, counts.n_sas is"
             f" {counts.n_sas.dtype}"
         )
-    if not bool(xp.all(problem.start >= 0)) or not bool(
-        xp.all(xp.abs(xp.sum(problem.start, axis=-1) - 1) <= 1e-6)
-    ):
+    off = xp.abs(xp.sum(problem.start, axis=-1) - 1)
+    if not bool(xp.all(problem.start >= 0) & xp.all(off <= 1e-6)):
         raise ProblemError("start must be a distribution over states: entries >= 0 that sum to 1")
 
 
 def _check_baseline(pi_b: Array, terminal: Array, allowed: Array, labels: Labels) -> None:
     """Every row of the baseline is a probability row over allowed actions."""
     xp = namespace(pi_b)
-    total = xp.sum(pi_b, axis=-1)
-    off = xp.abs(total - 1.0)
+    off = xp.abs(xp.sum(pi_b, axis=-1) - 1.0)
     good = xp.all(pi_b >= 0, axis=-1) & (off <= SUM_TO_ONE)
     if not bool(xp.all(good)):
         where = np.argwhere(to_numpy(~good))

@@ -76,7 +76,7 @@ def checked_ranges(
     gamma: float,
     table: np.ndarray | None,
     reward_range: Any,
-    returns: Any,
+    return_range: Any,
     notes: list[str],
 ) -> tuple[tuple[float, float], ReturnRange]:
     """(reward range, return range) of a counted log; declared ones hold in every row that can be
@@ -84,21 +84,21 @@ def checked_ranges(
     """
     if reward_range is not None and data.batch is not None:
         _check_rewards(data.batch, pair_of_numbers("reward_range", reward_range))
-    if returns is not None:
-        declared = pair_of_numbers("return_range", returns)
-        notes += (
-            [_check_last_rewards(data, *declared)]
-            if data.blocks is None
-            else sorted(
-                {note for block in data.blocks for note in check_returns(block, gamma, declared)}
-            )
-        )
+    if return_range is not None:
+        declared = pair_of_numbers("return_range", return_range)
+        if data.blocks is None:
+            notes.append(_check_last_rewards(data, *declared))
+        else:
+            found = (check_returns(block, gamma, declared) for block in data.blocks)
+            notes += sorted({note for said in found for note in said})
     has_terminal = bool(data.terminal.any())
-    rewards, found, said = found_ranges(
-        data.rewards, gamma, table, reward_range, returns, has_terminal
-    )
-    notes += said
-    return rewards, found
+    if reward_range is None and return_range is None and table is None:
+        low, high = data.rewards
+        notes.append(
+            f"the reward range [{low:g}, {high:g}] is observed, not declared: values of unseen"
+            " pairs rest on it"
+        )
+    return found_ranges(data.rewards, gamma, table, reward_range, return_range, has_terminal)
 
 
 def found_ranges(
@@ -108,39 +108,25 @@ def found_ranges(
     reward_range: Any,
     returns: Any,
     has_terminal: bool,
-) -> tuple[tuple[float, float], ReturnRange, list[str]]:
-    """(reward range, return range, notes): declared, or observed and said so; `seen` are the
-    least and the largest reward.
+) -> tuple[tuple[float, float], ReturnRange]:
+    """(reward range, return range): declared, or observed; `seen` are the least and the largest
+    reward.
     """
-    low, high = seen
-    notes = []
+    spans = {"rewards go": seen}
+    if table is not None:
+        spans["reward_table goes"] = (float(table.min()), float(table.max()))
+    rewards = min(low for low, _ in spans.values()), max(high for _, high in spans.values())
     if reward_range is not None:
         rewards = pair_of_numbers("reward_range", reward_range)
-        spans = [("rewards go", low, high)] + (
-            [] if table is None else [("reward_table goes", float(table.min()), float(table.max()))]
-        )
-        for what, least, most in spans:
-            if least < rewards[0] or most > rewards[1]:
-                raise ProblemError(
-                    f"reward_range {rewards} does not hold: {what} from {least:g} to {most:g}"
-                )
-    elif table is not None:
-        rewards = (min(low, float(table.min())), max(high, float(table.max())))
-    else:
-        rewards = (low, high)
-        if returns is None:
-            notes.append(
-                f"the reward range [{low:g}, {high:g}] is observed, not declared: values of unseen"
-                " pairs rest on it"
+    for what, (least, most) in spans.items():
+        if least < rewards[0] or most > rewards[1]:
+            raise ProblemError(
+                f"reward_range {rewards} does not hold: {what} from {least:g} to {most:g}"
             )
     if returns is not None:
-        return rewards, ReturnRange(*pair_of_numbers("return_range", returns), declared=True), notes
+        return rewards, ReturnRange(*pair_of_numbers("return_range", returns), declared=True)
     declared = reward_range is not None or table is not None
-    return (
-        rewards,
-        return_range(rewards, gamma, has_terminal=has_terminal, declared=declared),
-        notes,
-    )
+    return rewards, return_range(rewards, gamma, has_terminal=has_terminal, declared=declared)
 
 
 def _check_rewards(batch: Batch, declared: tuple[float, float]) -> None:
@@ -192,7 +178,7 @@ def check_returns(log: Batch, gamma: float, declared: tuple[float, float]) -> li
             " not follow each other"
         ]
     else:
-        g, stop, notes = discounted_returns(log, gamma), np.flatnonzero(log.last)[log.episode], []
+        g, stop, notes = discounted_returns(log, gamma), log.stop, []
         later = np.where(log.cuts[stop], float(gamma) ** (stop - np.arange(len(log)) + 1), 0.0)
     rounding = ROUNDING * max(abs(lo), abs(hi))
     outside = np.flatnonzero((g + later * hi < lo - rounding) | (g + later * lo > hi + rounding))

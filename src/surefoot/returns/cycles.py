@@ -79,10 +79,9 @@ def cycles_of(log: Batch, gamma: float) -> Cycles:
     stopped, whatever they chose.
     """
     n, begin, size = len(log), learning_steps(log), log.n_states * log.n_actions
-    back = begin + np.flatnonzero(
-        np.append(log.state[begin:], log.next_state[-1]) == star_of(log)
-    )  # times in s*, n among them
-    pair = log.state * log.n_actions + log.action
+    states = np.append(log.state[begin:], log.next_state[-1])
+    back = begin + np.flatnonzero(states == star_of(log))  # times in s*, n among them
+    pair = log.pair
     cycle = np.searchsorted(back, np.arange(begin, n), side="right")
     first = np.unique(cycle * size + pair[begin:], return_index=True)[1]
     first = begin + np.sort(first[cycle[first] < len(back)])  # the last cycle is not complete

@@ -129,6 +129,23 @@ def evidence(
         raise ParameterError(f"delta must lie in (0, 1], got {delta!r}")
     if visits == "every":
         return _every(problem, delta, error)
+    log, begin = _log(problem, visits, steps), 0
+    if visits == "independent" and (log.n_episodes > 1 or steps is not None):
+        visits = "thinned" if steps is not None else "first"
+    elif visits == "independent":
+        visits = "cycles" if comes_back(log, problem.gamma) else "thinned"
+        begin = learning_steps(log)
+    if visits == "cycles":
+        draws = _cycles(problem, log, delta, error)
+    elif visits == "thinned":
+        draws = _thinned(problem, log, steps, begin)
+    else:
+        draws = _first_visits(problem, log)
+    return _summed(problem, draws, visits, delta, error)
+
+
+def _log(problem: Problem, visits: str, steps: int | None) -> Batch:
+    """The log; raise unless such visits can be taken from it."""
     if problem.log is None:
         raise NotAvailableError(
             "independent returns are taken from the log, but the problem was built from counts:"
@@ -143,19 +160,7 @@ def evidence(
             f'steps belongs to visits="thinned", not to {visits!r}, which takes returns as far as'
             " they go"
         )
-    log, begin = problem.log, 0
-    if visits == "independent" and (log.n_episodes > 1 or steps is not None):
-        visits = "thinned" if steps is not None else "first"
-    elif visits == "independent":
-        visits = "cycles" if comes_back(log, problem.gamma) else "thinned"
-        begin = learning_steps(log)
-    if visits == "cycles":
-        draws = _cycles(problem, log, delta, error)
-    elif visits == "thinned":
-        draws = _thinned(problem, log, steps, begin)
-    else:
-        draws = _first_visits(problem, log)
-    return _summed(problem, draws, visits, delta, error)
+    return problem.log
 
 
 def with_independent_returns(problem: Problem, **options: object) -> Problem:
@@ -267,21 +272,14 @@ def _acting(problem: Problem) -> np.ndarray:
     return found
 
 
-def _pairs(log: Batch) -> np.ndarray:
-    found: np.ndarray = log.state * log.n_actions + log.action
-    return found
-
-
 def _first_visits(problem: Problem, log: Batch) -> _Draws:
     """The first visit of every pair in every episode, to its end or cut."""
-    rows = np.unique(log.episode * (log.n_states * log.n_actions) + _pairs(log), return_index=True)[
-        1
-    ]
+    rows = log.first_visits
     assumptions = (
         "episodes are independent, and their number was fixed in advance",
         "a cut was decided by what had happened before it, not by what would have followed",
     )
-    return _Draws(_pairs(log)[rows], *_bracket(problem, log, rows, len(log)), True, assumptions)
+    return _Draws(log.pair[rows], *_bracket(problem, log, rows, len(log)), True, assumptions)
 
 
 def _thinned(problem: Problem, log: Batch, steps: int | None, begin: int) -> _Draws:
@@ -291,7 +289,7 @@ def _thinned(problem: Problem, log: Batch, steps: int | None, begin: int) -> _Dr
     k = separation(problem.gamma) if steps is None else int(steps)
     if k < 1:
         raise ParameterError(f"steps must be a whole number >= 1, got {steps!r}")
-    keep = apart(log, _pairs(log), np.arange(len(log)) >= begin, k - 1)
+    keep = apart(log, np.arange(len(log)) >= begin, k - 1)
     limit = step_limit(log)
     rows = np.flatnonzero(keep & (log.time + k <= limit))
     assumptions = (
@@ -303,9 +301,7 @@ def _thinned(problem: Problem, log: Batch, steps: int | None, begin: int) -> _Dr
         ),
     )
     one_limit = bool((np.bincount(log.episode) <= limit).all())
-    return _Draws(
-        _pairs(log)[rows], *_bracket(problem, log, rows, k), False, assumptions, one_limit
-    )
+    return _Draws(log.pair[rows], *_bracket(problem, log, rows, k), False, assumptions, one_limit)
 
 
 def _bracket(
@@ -316,7 +312,7 @@ def _bracket(
     """
     lo, hi, gamma = problem.return_range.lo, problem.return_range.hi, problem.gamma
     g = discounted_returns(log, gamma)
-    stop = np.flatnonzero(log.last)[log.episode[rows]]
+    stop = log.stop[rows]
     used = np.minimum(stop - rows + 1, steps)
     beyond = rows + used
     inside = beyond <= stop
