@@ -1,6 +1,4 @@
-"""More families of logs that mislead: unequal units, circumstances that drive both action and
-outcome, masks, estimated baselines.
-"""
+"""More logs that mislead: unequal units, confounding circumstances, masks, estimated baselines."""
 
 from __future__ import annotations
 
@@ -10,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hidden_worlds import Case, Columns, World, bandit, normal
-from hostile import case
+from hidden_worlds import Case, Columns, World, bandit, case, normal
 
 
 def _one_after_the_other(parts: list[Columns]) -> Columns:

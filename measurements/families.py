@@ -1,6 +1,4 @@
-"""The families of logs behind `promises.py`: those on which a promise would be false, and those
-in which there is something to find.
-"""
+"""The families of logs behind `promises.py`: where a promise would be false, and where true."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import numpy as np
 
 import circumstances
 import hostile
-from hidden_worlds import Case, bandit, coin, normal
+from hidden_worlds import Case, bandit, case, coin, normal
 
 
 @dataclass(frozen=True)
@@ -34,14 +32,14 @@ def seed_of(name: str) -> int:
 def small_effect(rng: np.random.Generator, n: int) -> Case:
     """Two actions, one better by 0.2 standard deviations, chosen in 30 % of decisions."""
     world = bandit([[0.7, 0.3]], [[0.0, 0.2]], normal([[0.0, 0.2]]), ends=True)
-    return hostile.case(world, rng, n, 1)
+    return case(world, rng, n, 1)
 
 
 def large_effect(rng: np.random.Generator, n: int) -> Case:
     """Five states, three actions, in each state one is better by a standard deviation."""
     means = np.zeros((5, 3))
     means[np.arange(5), np.arange(5) % 2 + 1] = 1.0
-    return hostile.case(
+    return case(
         bandit(np.tile([0.6, 0.2, 0.2], (5, 1)), means, normal(means), ends=True), rng, n, 1
     )
 
@@ -49,13 +47,13 @@ def large_effect(rng: np.random.Generator, n: int) -> Case:
 def clicks(rng: np.random.Generator, n: int) -> Case:
     """Success .05, of an action taken in 20 % of decisions .10."""
     world = bandit([[0.8, 0.2]], [[0.05, 0.10]], coin([[0.05, 0.10]]), ends=True)
-    return hostile.case(world, rng, n, 1)
+    return case(world, rng, n, 1)
 
 
 def safer(rng: np.random.Generator, n: int) -> Case:
     """Failure .10, of an action taken in 20 % of decisions .02."""
     world = bandit([[0.8, 0.2]], [[0.90, 0.98]], coin([[0.90, 0.98]]), ends=True)
-    return hostile.case(world, rng, n, 1)
+    return case(world, rng, n, 1)
 
 
 def many_states(rng: np.random.Generator, n: int) -> Case:
@@ -63,14 +61,14 @@ def many_states(rng: np.random.Generator, n: int) -> Case:
     which one differs.
     """
     means = 0.7 * np.eye(2)[np.arange(100) % 2]
-    return hostile.case(bandit(np.full((100, 2), 0.5), means, normal(means), ends=True), rng, n, 1)
+    return case(bandit(np.full((100, 2), 0.5), means, normal(means), ends=True), rng, n, 1)
 
 
 def estimated(rng: np.random.Generator, n: int) -> Case:
     """As large_effect, on one trajectory, with the baseline to be estimated."""
     means = np.zeros((5, 3))
     means[np.arange(5), np.arange(5) % 2 + 1] = 1.0
-    return hostile.case(
+    return case(
         bandit(np.tile([0.6, 0.2, 0.2], (5, 1)), means, normal(means)), rng, 1, n, given=False
     )
 

@@ -154,6 +154,11 @@ def _write(path: Path, header: list[str], rows: Any) -> None:
         writer.writerows(rows)
 
 
+def case(world: World, rng: np.random.Generator, episodes: int, steps: int, **more: Any) -> Case:
+    """A log of a world."""
+    return Case(world=world, columns=world.log(rng, episodes, steps), **more)
+
+
 def bandit(
     pi_b: Any,
     means: Any,

@@ -1,6 +1,4 @@
-"""Families of logs on which a promise of improvement would be false, and families in which there
-is something to find.
-"""
+"""Logs on which a promise of improvement would be false."""
 
 from __future__ import annotations
 
@@ -9,14 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hidden_worlds import Case, World, bandit, coin, gamble, normal
+from hidden_worlds import Case, World, bandit, case, coin, gamble, normal
 from surefoot.benchmarks import ICUSepsis, RandomMDPs, WetChicken
 from surefoot.simulate import first_key
-
-
-def case(world: World, rng: np.random.Generator, episodes: int, steps: int, **more: Any) -> Case:
-    """A log of a world."""
-    return Case(world=world, columns=world.log(rng, episodes, steps), **more)
 
 
 def equal_actions(rng: np.random.Generator) -> Case:

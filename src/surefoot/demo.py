@@ -75,9 +75,7 @@ def _changes(path: Path) -> Iterator[str]:
 
 
 def _truth(river: WetChicken, policy: Policy) -> dict[str, float]:
-    """Values in the real river of the rule, the policy and the best possible one; states never
-    met keep the rule.
-    """
+    """Values in the real river: rule, policy and the best; states never met keep the rule."""
     labels = Labels(tuple(state_label(s) for s in range(river.n_states)), tuple(ACTIONS))
     pi = policy.over(river.pi_b, labels)
     start = np.eye(river.n_states)[0]
@@ -94,10 +92,10 @@ def state_label(state: int) -> str:
 
 
 def shipped_files(steps: int = STEPS) -> dict[str, str]:
-    """The text of the shipped files, by name: the log of one trip under the rule of thumb (trial 0
-    of seed 0), and the rule.
+    """The text of the shipped files, by name: a log under the rule of thumb, and the rule.
 
-    To make them again: write each text to src/surefoot/data under its name.
+    The log is trial 0 of seed 0. To make them again: write each text to src/surefoot/data under its
+    name.
     """
     river = WetChicken()
     key = int(first_key(0, river.name, np.zeros(1, dtype=np.int64))[0])

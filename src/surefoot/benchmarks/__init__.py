@@ -1,6 +1,4 @@
-"""Benchmarks: known MDPs with a baseline, one file each; this file is the explicit list that
-studies and the command line read.
-"""
+"""Benchmarks: known MDPs with a baseline, one file each; this file is the list of them."""
 
 from __future__ import annotations
 

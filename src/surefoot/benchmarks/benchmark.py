@@ -1,6 +1,4 @@
-"""What a benchmark gives: worlds for the keys of trials, the episodes of a data set, and how
-policies are scored.
-"""
+"""What a benchmark gives: worlds for the keys of trials, and the episodes of a data set."""
 
 from __future__ import annotations
 
@@ -16,8 +14,9 @@ VALUE = "value"  # rho
 
 
 class Benchmark(Protocol):
-    """A frozen dataclass of what can be varied; `score` is NORMALISED or VALUE, `sparse` says
-    that S is too large for dense counts.
+    """A frozen dataclass of what can be varied; `score` is NORMALISED or VALUE.
+
+    `sparse` says that S is too large for dense counts.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -26,9 +25,7 @@ class Benchmark(Protocol):
     sparse: ClassVar[bool]
 
     def worlds(self, keys: Array) -> Worlds:
-        """The true MDPs and baselines of the trials with these keys [B], in the namespace of the
-        keys.
-        """
+        """The true MDPs and baselines of the trials with these keys [B], in their namespace."""
 
     def episodes(self, size: int) -> Episodes:
         """What a data set of this size consists of."""

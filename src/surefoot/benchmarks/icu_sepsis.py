@@ -1,6 +1,4 @@
-"""ICU-Sepsis: treating sepsis in intensive care, estimated from hospital records; the
-clinicians' policy is the baseline.
-"""
+"""ICU-Sepsis: sepsis in intensive care, from hospital records; clinicians are the baseline."""
 
 from __future__ import annotations
 
@@ -93,10 +91,10 @@ class ICUSepsis:
 
 @lru_cache(maxsize=1)
 def _assets() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """p, start, the clinicians' policy and the mask of admissible doses, without the absorbing
-    state behind both ends.
+    """p, start, the clinicians' policy and the mask of admissible doses.
 
-    Read from the package's files: importing it would import the retired `gym`.
+    Without the absorbing state behind both ends. Read from the package's files: importing it would
+    import the retired `gym`.
     """
     spec = find_spec("icu_sepsis")
     if spec is None or spec.origin is None:

@@ -1,6 +1,4 @@
-"""Random MDPs: a new one every trial, with a far goal, a baseline of a wanted quality, and an
-easter egg that the baseline ignores.
-"""
+"""Random MDPs: a new one every trial, with a far goal and a baseline of a wanted quality."""
 
 from __future__ import annotations
 
@@ -31,22 +29,21 @@ SUCCESSORS, GAPS, STATES, EGG = -1, -2, -3, -4
 
 @dataclass(frozen=True)
 class RandomMDPs:
-    """S states, A actions, a few random successors a pair; reward 1 on entering the goal, which
-    ends the episode; start in state 0.
+    """S states, A actions, a few random successors a pair; reward 1 on entering the goal.
 
-    Laroche et al. 2019, Nadjahi et al. 2019, Scholl et al. 2022 (Section 5.1). The successors of a
-    pair are distinct, their probabilities the gaps between sorted uniform numbers. The goal is the
-    state whose optimal value from the start is the smallest above gamma^horizon. The baseline has
-    the performance V_u + eta (V* - V_u), V_u that of the uniform policy: a softmax of q* is heated
-    up (inverse temperature 2e6, times 0.9 again and again) until it is halfway between that and the
-    optimum, then the odds of the optimal action of random states are multiplied by 0.9 until it is
-    there. Both stopping points are searched by bisection, not walked to: performance falls almost
-    always from step to step, and where it does not, a later crossing than the first may be found;
-    the baseline then still has the performance asked for, to within one step. Where no number of
-    perturbations makes it bad enough, 16,384 of them do (at eta 0.1 one instance in a thousand; the
-    published recipe would not end). Last, a random other state becomes the easter egg: a second
-    goal ("good", +1) or a trap ("bad", -1), unknown to the baseline. An episode is cut after
-    `horizon` steps.
+    Episodes start in state 0 and end in the goal. Laroche et al. 2019, Nadjahi et al. 2019, Scholl
+    et al. 2022 (Section 5.1). The successors of a pair are distinct, their probabilities the gaps
+    between sorted uniform numbers. The goal is the state whose optimal value from the start is the
+    smallest above gamma^horizon. The baseline has the performance V_u + eta (V* - V_u), V_u that of
+    the uniform policy: a softmax of q* is heated up (inverse temperature 2e6, times 0.9 again and
+    again) until it is halfway between that and the optimum, then the odds of the optimal action of
+    random states are multiplied by 0.9 until it is there. Both stopping points are searched by
+    bisection, not walked to: performance falls almost always from step to step, and where it does
+    not, a later crossing than the first may be found; the baseline then still has the performance
+    asked for, to within one step. Where no number of perturbations makes it bad enough, 16,384 of
+    them do (at eta 0.1 one instance in a thousand; the published recipe would not end). Last, a
+    random other state becomes the easter egg: a second goal ("good", +1) or a trap ("bad", -1),
+    unknown to the baseline. An episode is cut after `horizon` steps.
     """
 
     name: ClassVar[str] = "random-mdps"
@@ -152,22 +149,17 @@ class RandomMDPs:
         possible = possible | (nearest & ~xp.any(high > far, axis=-1)[:, None])
         most = max(1, int(xp.max(xp.sum(xp.astype(possible, xp.int64), axis=-1))))
         order = xp.argsort(xp.where(possible, low, xp.inf), axis=-1, stable=True)
-        best_goal, best_value, best_q = None, None, None
+        found = []
         for c in range(most):
             goal = order[:, c] + 1
             q = optimal(self._model(p, goal)).q
             value = xp.max(q[:, 0, :], axis=-1)
             rank = xp.where(value > far, value, 2.0 - value)  # those out of reach come last
             candidate = xp.take_along_axis(possible, order[:, c : c + 1], axis=-1)[:, 0]
-            rank = xp.where(candidate, rank, xp.inf)
-            if best_goal is None:
-                best_goal, best_value, best_q = goal, rank, q
-                continue
-            better = rank < best_value
-            best_goal = xp.where(better, goal, best_goal)
-            best_value = xp.where(better, rank, best_value)
-            best_q = xp.where(better[:, None, None], q, best_q)
-        return best_goal, self._model(p, best_goal), best_q
+            found.append((xp.where(candidate, rank, xp.inf), goal, q))
+        ranks, goals, qs = (xp.stack(list(x)) for x in zip(*found, strict=True))
+        best = xp.argmin(ranks, axis=0), count_up(p.shape[0], p)
+        return goals[best], self._model(p, goals[best]), qs[best]
 
     def _baseline(self, keys: Array, model: DenseModel, q_star: Array) -> Array:
         """pi_b [B, S, A] with the performance V_u + eta (V* - V_u)."""
@@ -198,9 +190,7 @@ class RandomMDPs:
             )
 
         def perturbed(n: Array) -> Array:
-            """The odds of the optimal action times 0.9 for each time its state is among the
-            first n drawn.
-            """
+            """The odds of the optimal action times 0.9 for each hit among the first n draws."""
             cell = drawn(1 << int(xp.max(n)).bit_length())
             early = count_up(cell.shape[1], n)[None, :] < n[:, None]
             times = bincount(cell, n.shape[0] * self.n_states, xp.astype(early, xp.float64))
@@ -212,10 +202,9 @@ class RandomMDPs:
 
 
 def _first_failure(holds: Callable[[Array], Array], zero: Array) -> Array:
-    """The number n [B] at which `holds` [B] fails while it held at n - 1 (0: it never held), by
-    doubling and bisection.
+    """The number n [B] at which `holds` [B] fails while it held at n - 1 (0: it never held).
 
-    Where it still holds at MOST_STEPS, that many.
+    Found by doubling and bisection. Where it still holds at MOST_STEPS, that many.
     """
     xp = namespace(zero)
     low, high = zero - 1, zero
@@ -233,8 +222,7 @@ def _first_failure(holds: Callable[[Array], Array], zero: Array) -> Array:
 
 
 def _value_bounds(p: Array, gamma: float) -> tuple[Array, Array]:
-    """Bounds [B, S - 1] on the optimal value at the start, for each of the states 1, ..., S - 1 as
-    the goal.
+    """Bounds [B, S - 1] on the optimal value at the start, for each state 1, ... as the goal.
 
     Value iteration for all goals at once, from below: v of goal g backs up 1 in g and gamma v
     elsewhere. The last change bounds what is missing, gamma / (1 - gamma) times.

@@ -1,6 +1,4 @@
-"""Gymnasium's toy-text environments (FrozenLake, Taxi, CliffWalking, ...) through their table
-`P`.
-"""
+"""Gymnasium's toy-text environments (FrozenLake, Taxi, CliffWalking, ...) by their table P."""
 
 from __future__ import annotations
 
@@ -23,12 +21,12 @@ from surefoot.simulate.worlds import Worlds, one_world
 
 @dataclass(frozen=True)
 class ToyText:
-    """Any environment with `env.unwrapped.P[s][a] = [(probability, s', reward, terminated), ...]`
-    and a start distribution.
+    """Any environment with a start distribution and a table P.
 
-    The baseline follows an optimal policy but for a share `epsilon` of random actions. A state
-    entered with `terminated` ends the episode; several rewards of one (s, a, s') are averaged.
-    `mask=True` allows the actions of the environment's `action_mask` only.
+    `env.unwrapped.P[s][a] = [(probability, s', reward, terminated), ...]`. The baseline follows an
+    optimal policy but for a share `epsilon` of random actions. A state entered with `terminated`
+    ends the episode; several rewards of one (s, a, s') are averaged. `mask=True` allows the actions
+    of the environment's `action_mask` only.
     """
 
     name: ClassVar[str] = "toy-text"

@@ -1,6 +1,4 @@
-"""Wet Chicken: paddle as close to the waterfall as you dare; falling takes you back to the start
-(discrete, continuing).
-"""
+"""Wet Chicken: paddle close to the waterfall; falling takes you back to the start."""
 
 from __future__ import annotations
 
@@ -25,13 +23,13 @@ MOVES = ((0, 0), (-1, 0), (-2, 0), (0, -1), (0, 1))  # (a_x, a_y)
 
 @dataclass(frozen=True)
 class WetChicken:
-    """x' = round(x + a_x + v + b tau),  y' = y + a_y,  with  v = max_velocity y / width,  b =
-    turbulence - v,  tau ~ U(-1, 1).
+    """x' = round(x + a_x + v + b tau),  y' = y + a_y.
 
-    Past the fall (x' >= length) the boat is back at (0, 0); otherwise x' and y' are clipped to the
-    river. The reward is the new x. Scholl et al. 2022, Section 5.2 (Hans & Udluft 2009), with the
-    misprints of the paper corrected: the turbulence factor is b, y' follows from y, and y' is 0
-    below 0. State x * width + y, start (0, 0).
+    v = max_velocity y / width,  b = turbulence - v,  tau ~ U(-1, 1). Past the fall (x' >= length)
+    the boat is back at (0, 0); otherwise x' and y' are clipped to the river. The reward is the new
+    x. Scholl et al. 2022, Section 5.2 (Hans & Udluft 2009), with the misprints of the paper
+    corrected: the turbulence factor is b, y' follows from y, and y' is 0 below 0. State x * width +
+    y, start (0, 0).
 
     The baseline steers to (2, 2) by a rule of thumb and takes a random action with probability
     epsilon.
@@ -69,9 +67,7 @@ class WetChicken:
 
     @cached_property
     def p(self) -> np.ndarray:
-        """The exact transition probabilities [S, A, S]: how much of [centre - b, centre + b]
-        rounds to each x'.
-        """
+        """P [S, A, S], exact: how much of [centre - b, centre + b] rounds to each x'."""
         p = np.zeros((self.n_states, len(ACTIONS), self.n_states))
         for s in range(self.n_states):
             x, y = divmod(s, self.width)
@@ -96,9 +92,7 @@ class WetChicken:
 
     @cached_property
     def pi_b(self) -> np.ndarray:
-        """The rule of thumb, epsilon-greedy: too far out, paddle back; else to the middle lane;
-        there forward, hold, or back.
-        """
+        """Epsilon-greedy: back if too far out, else to the middle lane, there to (2, 2)."""
         choice = np.empty(self.n_states, dtype=int)
         for s in range(self.n_states):
             x, y = divmod(s, self.width)

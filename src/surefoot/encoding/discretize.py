@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -58,17 +59,13 @@ def discretize(
 ) -> Discretized:
     """Write the log `source` to `out` (.csv, .csv.gz or .parquet) with a column of states.
 
-    The file is written whole or not at all, and so is the encoder.
-
     features, states, method   fit an encoder: "quantile" bins or "kmeans"
     edges                      {feature: edges of its bins}, instead of quantiles; or
     encoder                    use this one
     save                       where to save the encoder as JSON
-    missing                    what rows are in which a feature is empty, NaN, NA, N/A, null or
-                               None: an "error", or in a "bin" of their own; an encoder knows which
-                               features may be missing
-    roles                      columns named as in `read_log` (episode, time, reward), which mixing
-                               needs; found by name otherwise
+    missing                    rows in which a feature is empty, NaN, NA, N/A, null or None are an
+                               "error", or get a "bin"; an encoder knows what may be missing
+    roles                      columns as in `read_log` (episode, time, reward), which mixing needs
     """
     out, save = Path(out), None if save is None else Path(save)
     features = (*features, *(name for name in edges if name not in features))
@@ -76,21 +73,17 @@ def discretize(
         raise ParameterError("give either features to fit an encoder, or an encoder to apply")
     _check_bins(method, edges, missing)
     _file_format(out)
-    workspace = Workspace()
-    try:
-        with Database(workspace) as database:
-            names = features if encoder is None else encoder.features
-            may_miss = (names if missing == "bin" else ()) if encoder is None else encoder.missing
-            rows = open_rows(source, names, database, workspace)
-            lost = rows.missing(database, may_miss)
-            _check_targets(out, save, column, rows)
-            fitted = encoder or _fit(database, rows, states, method, edges, lost)
-            counts = _encode(database, rows, fitted)
-            used = _roles(rows, roles or {}, needed=encoder is None)
-            mixing = None if used is None else rows.mixing(database, used)
-            _write(database, rows, fitted, out, column, save)
-    finally:
-        workspace.close()
+    with closing(Workspace()) as workspace, Database(workspace) as database:
+        names = features if encoder is None else encoder.features
+        may_miss = (names if missing == "bin" else ()) if encoder is None else encoder.missing
+        rows = open_rows(source, names, database, workspace)
+        lost = rows.missing(database, may_miss)
+        _check_targets(out, save, column, rows)
+        fitted = encoder or _fit(database, rows, states, method, edges, lost)
+        counts = _encode(database, rows, fitted)
+        used = _roles(rows, roles or {}, needed=encoder is None)
+        mixing = None if used is None else rows.mixing(database, used)
+        _write(database, rows, fitted, out, column, save)
     return Discretized(
         rows=int(counts.sum()),
         encoder=fitted,

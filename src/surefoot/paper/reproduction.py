@@ -1,6 +1,4 @@
-"""What `surefoot reproduce` does: the studies behind each target, and the tables, figures and
-verdicts that are written from them.
-"""
+"""What `surefoot reproduce` does: the studies behind each target, and what is written of them."""
 
 from __future__ import annotations
 
@@ -76,11 +74,7 @@ class FinishedStudy:
     out: Path
     results: Results
     summary: tuple[SummaryRow, ...]
-
-    @property
-    def how(self) -> Intervals:
-        """The intervals of this study."""
-        return _intervals(self.study)
+    how: Intervals
 
 
 def run_study(study: Study, out: Path, options: RunOptions) -> FinishedStudy:
@@ -93,9 +87,10 @@ def run_study(study: Study, out: Path, options: RunOptions) -> FinishedStudy:
         dask=options.dask,
         progress=options.told(study.name),
     )
-    summary = summary_rows(results, _intervals(study))
+    how = Intervals(alpha=study.alpha, seed=study.seed)
+    summary = summary_rows(results, how)
     write_summary(out / "summary.csv", summary)
-    return FinishedStudy(study, out, results, summary)
+    return FinishedStudy(study, out, results, summary, how)
 
 
 def draw_study(done: FinishedStudy) -> list[Path]:
@@ -119,9 +114,7 @@ def draw_study(done: FinishedStudy) -> list[Path]:
 
 
 def reproduce(target: str, options: RunOptions) -> Verdicts:
-    """Run what a target needs, write its outputs under `options.out`, and return the verdicts it
-    allows; "all" writes claims.md.
-    """
+    """Run what a target needs, write its outputs under `options.out`, and return its verdicts."""
     if target not in TARGETS:
         raise StudyError(f"nothing is called {target!r}; reproduce one of: {', '.join(TARGETS)}")
     for name, number in (("trials", options.trials), ("workers", options.workers)):
@@ -169,14 +162,11 @@ def _assumption_1(options: RunOptions) -> Verdicts:
 
 
 def _shares(rows: Sequence[AssumptionRow]) -> list[Share]:
-    """All baselines together: of the decisive data sets at (gamma, size), the share for which it
-    holds.
-    """
+    """Of the decisive data sets at (gamma, size), all baselines together, the share that holds."""
     shares = []
     for gamma, size in dict.fromkeys((row.gamma, row.size) for row in rows):
         here = [row for row in rows if (row.gamma, row.size) == (gamma, size)]
-        decisive = sum(row.decisive for row in here)
-        held = sum(row.holds for row in here)
+        decisive, held = sum(row.decisive for row in here), sum(row.holds for row in here)
         shares.append(Share(gamma, size, held / max(decisive, 1), decisive))
     return shares
 
@@ -225,9 +215,7 @@ def _product(options: RunOptions) -> Verdicts:
 
 
 def _product_words(study: Study, reference: str, rivals: Sequence[Rival]) -> str:
-    """Which settings are at least as good as the reference in both metrics at every size, in
-    words.
-    """
+    """In words, which settings are at least as good as the reference in both metrics."""
     lines = [f"# {study.benchmark.name}: against {reference}, {study.trials:,} trials", ""]
     for word, strictly in (("at least as good", False), ("strictly better", True)):
         found = good_everywhere(rivals, strictly=strictly)
@@ -238,15 +226,9 @@ def _product_words(study: Study, reference: str, rivals: Sequence[Rival]) -> str
 
 
 def class_of(cell: Cell) -> str:
-    """The paper's taxonomy: "penalises", "restricts", "both" (a penalised estimate inside a
-    trust), or "neither".
-    """
+    """The paper's taxonomy: "penalises", "restricts", "both" or "neither"."""
     found = taxonomy(*parts(cell.algorithm))
     return "both" if found == f"{PENALISES} and {RESTRICTS}" else found
-
-
-def _intervals(study: Study) -> Intervals:
-    return Intervals(alpha=study.alpha, seed=study.seed)
 
 
 def _write_rows(

@@ -1,6 +1,4 @@
-"""The figures of a study: mean and CVaR over the size of the data, the heat map of Assumption 1,
-Pareto fronts.
-"""
+"""Figures: mean and CVaR over the size of the data, the heat map of Assumption 1, fronts."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ UNITS = {"random-mdps": "trajectories", "wet-chicken": "steps"}
 
 @dataclass(frozen=True)
 class Share:
-    """One field of the heat map: of `data_sets` decisive data sets of this size, the share for
-    which the assumption holds.
-    """
+    """One field of the heat map: the share of decisive data sets for which Assumption 1 holds."""
 
     gamma: float
     size: int
@@ -44,9 +40,7 @@ def study_figure(
     score: str = "performance",
     title: str = "",
 ) -> Figure:
-    """Mean and CVaR side by side over the size of the data, a line per setting with its interval
-    shaded; one benchmark.
-    """
+    """Mean and CVaR of one benchmark over the size of the data; a line a setting, with interval."""
     _check_one_benchmark([row.benchmark for row in rows])
     lines: dict[tuple[str, str], list[SummaryRow]] = {}
     for row in rows:
@@ -72,9 +66,7 @@ def study_figure(
 
 
 def assumption_1_figure(shares: Sequence[Share], *, title: str = "") -> Figure:
-    """Share of data sets for which Assumption 1 holds, discount factor against size of the data;
-    hatched where none is decisive.
-    """
+    """Where Assumption 1 holds, by discount factor and size; hatched where nothing is decisive."""
     if not shares:
         raise ProblemError("the heat map needs at least one share")
     gammas, sizes = sorted({one.gamma for one in shares}), sorted({one.size for one in shares})
@@ -116,8 +108,7 @@ def pareto_figure(
     alpha: float = 0.01,
     title: str = "",
 ) -> Figure:
-    """Mean against CVaR of every setting: a panel per size and one for the average; the front of
-    each class, and the combined one.
+    """Mean against CVaR of every setting, and the fronts: a panel per size, one for the average.
 
     Panels show the neighbourhood of the fronts; how many settings lie outside is written into them.
     The reference (algorithm, parameters) is a star.
@@ -172,9 +163,7 @@ def _check_one_benchmark(names: Sequence[str]) -> None:
 
 
 def _line_styles(keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Style]:
-    """The style of each setting; further settings of an algorithm, and algorithms without a
-    style, take the spare ones.
-    """
+    """The style of each setting; several of one algorithm, and unknown ones, take spare styles."""
     styles: dict[tuple[str, str], Style] = {}
     spare = 0
     for algorithm, parameters in keys:
@@ -216,9 +205,7 @@ def _clip(
     labels: dict[tuple[str, str], str],
     baseline: float | None,
 ) -> None:
-    """Where a few points lie far below the rest, let the axis end above them, and write into the
-    panel what lies outside.
-    """
+    """Let the axis end above points that lie far below the rest; the panel says what they are."""
     values = np.array([getattr(row, metric) for row in rows])
     found = values[np.isfinite(values)]
     if not found.size:

@@ -1,6 +1,4 @@
-"""How figures look: one style per algorithm and class that can be told apart in grey, and files
-with the same bytes each time.
-"""
+"""How figures look: styles that can be told apart in grey, files with the same bytes."""
 
 from __future__ import annotations
 
@@ -92,9 +90,7 @@ SETTINGS: Mapping[str, Any] = MappingProxyType(
 
 
 def style_of(name: str, known: Mapping[str, Style], spare: int) -> Style:
-    """The style of a name; the spare-th of the spare styles, under its own name, if there is
-    none.
-    """
+    """The style of a name; the spare-th of the spare styles if it has none."""
     colour, dashes, marker = SPARE[spare % len(SPARE)]
     return known.get(name, Style(name, colour, dashes, marker))
 
@@ -103,9 +99,7 @@ def style_of(name: str, known: Mapping[str, Style], spare: int) -> Style:
 def figure(
     width: float, height: float, rows: int, columns: int, **keywords: Any
 ) -> Iterator[tuple[Figure, Sequence[Axes]]]:
-    """An empty figure with its panels in reading order; within the block, and in `save`, the
-    settings above hold.
-    """
+    """An empty figure with its panels in reading order, in the settings above."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -116,9 +110,7 @@ def figure(
 
 
 def save(made: Figure, stem: str | Path) -> tuple[Path, Path]:
-    """Write stem.svg and stem.png, each whole or not at all, without a date: equal figures give
-    equal bytes.
-    """
+    """Write stem.svg and stem.png, without a date: equal figures give equal bytes."""
     paths = []
     with _settings():
         for ending, metadata in (

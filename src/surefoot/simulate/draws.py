@@ -1,5 +1,4 @@
-"""Random draws of studies: a counter-based generator in integer array operations, the same on NumPy
-and PyTorch.
+"""Random draws of studies: a counter-based generator, the same on NumPy and PyTorch.
 
 A draw is a function of a key and a counter, and a key of what it is for: (seed, benchmark, trial,
 size, episode). So no draw depends on how trials are cut into shards, on the number of workers, on
@@ -23,11 +22,10 @@ SECOND = 0x94D049BB133111EB - 2**64
 
 
 def mix(z: Array) -> Array:
-    """SplitMix64's finaliser on int64 arrays: every input bit reaches every output bit; products
-    wrap around.
+    """SplitMix64's finaliser on int64 arrays: every input bit reaches every output bit.
 
-    Array libraries shift signed integers arithmetically, so the sign is masked away after each
-    shift.
+    Products wrap around. Array libraries shift signed integers arithmetically, so the sign is
+    masked away after each shift.
     """
     if is_numpy_array(z):  # the same in place, with unsigned shifts
         u = np.array(z, dtype=np.int64, copy=True, ndmin=1).view(np.uint64)
@@ -85,9 +83,9 @@ def trial_numbers(start: int, stop: int, device: str = "cpu") -> Any:
 
 
 def alias_tables(weights: Array) -> tuple[Array, Array]:
-    """Walker's tables (keep, alias) [rows, K] for rows of weights [rows, K]: draw a cell c evenly,
-    keep it with probability keep[c], else take alias[c]. So a draw costs two look-ups.
+    """Walker's tables (keep, alias) [rows, K] for rows of weights [rows, K].
 
+    Draw a cell c evenly, keep it with probability keep[c], else take alias[c]: two look-ups a draw.
     Vose's construction (1991), all rows in step: the cells of a row are scaled to the mean 1; every
     round settles one poor cell, and a rich one fills it up. A cell of weight 0 is never kept.
     """

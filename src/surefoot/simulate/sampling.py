@@ -1,6 +1,4 @@
-"""Sampling logs: the episodes of many trials walk at once, and leave their counts and
-Monte-Carlo returns.
-"""
+"""Sampling logs: the episodes of many trials walk at once, and are counted as they go."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ class Episodes:
 
 @dataclass(frozen=True, repr=False)
 class Sampler:
-    """Samples data sets of worlds under their baseline; draws depend on (key, size, episode,
-    step) alone.
-    """
+    """Samples data sets under the baseline; a draw depends on (key, size, episode, step) alone."""
 
     worlds: Worlds
 
@@ -46,11 +42,10 @@ class Sampler:
     def counts(
         self, keys: Array, data: tuple[Episodes, ...], *, with_returns: bool
     ) -> Iterator[tuple[Counts, Returns | None]]:
-        """A data set for every trial (its key [B]), one entry of `data` after the other: counts [B,
-        S, A, S], returns [B, S, A].
+        """A data set for every trial (its key [B]), one entry of `data` after the other.
 
-        A cut counts as an end in the returns, as in the paper's experiments; how many returns ran
-        into one is not counted here.
+        Counts are [B, S, A, S], returns [B, S, A]. A cut counts as an end in the returns, as in the
+        paper's experiments; how many returns ran into one is not counted here.
         """
         xp = namespace(keys)
         chain, plan = self._chain, _plan(keys, data)
@@ -69,17 +64,15 @@ class Sampler:
             yield counts, _returns(counts, chain.middle, *sums) if with_returns else None
 
     def log(self, key: int, data: Episodes) -> dict[str, np.ndarray]:
-        """The log of one trial as columns, the arguments of `surefoot.problem`: the same steps that
-        `counts` counts for its key.
+        """The log of one trial as columns, the arguments of `surefoot.problem`.
 
-        The worlds are one, in NumPy. `truncated` marks the last step of an episode that was cut.
+        It has the steps that `counts` counts for its key. The worlds are one, in NumPy. `truncated`
+        marks the last step of an episode that was cut.
         """
         return next(self.logs(np.array([key], dtype=np.int64), data))
 
     def logs(self, keys: np.ndarray, data: Episodes) -> Iterator[dict[str, np.ndarray]]:
-        """The same for trials that share the world: they walk together, which takes hardly
-        longer than one.
-        """
+        """The same for trials that share the world; they walk together."""
         chain, n_trials, terminal = self._chain, len(keys), self.worlds.terminal[0]
         walkers, *_ = _start(chain, _plan(keys, (data,)), keys)
         parts = []
@@ -111,8 +104,7 @@ class Sampler:
 
 @dataclass(frozen=True, kw_only=True)
 class _Chain:
-    """The joint law of (a, s') in every state as alias tables, and where each outcome leads; all
-    [W, cells].
+    """The joint law of (a, s') in every state as alias tables; all [W, cells].
 
     A state's row has K = A * successors cells, each in two versions, kept or alias: entries 2 c and
     2 c + 1. The last row of a world is where walkers rest that have ended.
@@ -147,18 +139,16 @@ def _chain(worlds: Worlds) -> _Chain:
     # A terminal state is never left, whatever its row says: any law does.
     weights = xp.where(xp.reshape(worlds.terminal, (-1, 1)), xp.ones_like(weights), weights)
     keep, alias = alias_tables(weights)
-    outcome = xp.reshape(
-        xp.stack([xp.zeros_like(alias) + count_up(k, weights), alias], axis=-1), (w, s, 2 * k)
-    )
+    own = xp.zeros_like(alias) + count_up(k, weights)
+    outcome = xp.reshape(xp.stack([own, alias], axis=-1), (w, s, 2 * k))
     to = xp.take_along_axis(xp.reshape(worlds.successor, (w, s, k)), outcome, axis=-1)
     action = outcome // successors
     pair = count_up(s, weights)[None, :, None] * a + action
     table = xp.broadcast_to(worlds.reward_table, (w, s, a, s))
     reward = xp.take_along_axis(xp.reshape(table, (w, s, a * s)), action * s + to, axis=-1)
-    ends = xp.take_along_axis(
-        xp.astype(worlds.terminal, xp.int64), xp.reshape(to, (w, -1)), axis=-1
-    )
-    after = xp.where(ends > 0, s, xp.reshape(to, (w, -1)))  # the row of rest, or of s'
+    arrival = xp.reshape(to, (w, -1))
+    ends = xp.take_along_axis(xp.astype(worlds.terminal, xp.int64), arrival, axis=-1)
+    after = xp.where(ends > 0, s, arrival)  # the row of rest, or of s'
 
     def rested(x: Array, rest: float) -> Array:
         """x [W, S, 2 K] as [W, cells], with the row of rest at the end."""
@@ -184,9 +174,7 @@ def _chain(worlds: Worlds) -> _Chain:
 
 @dataclass(frozen=True)
 class _Walkers:
-    """Episodes under way, the longest first: their key, the entry where the row begins that they
-    stand in, steps, and number.
-    """
+    """Episodes under way, the longest first; `at` is the first entry of the row they stand in."""
 
     key: Array
     at: Array
@@ -199,9 +187,7 @@ class _Walkers:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The episodes of one trial, the longest first: which entry of `data` they belong to, its
-    size, their number in it, their steps.
-    """
+    """The episodes of one trial, the longest first; `index` and `size` say which `data`."""
 
     n_sizes: int
     index: Array
@@ -219,9 +205,7 @@ def _plan(keys: Array, data: tuple[Episodes, ...]) -> _Plan:
 
 
 def _start(chain: _Chain, plan: _Plan, keys: Array) -> tuple[_Walkers, Array, Array]:
-    """All episodes [episodes of a trial * B] at their start; the data set (size index * B +
-    trial) and the world of each.
-    """
+    """All episodes at their start; the data set (size index * B + trial) and the world of each."""
     xp = namespace(keys)
     n_trials = keys.shape[0]
     key = xp.reshape(fold(fold(keys[None, :], plan.size[:, None]), plan.episode[:, None]), (-1,))
@@ -305,8 +289,9 @@ class _Tally:
 
 
 def _tallies(chain: _Chain, plan: _Plan, keys: Array, with_returns: bool) -> tuple[Array, ...]:
-    """How often each entry was drawn [sizes, B, cells]; sums of returns and of their squares
-    around the middle [sizes, B, S A + 1].
+    """How often each entry was drawn [sizes, B, cells], and sums of returns [sizes, B, S A + 1].
+
+    The sums are those of G - middle and of its square.
     """
     xp = namespace(keys)
     shape = (plan.n_sizes, keys.shape[0])
@@ -330,8 +315,9 @@ def _tallies(chain: _Chain, plan: _Plan, keys: Array, with_returns: bool) -> tup
 def _sum_returns(
     chain: _Chain, strides: list[tuple[Array, Array]], data_set: Array, n: int
 ) -> list[Array]:
-    """Sums over visits of G - middle and (G - middle)^2, by data set and pair; G_t = r_t + gamma
-    G_{t+1} from the last stride back.
+    """Sums over visits of G - middle and (G - middle)^2, by data set and pair.
+
+    G_t = r_t + gamma G_{t+1}, from the last stride back.
     """
     xp = namespace(data_set)
     reward, pair = xp.reshape(chain.reward, (-1,)), xp.reshape(chain.pair, (-1,))

@@ -1,6 +1,4 @@
-"""Worlds: the true MDPs of many trials with their baselines, what a study knows and an algorithm
-does not.
-"""
+"""Worlds: the true MDPs of trials, which no algorithm sees, and their baselines."""
 
 from __future__ import annotations
 
@@ -77,8 +75,9 @@ class Worlds:
         return DenseModel(self.p, live, r, self.gamma)
 
     def value(self, pi: Array) -> Array:
-        """rho: the exact value at the start of one policy a trial, pi [B, S, A] -> [B]; in one
-        large world to 1e-12 of its width.
+        """rho: the exact value at the start of one policy a trial, pi [B, S, A] -> [B].
+
+        In one large world to 1e-12 of its width.
         """
         alone = self.pi_b.shape[0] == 1 and is_numpy_array(self.pi_b)
         if not (alone and self.n_states >= LARGE and self.gamma < 1):
@@ -89,9 +88,7 @@ class Worlds:
 
     @cached_property
     def _sparse(self) -> SparseModel:
-        """One true MDP by its successors alone: a solve with all states takes ten times as long
-        for 700 of them.
-        """
+        """One true MDP by its successors alone: with 700 states, ten times as fast."""
         rows = sparse.csr_array(self.model.transitions.reshape(-1, self.n_states))
         return SparseModel(rows, self.model.weight, self.model.r, self.gamma)
 
@@ -113,9 +110,7 @@ class Worlds:
         return evaluate_at_start(self.model, optimal(self.model, self.allowed).pi, self.start)
 
     def problem(self, counts: Counts, returns: Returns | None, **options: Any) -> Problem:
-        """What an algorithm may know of data sets [B], or [sizes * B], sampled here: counts,
-        baseline, and the declared reward table.
-        """
+        """What an algorithm may know of data sets [B], or [sizes * B], sampled here."""
         names = ("pi_b", "start", "terminal", "allowed", "reward_table")
         parts = {name: _repeat(getattr(self, name), counts.n_sas.shape[0]) for name in names}
         return Problem(
@@ -140,9 +135,7 @@ class Worlds:
     def problem_of_log(
         self, log: dict[str, Any], *, sparse: bool = True, **options: Any
     ) -> Problem:
-        """The same for one log of a world by itself (NumPy), with the log, and with sparse
-        counts or dense ones.
-        """
+        """The same for one log of a world by itself (NumPy), with sparse counts or dense ones."""
         table = self.reward_table[0]
         return problem(
             **log,
@@ -162,9 +155,7 @@ class Worlds:
 
 
 def _repeat(x: Array, n: int) -> Array:
-    """x [W, ...] for n data sets: the one world they share, or the worlds of the trials, once
-    for every size.
-    """
+    """x [W, ...] for n data sets: of the one world they share, or of all trials for each size."""
     xp, w = namespace(x), x.shape[0]
     if w == n:
         return x
@@ -196,9 +187,7 @@ def one_world(
     return_range: ReturnRange,
     allowed: np.ndarray | None = None,
 ) -> Worlds:
-    """The MDP p [S, A, S] that all trials share, on the device of the keys; reward_table [S, 1
-    or A, S'].
-    """
+    """The MDP p [S, A, S] with reward_table [S, 1 or A, S'] that all trials share."""
     most = int((p > 0).sum(axis=-1).max())
     order = np.argsort(p <= 0, axis=-1, kind="stable")[..., :most]  # successors, in their order
     xp, device = namespace(keys), device_of(keys)

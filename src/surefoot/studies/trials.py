@@ -135,10 +135,8 @@ def _counted(
     counts = Counts(n_sas, None, None, worlds.n_states, worlds.n_actions)
     returns = None
     if with_returns:
-        columns = (
-            xp.concat([getattr(r, k) for _, r in found], axis=0) for k in ("n", "mean", "m2")
-        )
-        returns = Returns(*columns)
+        each = zip(*((r.n, r.mean, r.m2) for _, r in found if r is not None), strict=True)
+        returns = Returns(*(xp.concat(list(x), axis=0) for x in each))
     problem = worlds.problem(counts, returns, **options)
     yield _Part(range(len(data)), everyone, worlds, settings, problem)
 
