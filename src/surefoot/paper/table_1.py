@@ -208,17 +208,14 @@ def _rankings(
         for span in spans
         for rival in rivals
     ]
-    found: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    found: dict[str, np.ndarray] = {}  # lead, low and high, [3, rivals]
     for metric, name, overall in ((MEAN, "mean", MEAN_OVERALL), (CVAR, "CVaR", CVAR_OVERALL)):
         estimates = contrast(grid.score, contrasts, metric, how)
-        lead, low, high = (
-            x.reshape(len(spans), len(rivals))
-            for x in (estimates.value, *estimates.interval(together))
-        )
-        for i, label in enumerate([*(f"{name} at {size}" for size in sizes), overall]):
-            found[label] = (lead[i], low[i], high[i])
-    lead, low, high = (x + y for x, y in zip(found[MEAN_OVERALL], found[CVAR_OVERALL], strict=True))
-    found[SUM_OVERALL] = (lead, low, high)
+        ends = np.stack([estimates.value, *estimates.interval(together)])
+        labels = [*(f"{name} at {size}" for size in sizes), overall]
+        parts = ends.reshape(3, len(spans), len(rivals)).swapaxes(0, 1)
+        found |= dict(zip(labels, parts, strict=True))
+    found[SUM_OVERALL] = found[MEAN_OVERALL] + found[CVAR_OVERALL]
     return [
         Ranking(
             benchmark=benchmark,

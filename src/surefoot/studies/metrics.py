@@ -153,10 +153,7 @@ def numbers(
 
 
 def contrast(
-    score: np.ndarray,
-    contrasts: Sequence[Contrast],
-    metric: str,
-    how: Intervals | None = None,
+    score: np.ndarray, contrasts: Sequence[Contrast], metric: str, how: Intervals | None = None
 ) -> Bootstrapped:
     """sum_i weight_i metric(row_i) for each contrast; differences of rows are paired by trial.
 
@@ -174,14 +171,8 @@ def contrast(
     k = _tail(n, how.alpha)
     if metric == CVAR and k is None:
         nothing = np.full(len(contrasts), np.nan)
-        return Bootstrapped(
-            value=nothing,
-            standard_error=nothing,
-            t_low=nothing,
-            t_high=nothing,
-            level=level,
-            freedom=1.0,
-        )
+        four = dict.fromkeys(("value", "standard_error", "t_low", "t_high"), nothing)
+        return Bootstrapped(**four, level=level, freedom=1.0)
     each_once = np.ones((n, 1), dtype=np.uint8)
     value, error = (x[:, 0] for x in _resampled(score, contrasts, metric, k, each_once))
     parts = [
