@@ -176,3 +176,18 @@ def test_an_episode_of_one_row_without_a_name_or_a_time_is_found(
         connection.execute(f"copy ({missing}) to '{file}' (format parquet)")
     with pytest.raises(LogError, match=f"row 85 .*{column} missing"):
         read_log(file)
+
+
+def test_only_episodes_whose_first_row_is_used_count_as_starts() -> None:
+    columns = {
+        "episode": ["e", "e", "f", "g", "g"],
+        "time": [0, 1, 0, 0, 1],
+        "state": ["a", "b", "a", "b", "a"],
+        "action": ["x"] * 5,
+        "reward": [1.0, 1.0, 1.0, 1.0, 1.0],
+    }
+    log = read_log({name: np.array(x) for name, x in columns.items()})
+    assert (log.states, np.asarray(log.starts).tolist()) == (("a", "b"), [1, 1])  # f is cut at once
+    columns |= {"reward": [np.nan, 1.0, 1.0, 1.0, 1.0], "next_state": ["b", "a", "b", "a", "b"]}
+    log = read_log({name: np.array(x) for name, x in columns.items()}, drop_bad_rows="reward")
+    assert (log.states, np.asarray(log.starts).tolist()) == (("a", "b"), [1, 1])  # e lost its first
