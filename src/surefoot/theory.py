@@ -61,9 +61,7 @@ def _spent(e: Array, amount: Array) -> Array:
 
 
 def _check(spent: Array, limit: float, scale: Array | float = 0.0) -> Check:
-    """Whether spent <= limit in every state but for rounding at the state's own scale; NaN never
-    passes.
-    """
+    """Whether spent <= limit in every state but for rounding at its scale; NaN never passes."""
     spent, scale = (to_numpy(x).astype(float) for x in (spent, scale))
     excess = spent - limit
     worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))

@@ -1,6 +1,4 @@
-"""HCPI: leave the baseline only for a policy that episodes it was not made from show to be
-better.
-"""
+"""HCPI: leave the baseline only for a policy that held-out episodes show to be better."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""MBIE (pessimistic) and robust MDP: the worst transition probabilities in an L1 ball around the
-estimate.
-"""
+"""MBIE (pessimistic) and robust MDP: the worst transitions in an L1 ball."""
 
 from __future__ import annotations
 

@@ -65,39 +65,23 @@ class Certificate:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound says no more than the return range does: it lies at or below lo -
-        hi.
-        """
+        """Whether it says no more than the return range does: it lies at or below lo - hi."""
         return not self.bound > self.lowest
 
     @property
     def useful(self) -> bool:
-        """Whether it proves of a policy that is not the baseline that it is no worse; what is
-        measured to fail proves nothing.
-        """
+        """Whether it proves a changed policy no worse; what is measured to fail proves nothing."""
         return self.changed > 0 and self.bound >= 0 and self.label != FAILS
 
     def __str__(self) -> str:
-        verdict = (
-            "useful"
-            if self.useful
-            else "vacuous"
-            if self.vacuous
-            else "not useful"
-            if self.changed
-            else "policy unchanged"
-        )
-        chance = f"{1 - self.delta:g}"
-        holds = (
-            f"is claimed at {chance}, and is not kept"
-            if self.label == FAILS
-            else f"with probability at least {chance}"
-        )
-        needed = (
-            "no amount of data"
-            if math.isinf(self.data_needed)
-            else f"about {self.data_needed:.2g} rows"
-        )
+        verdict = "not useful" if self.changed else "policy unchanged"
+        verdict = "useful" if self.useful else "vacuous" if self.vacuous else verdict
+        holds = f"with probability at least {1 - self.delta:g}"
+        if self.label == FAILS:
+            holds = f"is claimed at {1 - self.delta:g}, and is not kept"
+        needed = f"about {self.data_needed:.2g} rows"
+        if math.isinf(self.data_needed):
+            needed = "no amount of data"
         lines = [
             f"{self.bounded} >= {self.bound:.6g} {holds} ({self.label}; {verdict})",
             (
@@ -106,10 +90,8 @@ class Certificate:
             ),
             f"  to reach 0: {needed} ({self.data_needed_why})",
         ]
-        lines += [f"  assumes: {x}" for x in self.assumptions] + [
-            f"  note: {x}" for x in self.notes
-        ]
-        return "\n".join(lines)
+        lines += [f"  assumes: {x}" for x in self.assumptions]
+        return "\n".join(lines + [f"  note: {x}" for x in self.notes])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,8 +140,8 @@ class Bound:
         wrong = ~sound & ~problem.terminal
         if wrong.any():
             raise PolicyError(
-                f"{name}: the policy in state {labels.state(np.argmax(wrong))} is no probability row"
-                f" ({int(wrong.sum())} such rows)"
+                f"{name}: the policy in state {labels.state(np.argmax(wrong))} is no probability"
+                f" row ({int(wrong.sum())} such rows)"
             )
         masked = (pi > STILL) & ~to_numpy(problem.allowed) & ~problem.terminal[:, None]
         if masked.any():
@@ -173,9 +155,7 @@ class Bound:
         return np.where(still, pi_b, pi)
 
     def pays_for_start(self, problem: Problem) -> bool:
-        """Whether part of delta is spent on the start: it is estimated, and the bound is about
-        episodes to come.
-        """
+        """Whether part of delta pays for an estimated start of episodes to come."""
         return self.where == START and start_is_estimated(problem)
 
     def left(self, problem: Problem) -> float:
@@ -183,9 +163,7 @@ class Bound:
         return left_for_values(problem, self.delta) if self.where == START else float(self.delta)
 
     def mean_at_start(self, problem: Problem, h: np.ndarray, scale: float) -> float:
-        """The mean of h [S] over the starts, or the least that the log allows for where they are
-        estimated.
-        """
+        """The mean of h [S] over the starts, or the least that estimated starts allow."""
         if self.pays_for_start(problem):
             return least_mean(problem, h, SHARE * self.delta, scale)
         return float(times(h, to_numpy(problem.start)).sum())
@@ -263,9 +241,7 @@ class Bound:
 def _data_needed(
     bound: float, bound_at: Callable[[float], float], rows: float
 ) -> tuple[float, str]:
-    """The least power of two by which the log must grow for the bound to reach 0, if all
-    estimates stayed as they are.
-    """
+    """By which power of two the log must grow for the bound to reach 0, estimates as now."""
     most = bound_at(2.0**DOUBLINGS)
     if not most >= 0:
         why = (
@@ -292,17 +268,10 @@ def _data_needed(
 def range_sentences(problem: Problem) -> tuple[str, ...]:
     """What is assumed of the range of returns."""
     lo, hi = problem.return_range.lo, problem.return_range.hi
-    how = (
-        "as declared"
-        if problem.return_range.declared
-        else "which rests on observed rewards: declare reward_range"
-    )
-    sentence, (least, most) = (
-        f"no return from any state on lies outside [{lo:g}, {hi:g}], {how}",
-        problem.reward_range,
-    )
-    if (
-        to_numpy(problem.terminal).any() or lo <= least <= most <= hi
-    ):  # a single reward may be a return, if an episode ends there
+    declared, (least, most) = problem.return_range.declared, problem.reward_range
+    how = "as declared" if declared else "which rests on observed rewards: declare reward_range"
+    sentence = f"no return from any state on lies outside [{lo:g}, {hi:g}], {how}"
+    # A single reward may be a return, if an episode ends there.
+    if to_numpy(problem.terminal).any() or lo <= least <= most <= hi:
         return (sentence,)
     return sentence, "no episode ever ends: the problem has no terminal state"

@@ -31,9 +31,7 @@ from surefoot.trust.starts import start_variance
 
 @dataclass(frozen=True, kw_only=True)
 class _Gaussian(Bound):
-    """Abstract: gain - z sigma,  z = Phi^{-1}(1 - delta), for data that had no part in choosing
-    the policy.
-    """
+    """Abstract: gain - z sigma,  z = Phi^{-1}(1 - delta), on fresh data."""
 
     places: ClassVar[tuple[str, ...]] = STARTS
     label: ClassVar[str] = ASYMPTOTIC
@@ -182,9 +180,7 @@ def _variance(block: Problem, z: Array) -> Array:
 
 
 def _reward_variance(block: Problem) -> Array:
-    """What rewards scatter within a triple [1, S, A]: 0 where they are declared, and where the
-    counts do not hold it.
-    """
+    """What rewards scatter within a triple [1, S, A]: 0 where declared, or not counted."""
     if block.reward_table is not None or block.counts.r_rest is None:
         return 0.0 * block.n_sa
     return block.counts.r_rest * block.weight

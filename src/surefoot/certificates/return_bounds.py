@@ -221,9 +221,7 @@ def certified(problem: Problem, pi: np.ndarray, found: Evidence, scale: float = 
 
 
 def on_policy(name: str, problem: Problem) -> None:
-    """Raise unless the logged actions can be those of the baseline, as returns of the baseline
-    must be.
-    """
+    """Raise unless the logged actions can be the baseline's, as its returns must be."""
     if problem.pi_b_renormalised:
         raise NotAvailableError(
             f"{name}: the baseline used actions that are not allowed and was renormalised: the log"

@@ -118,9 +118,9 @@ class SPIBBBound(FromRows):
 
 @dataclass(frozen=True, kw_only=True)
 class _WorstCaseBound(FromRows):
-    """Abstract: min_P v(pi; P) - max_P v(pi_b; P)  over all P with  ||P(.|s, a) - P_hat(.|s, a)||_1 <= r(s,
-    a)  for every pair; any policy.
+    """Abstract:  min_P v(pi; P) - max_P v(pi_b; P)  over all P within the L1 radii; any policy.
 
+    That is, ||P(.|s, a) - P_hat(.|s, a)||_1 <= r(s, a) for every pair.
     The safety test of Petrik et al. 2016. The true P is among them w.p. 1 - delta, so it holds
     whichever policy was chosen. A pair never seen is worth lo to pi and hi to pi_b. The union is
     over pairs and over every number of visits; MBIE's and the robust algorithm's own radii leave
@@ -154,9 +154,7 @@ class RobustBound(_WorstCaseBound):
 
 @dataclass(frozen=True, kw_only=True)
 class MBIEBound(_WorstCaseBound):
-    """The same with MBIE's union, 2 S A (2^S - 2) / delta, which spends half as much (Strehl &
-    Littman 2008).
-    """
+    """The same with MBIE's union, 2 S A (2^S - 2) / delta (Strehl & Littman 2008)."""
 
     name: ClassVar[str] = "mbie"
     factor: ClassVar[float] = 2.0
@@ -241,9 +239,7 @@ def row_radius(
     successors: int | None,
     factor: float = 1.0,
 ) -> np.ndarray:
-    """The L1 radius of rows seen n times: a union over the pairs that act and over every
-    possible n (n is random).
-    """
+    """The L1 radius of rows seen n times: a union over acting pairs and over every n."""
     acting = int((~to_numpy(problem.terminal)[:, None] & to_numpy(problem.allowed)).sum())
     m = successors or problem.n_states
     found: np.ndarray = np.minimum(

@@ -15,9 +15,7 @@ NO_NUMBERS = (str, bytes, complex, np.complexfloating)
 
 
 def plain_array(name: str, values: Any, error: type[SurefootError] = LogError) -> np.ndarray:
-    """A fresh array of `values`; what NumPy cannot take, or would take without its mask, is an
-    error.
-    """
+    """A fresh array of `values`; what NumPy cannot take, or is masked, is an error."""
     if np.ma.is_masked(values):
         raise error(f"{name} has masked entries: fill or drop them first")
     try:

@@ -166,9 +166,7 @@ def make_batch(
     n_actions: int | None = None,
     terminal_states: Any = (),
 ) -> Batch:
-    """Check plain arrays, one entry a step, and put them in order; see `surefoot.problem` for
-    their meaning.
-    """
+    """Check plain arrays, one entry a step, and put them in order; see `surefoot.problem`."""
     rows = _columns(state, action, reward, next_state, terminal, truncated)
     n = len(rows["state"])
     rows["episode"], order = _time_order(column("episode", episode, n), time)
@@ -276,9 +274,7 @@ def _with_successors(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _sizes(
     rows: dict[str, np.ndarray], n_states: int | None, n_actions: int | None, end_states: set[int]
 ) -> tuple[int, int]:
-    """(S, A), given or one more than the highest id, with every id in range; next_state -1 is no
-    id.
-    """
+    """(S, A), given or one more than the highest id; every id lies in range."""
     highest = max(int(rows["state"].max()), int(rows["next_state"].max()), *end_states, 0)
     states = highest + 1 if n_states is None else int(n_states)
     actions = int(rows["action"].max()) + 1 if n_actions is None else int(n_actions)

@@ -1,6 +1,4 @@
-"""Counts: what a log says about every (s, a, s'), additive, so that logs can be counted in
-pieces.
-"""
+"""Counts: what a log says about every (s, a, s'); they add up, log by log."""
 
 from __future__ import annotations
 
@@ -147,9 +145,7 @@ class Counts:
 
 
 def read_only(x: Any) -> Any:
-    """A view of a NumPy array or CSR matrix that cannot be written to; the caller's own stays as
-    it was, and so do other arrays.
-    """
+    """A view of a NumPy array or CSR matrix that cannot be written to; others as they are."""
     if isinstance(x, np.ndarray):
         x = x.view()
         x.flags.writeable = False
@@ -211,8 +207,7 @@ def count(
     r = np.bincount(triple, weights=reward, minlength=size)
     rest = (reward - r[triple] / n[triple]) ** 2
     r_rest = np.bincount(pair, weights=rest, minlength=n_states * n_actions)
-    n_sas, r_sas = (x.reshape(n_states, n_actions, n_states) for x in (n, r))
-    return Counts(n_sas, r_sas, r_rest.reshape(n_states, n_actions), n_states, n_actions)
+    return _dense(n, r, r_rest, n_states, n_actions)
 
 
 def count_triples(
@@ -232,11 +227,9 @@ def count_triples(
     """
     if not as_sparse:
         pair = s.astype(np.int64) * n_actions + a
-        shape, n_pairs = (n_states, n_actions, n_states), n_states * n_actions
-        n, total, rest = _joined(pair * n_states + s2, pair, k, r, m2, n_pairs * n_states, n_pairs)
-        return Counts(
-            n.reshape(shape), total.reshape(shape), rest.reshape(shape[:2]), n_states, n_actions
-        )
+        n_pairs = n_states * n_actions
+        sums = _joined(pair * n_states + s2, pair, k, r, m2, n_pairs * n_states, n_pairs)
+        return _dense(*sums, n_states, n_actions)
     shape2 = (n_states * n_actions, n_states)
     small = max(shape2[0], len(s2)) < 2**31 - 1  # half the memory to go through
     whole: type[np.integer[Any]] = np.int32 if small else np.int64
@@ -261,6 +254,12 @@ def count_triples(
     )
     rest = np.asarray(scatter.sum(axis=1)).reshape(1, n_states, n_actions)
     return Counts(n_sas, r_sas, rest, n_states, n_actions)
+
+
+def _dense(n: np.ndarray, r: np.ndarray, rest: np.ndarray, n_states: int, n_actions: int) -> Counts:
+    """Counts of flat arrays over triples (n, r) and pairs (rest)."""
+    shape = (n_states, n_actions, n_states)
+    return Counts(n.reshape(shape), r.reshape(shape), rest.reshape(shape[:2]), n_states, n_actions)
 
 
 def _joined(

@@ -1,6 +1,4 @@
-"""Models: finite MDPs with dense transitions (batched, any array namespace) or sparse ones (one
-large problem).
-"""
+"""Models: finite MDPs, dense (batched, any array namespace) or sparse (one large one)."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ class Model:
         raise NotImplementedError
 
     def squared(self, r: Array, keep: Array) -> Model:
-        """The model with P squared entry by entry, gamma squared and rewards r, on the pairs in
-        `keep`: it backs up variances.
-        """
+        """The model that backs up variances: P and gamma squared, rewards r, pairs in `keep`."""
         raise NotImplementedError
 
 
@@ -84,14 +80,11 @@ class DenseModel(Model):
         return self.weight * total
 
     def policy_system(self, pi: Array) -> Array:
-        """I - gamma P_pi, [..., S, S], with P_pi(s'|s) = sum_a pi(a|s) P(s'|s, a); pi may be any
-        weights.
-        """
+        """I - gamma P_pi, [..., S, S],  P_pi(s'|s) = sum_a pi(a|s) P(s'|s, a);  pi: any weights."""
         xp = namespace(self.r)
         share = -self.gamma * pi * self.weight
-        if bool(xp.all((pi == 0) | (pi == 1))) and bool(
-            xp.all(row_sum(pi) == 1.0)
-        ):  # deterministic: one row a state, no sums
+        # Deterministic: one row a state, no sums.
+        if bool(xp.all((pi == 0) | (pi == 1))) and bool(xp.all(row_sum(pi) == 1.0)):
             rows = count_up(math.prod(pi.shape[:-1]), pi) * self.n_actions
             choice = rows + xp.reshape(xp.argmax(pi, axis=-1), (-1,))
             system = xp.take(xp.reshape(self.transitions, (-1, self.n_states)), choice, axis=0)
@@ -123,9 +116,7 @@ class DenseModel(Model):
 
 @dataclass(frozen=True, repr=False)
 class SparseModel(Model):
-    """transitions CSR [S * A, S], pair (s, a) in row s * A + a; weight and r [1, S, A] (one
-    problem, NumPy).
-    """
+    """One problem, NumPy: transitions CSR [S * A, S], pair (s, a) in row s * A + a."""
 
     def expect(self, v: Array) -> Array:
         """P v by one sparse product."""

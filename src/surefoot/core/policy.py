@@ -89,9 +89,7 @@ class Policy:
         return pi
 
     def to_frame(self) -> Any:
-        """One row for each pair: a pandas or polars frame, else an Arrow table, else a dict of
-        columns.
-        """
+        """One row a pair: a pandas or polars frame, an Arrow table, or a dict of columns."""
         rows = [(*state, action, *numbers) for state, action, numbers in self._rows()]
         found = {name: [row[i] for row in rows] for i, name in enumerate(self.header)}
         tables = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
@@ -135,9 +133,7 @@ class Policy:
 
 
 def quoted_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """A CSV file piece by piece; every text is quoted, so that a label is data whatever it looks
-    like.
-    """
+    """A CSV file piece by piece; every text is quoted, so that a label is always data."""
     text = io.StringIO()
     names = (
         name if name.replace("_", "").isalnum() else '"' + name.replace('"', '""') + '"'

@@ -1,6 +1,4 @@
-"""What an algorithm returns: a policy, its values, and a status that is never silent about
-trouble.
-"""
+"""What an algorithm returns: a policy, its values, and whether it converged."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from surefoot.rows.arrays import Array, to_numpy
 
 @dataclass(frozen=True)
 class Status:
-    """Whether the iteration reached its fixed point: `converged` and the number of `steps`, one
-    per problem of the batch.
-    """
+    """For each problem: whether its iteration `converged`, and after how many `steps`."""
 
     converged: Array
     steps: Array
@@ -34,15 +30,9 @@ class Status:
             word = "converged" if converged.all() else "NOT CONVERGED"
             return f"<{word} after {int(steps.max())} steps>"
         failed = int((~converged).sum())
-        word = (
-            "all converged"
-            if failed == 0
-            else f"NOT CONVERGED: {failed} of {converged.size} problems"
-        )
-        return (
-            f"<{word}; {int(steps.min()) if steps.size else 0} to"
-            f" {int(steps.max()) if steps.size else 0} steps>"
-        )
+        word = f"NOT CONVERGED: {failed} of {converged.size} problems"
+        least, most = (steps.min(), steps.max()) if steps.size else (0, 0)
+        return f"<{word if failed else 'all converged'}; {least} to {most} steps>"
 
 
 @dataclass(frozen=True)

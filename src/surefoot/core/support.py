@@ -51,9 +51,7 @@ class DenseSupport:
         return np.einsum("k...,k...->...", x, y) if is_numpy_array(x) else self.total(x * y)
 
     def without_top(self, p: Array, z: Array, mass: Array) -> Array:
-        """Sum of p z over the entries of every pair after `mass` [B, S, A] was taken from those
-        with the largest z.
-        """
+        """The sum of p z over the entries of a pair, `mass` taken from those with the largest z."""
         xp = namespace(p)
         order = xp.argsort(-z, axis=0, stable=True)
         p, z = xp.take_along_axis(p, order, axis=0), xp.take_along_axis(z, order, axis=0)

@@ -46,9 +46,7 @@ def evaluate(
 def evaluate_at_start(
     model: Model, pi: Array, start: Array, *, tolerance: float | None = 1e-10
 ) -> Array:
-    """rho = sum_s start(s) v(s): the value of a policy where episodes start, [...]; start [...,
-    S] is a distribution.
-    """
+    """rho = sum_s start(s) v(s), [...]: the value of a policy where episodes start."""
     v = evaluate(model, pi, tolerance=tolerance)
     return namespace(v).sum(v * start, axis=-1)
 
@@ -56,9 +54,7 @@ def evaluate_at_start(
 def values_within(
     model: Model, pi: Array, v: Array | None, tolerance: float | None
 ) -> tuple[Array, float]:
-    """(v, a bound on its error): as `evaluate`, but for the caller to judge whether the tolerance
-    was reached.
-    """
+    """(v, a bound on its error): as `evaluate`, but the caller judges the error."""
     model = _checked(model, pi)
     if isinstance(model, DenseModel):
         return _solve_dense(model, model.policy_system(pi), row_dot(pi, model.r)), 0.0
@@ -70,9 +66,7 @@ def values_within(
 
 
 def visits(model: Model, pi: Array, start: Array) -> Array:
-    """d = start + gamma P_pi' d, [..., S]: how often each state is visited, discounted by gamma a
-    step; to rounding.
-    """
+    """d = start + gamma P_pi' d, [..., S]: discounted visits of each state; to rounding."""
     model = _checked(model, pi)
     if isinstance(model, DenseModel):
         xp = namespace(pi)
@@ -191,9 +185,7 @@ def _krylov(
     enough: float,
     size: Callable[[np.ndarray], float],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(x, residual) after a correction by BiCGSTAB; unchanged if that broke down, for the sweeps
-    converge in any case.
-    """
+    """(x, residual) after BiCGSTAB; unchanged if it broke down, for sweeps converge anyway."""
     # not at the top: it would double the time of `import surefoot`
     from scipy.sparse.linalg import LinearOperator, bicgstab
 

@@ -1,6 +1,4 @@
-"""The one fixed-point loop: many problems at once, each leaving when it is done, with a status
-for every one.
-"""
+"""The one fixed-point loop: many problems at once, each leaving when done, with a status."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ class Body(Protocol):
     """One step of an iteration on a batch of problems."""
 
     def advance(self, state: tuple[Array, ...], step: int) -> tuple[tuple[Array, ...], Array]:
-        """The next state (arrays with one entry a problem) and which problems [B] are done with
-        it.
-        """
+        """The next state (arrays, one entry a problem), and which problems [B] are done with it."""
 
     def take(self, index: Array) -> Any:
         """The same body for these problems of the batch."""
@@ -60,9 +56,7 @@ def iterate(
 
 @dataclass(frozen=True)
 class _Ended:
-    """Problems that have left: their index, their last state with the step at its end, and
-    whether they converged.
-    """
+    """Problems that have left: index, last state with its step, and whether they converged."""
 
     index: list[Array]
     state: list[tuple[Array, ...]]

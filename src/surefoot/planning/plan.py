@@ -1,6 +1,4 @@
-"""Planning: the best policy for an estimate of action values, within a trust; and the best
-policy of a known model.
-"""
+"""Planning: the best policy for an estimate within a trust, and that of a known model."""
 
 from __future__ import annotations
 
@@ -24,15 +22,11 @@ FREE_STEPS = 25  # steps before damping: undamped policy iteration rarely needs 
 
 
 class Trust(Protocol):
-    """How far each probability may move from the baseline, and the step that goes as far as is
-    worth it.
-    """
+    """How far each probability may move from the baseline, and the best step within that."""
 
     @property
     def maximises(self) -> bool:
-        """Whether the step is the best one: only then does the way by which policies improve not
-        matter.
-        """
+        """Whether the step is the best one; only then may early values be rough."""
 
     def step(self, q: Array, pi: Array) -> Array:
         """The improved rows for action values q; pi are the present ones."""
@@ -90,9 +84,7 @@ class ModelEstimate:
         return isinstance(self.model, DenseModel)
 
     def evaluate(self, pi: Array, v: Array | None, accuracy: float) -> tuple[Array, float]:
-        """Exact for a dense model; to `accuracy` for a sparse one (infinite: a constant v will
-        do to begin with).
-        """
+        """Exact for a dense model, else to `accuracy`; infinite: from a constant v."""
         if accuracy == math.inf and self.model.gamma < 1:  # (at 1, `evaluate` refuses in words)
             xp = namespace(pi)
             level = xp.mean(row_dot(pi, self.model.r)) / (1 - self.model.gamma)
@@ -110,9 +102,7 @@ class ModelEstimate:
 
 @dataclass(frozen=True)
 class _PolicyIteration:
-    """evaluate, improve, until no row gains: state (pi, q, the value of pi at q, the largest
-    gain, the error of the values).
-    """
+    """Evaluate, improve, until no row gains: state (pi, q, value of pi at q, gain, error)."""
 
     estimate: Estimate
     trust: Trust
@@ -168,9 +158,7 @@ def policy_iteration(
 
 
 class Backup(ABC):
-    """A contraction T on state values that is not linear: q = T v, with its own worst case or
-    penalty.
-    """
+    """A contraction T on state values, not linear: q = T v has a worst case or a penalty."""
 
     gamma: float
     tolerance: float  # how far from their limit values may be at the end

@@ -56,9 +56,7 @@ def action_distance(n_sa: np.ndarray, policy: np.ndarray) -> ActionDistance:
 
 
 def _tail(distance: Any, mean: Any, variance: Any) -> np.ndarray:
-    """P(X >= distance) for the gamma distribution with this mean and variance; 1 where there is
-    nothing to compare.
-    """
+    """P(X >= distance) for the gamma distribution of this mean and variance, else 1."""
     from scipy import stats  # not at the top: it is slow to load, and few need it
 
     some = np.asarray((mean > 0) & (variance > 0))

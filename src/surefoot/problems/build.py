@@ -107,9 +107,7 @@ def build(
     masked_baseline: str = "error",
     cut_returns: str | int = "as-end",
 ) -> Problem:
-    """The Problem of a counted log and of what is declared with it: the one builder, for arrays
-    and log files.
-    """
+    """The Problem of a counted log (of arrays or files) and of what is declared with it."""
     check_name("masked_baseline", masked_baseline, ("error", "renormalise"))
     check_cut_returns(cut_returns)
     gamma = checked_gamma(gamma)

@@ -93,9 +93,7 @@ def held_sparse(sparse: Any, n_states: int, n_actions: int) -> bool:
 
 
 def allowed_mask(allowed: Any, data: Counted, masked_baseline: str) -> np.ndarray:
-    """The mask of allowed actions over all states; terminal states, in which nothing is chosen,
-    allow everything.
-    """
+    """The mask of allowed actions over all states; terminal states allow everything."""
     if allowed is None:
         return np.ones((data.n_states, data.n_actions), dtype=bool)
     mask = plain_array("allowed", allowed, ProblemError)
@@ -133,9 +131,7 @@ def _over_all_states(
 
 
 def estimate_baseline(n_sa: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
-    """pi_b(a|s) = n(s, a) / n(s); uniform over the allowed actions where the state was never
-    visited (Simao et al. 2020).
-    """
+    """n(s, a) / n(s); uniform over allowed actions in states never visited (Simao et al. 2020)."""
     allowed = np.ones(np.shape(n_sa), dtype=bool) if allowed is None else np.asarray(allowed)
     if not allowed.any(axis=-1).all():
         raise ProblemError(

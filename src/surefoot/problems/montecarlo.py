@@ -14,9 +14,7 @@ RHO = 0.01
 
 
 def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
-    """G_t = r_t + gamma G_{t+1}, by this recursion (gamma^t underflows on long episodes); a cut
-    counts as an end here.
-    """
+    """G_t = r_t + gamma G_{t+1} (gamma^t would underflow); a cut counts as an end here."""
     if not 0 <= gamma <= 1:
         raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
     contradiction = batch.contradictions()
@@ -106,9 +104,7 @@ def check_cut_returns(cut_returns: str | int) -> None:
 
 
 def separation(gamma: float, rho: float = RHO) -> int:
-    """k = ceil(ln rho / ln gamma): returns k steps apart share at most the share rho of their
-    discounted sum.
-    """
+    """k = ceil(ln rho / ln gamma): returns k steps apart share at most rho of their sum."""
     if not 0 < rho < 1:
         raise ProblemError(f"rho must lie in (0, 1), got {rho!r}")
     if gamma == 1:
@@ -139,9 +135,7 @@ def _checked(limit: float | None, shortest: float) -> float:
 
 
 def apart(batch: Batch, use: np.ndarray, k: int) -> np.ndarray:
-    """Which visits stay if each must lie more than k steps after the last one kept of its pair
-    in its episode.
-    """
+    """Which visits stay if those of a pair in an episode must lie more than k steps apart."""
     # No episode is longer, and the products below must not overflow.
     k = min(k, int(np.bincount(batch.episode).max()))
     # Episodes are independent: further apart than k.
@@ -162,8 +156,6 @@ def apart(batch: Batch, use: np.ndarray, k: int) -> np.ndarray:
 
 
 def thinned_counts(batch: Batch, gamma: float, rho: float = RHO) -> np.ndarray:
-    """n [S, A] of the visits that stay after thinning: nearly independent returns of one long
-    trajectory.
-    """
+    """n [S, A] of the visits that stay after thinning: nearly independent returns."""
     n: np.ndarray = monte_carlo(batch, gamma, visits="thinned", rho=rho).n
     return n

@@ -124,9 +124,7 @@ class Problem:
 
     @property
     def tolerance(self) -> float:
-        """Values closer than this are equal: ties, and the accuracy to which policies are
-        improved.
-        """
+        """Values closer than this are equal: in ties, and where policies stop to improve."""
         if self.counts.is_sparse:
             return 2 * self.evaluation_tolerance
         return TIE * self.return_range.width + 1e-14 * self.return_range.v_max
@@ -157,9 +155,7 @@ class Problem:
 
     @cached_property
     def may_rise(self) -> Array:
-        """Pairs whose probability an algorithm may raise: seen and allowed (and nothing in a
-        terminal state).
-        """
+        """Pairs whose probability may be raised: seen, allowed, and not in a terminal state."""
         return self.seen & self.allowed & ~self.terminal[..., None]
 
     @cached_property
@@ -187,9 +183,7 @@ class Problem:
 
     @cached_property
     def r(self) -> Array:
-        """The mean reward of every pair seen; lo where never seen, so that such a pair is worth
-        lo; 0 in terminal states.
-        """
+        """The mean reward of a pair; lo where never seen (its value then), 0 in terminal states."""
         xp = namespace(self.pi_b)
         table = self.reward_table
         if table is not None and self.counts.is_sparse:
@@ -206,9 +200,7 @@ class Problem:
 
     @cached_property
     def model(self) -> Model:
-        """The maximum-likelihood model: P = n_sas / n_sa, r the mean reward; a pair never seen
-        is worth lo.
-        """
+        """The maximum-likelihood model: P = n_sas / n_sa; a pair never seen is worth lo."""
         return self.model_of(self.r, self.weight)
 
     def model_of(self, r: Array, weight: Array, prior: float = 0.0) -> Model:
@@ -238,9 +230,7 @@ class Problem:
 
     @cached_property
     def returns(self) -> Returns:
-        """Monte-Carlo returns of the baseline, every visit; computed from the log when first
-        asked for.
-        """
+        """Monte-Carlo returns of the baseline, every visit; computed when first asked for."""
         return self.returns_of("every")
 
     def returns_of(self, visits: str) -> Returns:
@@ -256,9 +246,7 @@ class Problem:
         return found.map(lambda x: x.reshape(self.pi_b.shape))
 
     def with_log(self, log: Batch) -> Problem:
-        """The problem that another log of the same states and actions poses; baseline, start and
-        declared facts stay.
-        """
+        """The same problem with another log; baseline, start and declared facts stay."""
         rows, size = (log.state, log.action, log.reward, log.next_state), self.pi_b.shape[-2:]
         counts = count(*rows, *size, as_sparse=self.counts.is_sparse)
         # One problem, with or without a batch dimension of 1.
@@ -267,9 +255,7 @@ class Problem:
 
     @cached_property
     def blocks(self) -> tuple[Problem, ...]:
-        """The same problems with exactly one batch dimension, in parts that fit a CPU's cache;
-        what algorithms work on.
-        """
+        """What algorithms work on: one batch dimension, in parts that fit a CPU's cache."""
         lead, count = len(self.batch_shape), math.prod(self.batch_shape)
         size = count
         if is_numpy_array(self.pi_b):

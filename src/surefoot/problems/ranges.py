@@ -1,6 +1,4 @@
-"""The return range: one source for the value of an unseen pair, for V_max and for g_max; checked
-against every return of a log.
-"""
+"""The return range, behind lo, V_max and g_max; checked against every return of a log."""
 
 from __future__ import annotations
 
@@ -56,9 +54,7 @@ class ReturnRange:
 def return_range(
     reward_range: tuple[float, float], gamma: float, *, has_terminal: bool, declared: bool
 ) -> ReturnRange:
-    """[lo, hi] from the reward range: r / (1 - gamma) at both ends; with terminal states a
-    return may also be a single reward.
-    """
+    """r / (1 - gamma) at both ends; with terminal states a return may be a single reward."""
     r_min, r_max = reward_range
     if gamma == 1:
         raise ProblemError(
@@ -79,9 +75,7 @@ def checked_ranges(
     return_range: Any,
     notes: list[str],
 ) -> tuple[tuple[float, float], ReturnRange]:
-    """(reward range, return range) of a counted log; declared ones hold in every row that can be
-    looked at.
-    """
+    """(reward range, return range) of a counted log, checked in every row there is."""
     if reward_range is not None and data.batch is not None:
         _check_rewards(data.batch, pair_of_numbers("reward_range", reward_range))
     if return_range is not None:
@@ -109,9 +103,7 @@ def found_ranges(
     returns: Any,
     has_terminal: bool,
 ) -> tuple[tuple[float, float], ReturnRange]:
-    """(reward range, return range): declared, or observed; `seen` are the least and the largest
-    reward.
-    """
+    """(reward range, return range), declared or observed; `seen`: least and largest reward."""
     spans = {"rewards go": seen}
     if table is not None:
         spans["reward_table goes"] = (float(table.min()), float(table.max()))
@@ -141,9 +133,7 @@ def _check_rewards(batch: Batch, declared: tuple[float, float]) -> None:
 
 
 def _check_last_rewards(data: Counted, lo: float, hi: float) -> str:
-    """Raise unless the mean rewards of last steps, all that the counts say of returns, lie in the
-    range; a note that says so.
-    """
+    """Raise unless the mean rewards of last steps lie in the range; the note on that."""
     n, r = data.counts.n_sas, data.counts.r_sas
     if data.counts.is_sparse:
         there = data.terminal[n.indices]

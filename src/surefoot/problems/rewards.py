@@ -1,6 +1,4 @@
-"""Rewards of triples: declared in a table, or estimated with a stated fallback where a successor
-was never observed.
-"""
+"""Rewards of triples: declared, or estimated with a fallback for unseen successors."""
 
 from __future__ import annotations
 
@@ -81,9 +79,7 @@ def arrivals(counts: Counts, table: Array | None, r_min: float) -> Arrivals:
 
 
 def support(counts: Counts, table: Array | None) -> Support:
-    """The successors seen of every pair, with the reward of each triple: its declared value, or
-    its mean.
-    """
+    """The successors seen of every pair; the reward of a triple is declared, or its mean."""
     if counts.is_sparse:
         n_sas, n = counts.n_sas, counts.n_sas.data
         pair = np.repeat(np.arange(n_sas.shape[0]), np.diff(n_sas.indptr))

@@ -54,9 +54,7 @@ class Cycles:
 
 
 def learning_steps(log: Batch) -> int:
-    """How many steps of a trajectory are spent on choosing s*: a number that depends on its
-    length alone.
-    """
+    """How many steps are spent on choosing s*: by the length of the trajectory alone."""
     return int(np.ceil(LEARNING * len(log)))
 
 

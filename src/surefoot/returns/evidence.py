@@ -164,9 +164,7 @@ def _log(problem: Problem, visits: str, steps: int | None) -> Batch:
 
 
 def with_independent_returns(problem: Problem, **options: object) -> Problem:
-    """The problem with its Monte-Carlo returns replaced by the independent ones, so that
-    algorithms read what certificates read.
-    """
+    """The problem with independent returns, so that algorithms read what certificates read."""
     found = evidence(problem, 0.5, **options)  # type: ignore[arg-type]
     return replace(problem, returns_given=found.returns)
 
@@ -250,9 +248,7 @@ def _summed(problem: Problem, draws: _Draws, visits: str, delta: float, error: s
 def _moments(
     error: str, pair: np.ndarray, ends: tuple[np.ndarray, ...], size: int, middle: float
 ) -> tuple[Array, list[Array], Array]:
-    """n, the mean of each of the ends, and the larger of their variances as this error reads it;
-    each [size].
-    """
+    """n, the mean of each end, and the larger variance as this error reads it; each [size]."""
     n = np.bincount(pair, minlength=size).astype(float)
     some = np.where(n > 0, n, 1.0)
     means = [np.bincount(pair, weights=x, minlength=size) / some for x in ends]
@@ -283,9 +279,7 @@ def _first_visits(problem: Problem, log: Batch) -> _Draws:
 
 
 def _thinned(problem: Problem, log: Batch, steps: int | None, begin: int) -> _Draws:
-    """Returns of k steps from visits k steps apart, from row `begin` on, k steps before the step
-    limit.
-    """
+    """Returns of k steps from visits k apart, from row `begin` on, k before the step limit."""
     k = separation(problem.gamma) if steps is None else int(steps)
     if k < 1:
         raise ParameterError(f"steps must be a whole number >= 1, got {steps!r}")
@@ -326,9 +320,7 @@ def _bracket(
 
 
 def _cycles(problem: Problem, log: Batch, delta: float, error: str) -> _Draws:
-    """X + v* D of the first visits in cycles, at both ends of the interval of v*: one more
-    quantity in the union.
-    """
+    """X + v* D of first visits in cycles, at both ends of v*: one more quantity to bound."""
     if log.n_episodes > 1 or not log.cuts[-1]:
         raise NotAvailableError(
             'cycles are those of one trajectory that goes on: use visits="first" for episodes'

@@ -1,6 +1,4 @@
-"""The row problem with one more linear constraint, w . (pi - b) >= 0: exact, by a search over
-its multiplier.
-"""
+"""The row problem with w . (pi - b) >= 0: exact, by a search over its multiplier."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ ROUNDING = 1e-14  # a constraint missed by this share of its scale is met
 
 @dataclass(frozen=True)
 class AdvantageRows:
-    """The rows `pi` [..., A] and the multiplier [...] of the advantage constraint (0 where it
-    does not bind).
-    """
+    """The rows `pi` [..., A] and the multiplier [...] of the constraint, 0 where it is slack."""
 
     pi: Array
     multiplier: Array

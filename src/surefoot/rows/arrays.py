@@ -1,6 +1,4 @@
-"""Array-API helpers that every layer shares: the namespace of arrays, rows on the last axis,
-safe products with infinity.
-"""
+"""Array-API helpers that every layer shares: namespaces, sums over rows, infinite costs."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ BLOCK_CELLS = 65536
 
 
 def namespace(*arrays: Array) -> Any:
-    """The array-API namespace (numpy, torch, ...) of these arrays; scalars and None are passed
-    over.
-    """
+    """The array-API namespace of these arrays (numpy, torch, ...); scalars do not count."""
     if type(arrays[0]) is np.ndarray and (
         len(arrays) == 1 or all(type(x) is np.ndarray for x in arrays)
     ):
@@ -58,18 +54,14 @@ def to_numpy(x: Array) -> np.ndarray:
 
 
 def times(cost: Array, amount: Array) -> Array:
-    """cost * amount, where an infinite cost times an amount of 0 is 0 (nothing moved costs
-    nothing).
-    """
+    """cost * amount, where nothing moved costs nothing: inf * 0 = 0."""
     xp = namespace(cost, amount)
     zero = xp.zeros_like(amount)
     return xp.where(amount == 0, zero, xp.where(amount == 0, zero, cost) * amount)
 
 
 def row_sum(x: Array) -> Array:
-    """The sum over the last (short) axis; a product with ones is several times faster there than
-    a reduction.
-    """
+    """The sum over the last, short axis: a product with ones is faster than a reduction."""
     if type(x) is np.ndarray:
         return x @ _ones(x.shape[-1], x.dtype)
     xp = namespace(x)
@@ -88,20 +80,18 @@ def row_dot(x: Array, y: Array) -> Array:
 
 def actions_first(x: Array) -> Array:
     """[..., A] -> contiguous [A, rows]."""
+    if is_numpy_array(x):
+        return np.ascontiguousarray(x.reshape(-1, x.shape[-1]).T)
     xp = namespace(x)
     flat = xp.reshape(x, (-1, x.shape[-1]))
-    return (
-        xp.asarray(xp.permute_dims(flat, (1, 0)), copy=True)
-        if not is_numpy_array(x)
-        else np.ascontiguousarray(flat.T)
-    )
+    return xp.asarray(xp.permute_dims(flat, (1, 0)), copy=True)
 
 
 def actions_last(x: Array, shape: tuple[int, ...]) -> Array:
     """[A, rows] -> contiguous [..., A] of the given shape."""
-    xp = namespace(x)
     if is_numpy_array(x):
         return np.ascontiguousarray(x.T).reshape(shape)
+    xp = namespace(x)
     return xp.reshape(xp.asarray(xp.permute_dims(x, (1, 0)), copy=True), shape)
 
 
@@ -130,18 +120,12 @@ def restore(indices: list[Array], pieces: list[Array], axis: int = 0) -> Array:
 
 
 def bincount(index: Array, n: int, weights: Array | None = None) -> Array:
-    """How often each of 0, ..., n - 1 occurs in `index`, or the sum of their weights, as floats
-    [n].
-    """
-    xp = namespace(index)
+    """How often each of 0, ..., n - 1 occurs in `index`, or its weights summed; floats [n]."""
+    index, weights = index.reshape(-1), None if weights is None else weights.reshape(-1)
     if is_numpy_array(index):
-        return np.bincount(
-            index.reshape(-1), None if weights is None else weights.reshape(-1), minlength=n
-        ).astype(float)
-    found = index.reshape(-1).bincount(
-        None if weights is None else weights.reshape(-1), minlength=n
-    )
-    return xp.astype(found, xp.float64)
+        return np.bincount(index, weights, minlength=n).astype(float)
+    xp = namespace(index)
+    return xp.astype(index.bincount(weights, minlength=n), xp.float64)
 
 
 def one_hot(index: Array, n: int) -> Array:
@@ -158,36 +142,27 @@ def pick(x: Array, index: Array) -> Array:
 
 
 def first_max(x: Array, tolerance: Array | float = 0.0) -> Array:
-    """Index [rows] of the first entry of x [A, rows] within `tolerance` of its column's largest:
-    ties go to the lowest index.
-    """
+    """Index [rows] of the first entry of x [A, rows] within `tolerance` of the largest."""
     xp = namespace(x)
     return first_true(x >= xp.max(x, axis=0) - tolerance)
 
 
 def first_true(flags: Array) -> Array:
-    """Index [rows] of the first True in every column of flags [A, rows] (the last index where
-    there is none).
-    """
+    """Index [rows] of the first True in flags [A, rows]; the last where there is none."""
     xp = namespace(flags)
+    if flags.shape[0] == 1:
+        return xp.zeros_like(flags[0, :], dtype=xp.int64)
     before = ~flags[0, :]
-    index = (
-        xp.astype(before, xp.int64)
-        if flags.shape[0] > 1
-        else xp.zeros_like(flags[0, :], dtype=xp.int64)
-    )
-    for a in range(
-        1, flags.shape[0] - 1
-    ):  # counts how many come before; a handful of passes beats an argmax
+    index = xp.astype(before, xp.int64)
+    # Counts how many come before; a handful of passes beats an argmax.
+    for a in range(1, flags.shape[0] - 1):
         before = before & ~flags[a, :]
         index = index + xp.astype(before, xp.int64)
     return index
 
 
 def only(flags: Array, x: Array) -> Array:
-    """x where flags, 0 elsewhere, for finite x: a product, since NumPy's `where` is several
-    times slower on irregular flags.
-    """
+    """x where flags, else 0, for finite x: faster than NumPy's `where` on irregular flags."""
     if type(flags) is np.ndarray:
         return flags * x
     return namespace(flags).astype(flags, x.dtype) * x
@@ -199,9 +174,7 @@ def block_rows(n_actions: int) -> int:
 
 
 def row_slices(x: Array) -> list[slice]:
-    """Slices over the rows of x [rows, A] that keep a CPU's cache warm; one slice for everything
-    on other devices.
-    """
+    """Slices over the rows of x [rows, A] that fit a CPU's cache; one on other devices."""
     rows = x.shape[0]
     step = block_rows(x.shape[-1]) if is_numpy_array(x) else max(rows, 1)
     return [slice(i, min(i + step, rows)) for i in range(0, rows, step)] or [slice(0, 0)]

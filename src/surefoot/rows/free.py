@@ -1,6 +1,4 @@
-"""The row problem when every cost is 0 or infinite: a closed form, which carries the greedy step
-and both SPIBB.
-"""
+"""The row problem with costs of 0 and infinity: the greedy step and both SPIBB."""
 
 from __future__ import annotations
 
@@ -81,9 +79,7 @@ def free_step(
     lowest_index: bool = False,
     leave_closed: bool = False,
 ) -> FreeRows:
-    """Prepare `FreeRows` for rows b [..., A] and flags of the same shape (may_fall None: all
-    may).
-    """
+    """Prepare `FreeRows` for rows b [..., A] and flags like b (may_fall None: all may)."""
     closed = only(~actions_first(may_rise), like(b, [[1e300]]))
     fall = None if may_fall is None else actions_first(may_fall)
     return FreeRows(actions_first(b), closed, fall, tolerance, lowest_index, leave_closed)

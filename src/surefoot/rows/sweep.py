@@ -1,6 +1,4 @@
-"""The row problem, solved exactly by a sweep over the price of the budget: the heart of the
-library.
-"""
+"""The row problem, solved exactly by a sweep over the price of its budget."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ TINY = 1e-280  # the least cost of a move: a free one has a slope beyond all oth
 
 @dataclass(frozen=True)
 class BestRows:
-    """What the sweep returns: the rows `pi` [..., A] and the shadow price [...] of their budget
-    (q gained per unit of budget).
-    """
+    """The rows `pi` [..., A] and the shadow price [...]: q gained per unit of budget."""
 
     pi: Array
     price: Array
@@ -128,9 +124,7 @@ def _sweep(
 
 
 def _begin(q: Array, b: Array, up: Array, down: Array, budget: Array) -> _Rows:
-    """At the cheapest receiver; among equally cheap ones at the most valuable. Without a receiver
-    the row keeps b.
-    """
+    """At the cheapest receiver, of these the most valuable; without one the row keeps b."""
     xp = namespace(q)
     cheapest = (up == xp.min(up, axis=0)) & (up < xp.inf)
     receiver = first_max(q - only(~cheapest, like(q, [[1e300]])))

@@ -1,6 +1,4 @@
-"""The paper's greedy heuristics for the row problem (Approx-, Lower-Approx-,
-Adv-Approx-Soft-SPIBB): one trading loop.
-"""
+"""The greedy heuristics of Approx-, Lower-Approx- and Adv-Approx-Soft-SPIBB: one loop."""
 
 from __future__ import annotations
 
@@ -120,9 +118,7 @@ def _trade(
 
 @dataclass(frozen=True)
 class _Deal:
-    """What does not change while one donor of each row sells: limits and costs, and the
-    advantage w of each receiver over it.
-    """
+    """What stays while one donor of each row sells: limits, costs, and w above its own."""
 
     limit: Array
     cost: Array
@@ -138,9 +134,7 @@ class _Deal:
 def _sell(
     deal: _Deal, ratio: Array, pi: Array, budget: Array, balance: Array, mass: Array, offer: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """(pi, budget, balance, mass left to the donor) after its offer went to the receivers in
-    order of their ratio.
-    """
+    """(pi, budget, balance, mass left to the donor) after receivers took in order of ratio."""
     xp = namespace(pi)
     zero = xp.zeros_like(budget)
     while True:

@@ -1,6 +1,4 @@
-"""Radii: how far a mean of n draws, or a row of n transitions, may lie from the truth with
-failure probability delta.
-"""
+"""Radii: how far a mean, or a row of transitions, lies from the truth at failure rate delta."""
 
 from __future__ import annotations
 
@@ -42,9 +40,7 @@ def hoeffding_at(n: Array, log: Array | float, width: Array | float = 1.0) -> Ar
 def empirical_bernstein(
     n: Array, variance: Array, delta: Array | float, width: float = 1.0
 ) -> Array:
-    """The same from the sample variance of the draws, both sides: ln(4/delta) in
-    `empirical_bernstein_at`.
-    """
+    """The same from the sample variance, both sides: ln(4/delta) in `empirical_bernstein_at`."""
     return empirical_bernstein_at(n, variance, namespace(n).log(4 / like(n, delta)), width)
 
 
@@ -115,9 +111,7 @@ def squares_in_order(group: np.ndarray, x: np.ndarray, size: int, middle: float)
 
 
 def spent_at(n: Array, delta: float) -> Array:
-    """delta / (n (n + 1)): what a union over every possible number of draws may spend on n of
-    them (it sums to delta).
-    """
+    """delta / (n (n + 1)): the share of n in a union over all numbers of draws; sums to delta."""
     xp = namespace(n)
     some = xp.where(n > 0, n, 1.0)
     return delta / (some * (some + 1))

@@ -1,6 +1,4 @@
-"""Starts: where episodes start, estimated from those of a log, and the least mean over starts
-that the log allows for.
-"""
+"""Starts: where episodes start, by those of a log, and the least mean the log allows."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ def start_is_estimated(problem: Problem) -> bool:
 
 
 def left_for_values(problem: Problem, delta: float) -> float:
-    """What is left of delta for the values once the start is paid for: all of it where the start
-    is known.
-    """
+    """What is left of delta for the values: all of it where the start is known."""
     return (1 - SHARE) * delta if start_is_estimated(problem) else delta
 
 
@@ -67,9 +63,7 @@ def least_mean(problem: Problem, h: np.ndarray, delta: float, scale: float = 1.0
 
 
 def start_variance(problem: Problem, h: np.ndarray) -> float:
-    """The variance of the mean of h [S] over the starts of the log: Var(h) / (n - 1); 0 where
-    the start is known.
-    """
+    """Var(h) / (n - 1), the variance of the mean of h [S] over starts; 0 where known."""
     if not start_is_estimated(problem):
         return 0.0
     assert problem.start_episodes is not None

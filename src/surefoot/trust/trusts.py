@@ -1,6 +1,4 @@
-"""Trusts: how far each probability may move from the baseline, and the step that solves the row
-problem within it.
-"""
+"""Trusts: how far each probability may move, and the step that solves the row problem."""
 
 from __future__ import annotations
 
@@ -53,9 +51,7 @@ class FreeTrust:
 
 @dataclass(frozen=True, kw_only=True)
 class SoftTrust:
-    """sum_a up (pi - b)^+ + down (b - pi)^+ <= budget, solved exactly; with `w` also
-    w . (pi - b) >= 0.
-    """
+    """sum_a up (pi - b)^+ + down (b - pi)^+ <= budget, exactly; with w, w . (pi - b) >= 0."""
 
     maximises: ClassVar[bool] = True
     b: Array
@@ -82,9 +78,7 @@ class SoftTrust:
 
 @dataclass(frozen=True, kw_only=True)
 class TradeTrust:
-    """The same constraint, met by the paper's greedy trading; a row that would lose value keeps
-    its present one.
-    """
+    """The same constraint, met by greedy trading; a row that would lose value is kept."""
 
     maximises: ClassVar[bool] = False
     b: Array
@@ -98,9 +92,7 @@ class TradeTrust:
     w: Array | None = None
 
     def step(self, q: Array, pi: Array) -> Array:
-        """Trade, then keep the old row where the new one is worse: without this the greedy step
-        need not converge.
-        """
+        """Trade, and keep the old row where the new one is worse: else it need not converge."""
         xp = namespace(q)
         new = trade_rows(
             q,
@@ -135,9 +127,7 @@ def unrestricted(problem: Problem) -> FreeTrust:
 
 
 def by_count(problem: Problem, known: Array, *, free_fall: bool) -> FreeTrust:
-    """Known pairs [B, S, A] move freely; the others keep their probability, or (free_fall) may
-    only lose it.
-    """
+    """Known pairs [B, S, A] move freely; others do not, or (free_fall) may only fall."""
     known = problem.may_rise & known
     return FreeTrust(
         b=problem.pi_b,
@@ -151,9 +141,7 @@ def by_count(problem: Problem, known: Array, *, free_fall: bool) -> FreeTrust:
 def soft(
     problem: Problem, e: Array, epsilon: float, *, lower: bool, w: Array | None = None
 ) -> SoftTrust:
-    """The soft constraint around pi_b: up = e where the action may rise; down = e, or nothing
-    (lower).
-    """
+    """The soft constraint around pi_b: up = e where it may rise; down = e, or 0 (lower)."""
     xp = namespace(e)
     return SoftTrust(
         b=problem.pi_b,
