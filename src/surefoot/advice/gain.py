@@ -54,8 +54,8 @@ class Gain:
 
     low, high       one-sided bounds at DELTA each; NaN where no test is valid
     test            "finite-sample" or "asymptotic"
-    units, kind     the independent pieces of the log; `tested` of them were held out; `blocks`: they
-                    are pieces of one episode
+    units, kind     the independent pieces of the log; `tested` of them were held out
+    blocks          these are pieces of one episode
     checked         the share of the moved mass whose pairs two or more held-out units saw; the rest
                     was taken back
     unseen          what an outcome that the held-out half has not shown could take away at most

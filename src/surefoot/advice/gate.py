@@ -253,17 +253,11 @@ def _assumptions(found: GainEvidence, within: str) -> tuple[str, ...]:
     return (
         "the policy was neither made nor chosen with the tested episodes",
         "the tested episodes are independent of each other, and the given baseline made them",
-        ("no hidden cause: decisions used nothing beyond the state that also bears on the outcome"),
+        "no hidden cause: decisions used nothing beyond the state that also bears on the outcome",
         "the same world: what holds in the tested episodes holds where the policy will act",
-        (
-            "what counts is the discounted return of a whole episode, from its start to where it"
-            " ends or is cut"
-        ),
-        *(
-            [f"{within}: these were observed, nobody declared them (--reward-range)"]
-            if within
-            else []
-        ),
+        "what counts is the discounted return of a whole episode, from its start to where it ends"
+        " or is cut",
+        *([f"{within}: these were observed, nobody declared them (--reward-range)"] * bool(within)),
         f"the bound is {found.bound.validity}",
     )
 
@@ -297,26 +291,17 @@ def safety_lines(found: Mapping[str, Any]) -> list[str]:
     low, high = found["gain_at_least"], found["gain_at_most"]
     between = f"at least {low:+.4g}" if np.isfinite(low) else "no lower bound"
     between += f", at most {high:+.4g}" if np.isfinite(high) else ", no upper bound"
-    prepared = (
-        f", prepared on {found['episodes_cap_chosen_on']:,} others"
-        if found["episodes_cap_chosen_on"]
-        else ""
-    )
+    others = found["episodes_cap_chosen_on"]
+    prepared = f", prepared on {others:,} others" if others else ""
     return [
         f"verdict   {_verdict_words(found)}",
-        (
-            f"tested    {found['episodes_tested']:,} episodes; {found['estimator']} values,"
-            f" {found['bound']} bound{prepared}"
-        ),
-        (
-            f"gain      {found['estimated_gain']:+.4g} estimated; {between} (wrong with probability"
-            f" {found['delta']:g}: {found['delta_of_each_test']:g} for each side)"
-        ),
-        (
-            f"weights   effectively {found['effective_episodes']:.1f} episodes, largest weight"
-            f" {found['largest_weight']:.3g}; {found['share_never_tried']:.1%} of the policy on"
-            " actions never tried there"
-        ),
+        f"tested    {found['episodes_tested']:,} episodes; {found['estimator']} values,"
+        f" {found['bound']} bound{prepared}",
+        f"gain      {found['estimated_gain']:+.4g} estimated; {between} (wrong with probability"
+        f" {found['delta']:g}: {found['delta_of_each_test']:g} for each side)",
+        f"weights   effectively {found['effective_episodes']:.1f} episodes, largest weight"
+        f" {found['largest_weight']:.3g}; {found['share_never_tried']:.1%} of the policy on"
+        " actions never tried there",
     ]
 
 

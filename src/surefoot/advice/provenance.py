@@ -15,6 +15,7 @@ import hashlib
 import io
 import math
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -100,18 +101,12 @@ class Shared:
 
 def fingerprints(log: Log, batch: Batch) -> Fingerprints:
     """The fingerprints of the episodes of a log, whose coded rows are `batch`."""
-    state, action = (
-        np.array(
-            [
-                int.from_bytes(
-                    hashlib.blake2b(as_text(x).encode(), digest_size=8).digest(), "little"
-                )
-                for x in labels
-            ],
-            dtype=np.uint64,
-        )
-        for labels in (log.states, log.actions)
-    )
+
+    def hashed(labels: Sequence[Any]) -> np.ndarray:
+        digests = (hashlib.blake2b(as_text(x).encode(), digest_size=8).digest() for x in labels)
+        return np.array([int.from_bytes(x, "little") for x in digests], dtype=np.uint64)
+
+    state, action = hashed(log.states), hashed(log.actions)
     start = np.flatnonzero(batch.first)
     label = _labels(log)[batch.row[start]]
     return of_rows(label, state[batch.state], action[batch.action], batch.reward, start)
@@ -270,14 +265,11 @@ def _labels(log: Log) -> np.ndarray:
     with Database(log.workspace, 1, log.memory_limit) as database:
         for file in reading.store.files:
             part = replace(reading, store=replace(reading.store, files=(file,)))
-            sql = (
-                f"select x.at, md5_number_lower(concat_ws('|', cast(episode as varchar){time})) as label"
-                f" from {part.steps()} x"
-            )
+            label = f"md5_number_lower(concat_ws('|', cast(episode as varchar){time}))"
+            sql = f"select x.at, {label} as label from {part.steps()} x"
             found = database.arrays("reading episodes", sql)
-            parts.append(
-                np.asarray(found["label"], dtype=np.uint64)[np.argsort(found["at"], kind="stable")]
-            )
+            order = np.argsort(found["at"], kind="stable")
+            parts.append(np.asarray(found["label"], dtype=np.uint64)[order])
     return np.concatenate(parts)
 
 

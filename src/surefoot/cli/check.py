@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,20 +56,9 @@ def check(
         "rows": {"read": account.rows, "used": account.used, "left_out": dict(account.left_out)},
         "warnings": sum(finding.level == "warning" for finding in findings),
         "vetoes": [finding.key for finding in findings if finding.vetoes],
-        "findings": [_document(finding) for finding in findings],
+        "findings": [asdict(finding) for finding in findings],
     }
     show("check", document, lambda: _lines(found, findings), as_json)
-
-
-def _document(x: Finding) -> dict[str, object]:
-    return {
-        "name": x.name,
-        "level": x.level,
-        "sentence": x.sentence,
-        "numbers": dict(x.numbers),
-        "key": x.key,
-        "vetoes": x.vetoes,
-    }
 
 
 def _lines(log: Log, findings: tuple[Finding, ...]) -> Iterator[str | Text]:

@@ -125,14 +125,10 @@ def _parsed(texts: list[str]) -> dict[str, list[float]]:
 
 def _document(done: Discretized, out: Path, save: Path | None) -> dict[str, Any]:
     features = done.encoder.features
-    mixed = (
-        None
-        if done.mixing is None
-        else {
-            "reward": done.mixing.reward,
-            "successor": dict(zip(features, done.mixing.successor, strict=True)),
-        }
-    )
+    mixed = done.mixing and {
+        "reward": done.mixing.reward,
+        "successor": dict(zip(features, done.mixing.successor, strict=True)),
+    }
     states = {label: n for label, n in zip(done.labels, done.counts, strict=True) if n}
     return {
         "out": str(out),

@@ -38,19 +38,15 @@ def evaluate(
 
     posed = pose(log, options)
     pi = given_policy(policy, posed.log)
-    found: dict[str, Any] = {
+    found = {
         "log": log_summary(posed.log, log),
         "policy": str(policy),
         "gamma": options.gamma,
+        **evaluation(posed.log, posed.problem, pi, posed.made_by),
+        "notes": posed.notes,
     }
-    found |= evaluation(posed.log, posed.problem, pi, posed.made_by) | {"notes": posed.notes}
-    notes = [f"note: {note}" for note in posed.notes]
-    show(
-        "evaluate",
-        found,
-        lambda: [*read_lines(found["log"]), *evaluation_lines(found), *notes],
-        as_json,
-    )
+    lines = [*read_lines(found["log"]), *evaluation_lines(found)]
+    show("evaluate", found, lambda: lines + [f"note: {x}" for x in posed.notes], as_json)
 
 
 def apply(

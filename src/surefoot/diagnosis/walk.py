@@ -153,10 +153,7 @@ def _walk_block(
     }
     for name, context in when.items():
         found[ACTION, name] = tables(block.state, context, block.action)
-    outcomes = (
-        (NEXT, pairs.successor, block.next_state),
-        (REWARD, pairs.reward, block.reward),
-    )
+    outcomes = (NEXT, pairs.successor, block.next_state), (REWARD, pairs.reward, block.reward)
     resembling = {
         (what, group): x
         for what, scores, outcome in outcomes

@@ -33,24 +33,13 @@ def fitted_model(
         seen, gamma, None, reward_range, return_range, has_terminal=True
     )
     s, a = batch.n_states, batch.n_actions
-    terminal = batch.terminal
-    counts = count(
-        batch.state,
-        batch.action,
-        batch.reward,
-        batch.next_state,
-        s,
-        a,
-        as_sparse=held_sparse(None, s, a),
-    )
-    uniform = np.full((s, a), 1.0 / a)
-    start = np.full(s, 1.0 / s)
+    steps = batch.state, batch.action, batch.reward, batch.next_state
     return Problem(
-        counts=counts,
-        pi_b=uniform,
+        counts=count(*steps, s, a, as_sparse=held_sparse(None, s, a)),
+        pi_b=np.full((s, a), 1.0 / a),
         gamma=gamma,
-        start=start,
-        terminal=terminal,
+        start=np.full(s, 1.0 / s),
+        terminal=batch.terminal,
         allowed=np.ones((s, a), dtype=bool),
         return_range=returns,
         reward_range=rewards,
@@ -68,16 +57,14 @@ def model_based(
 ) -> ValueEstimate:
     """The mean over the logged starts of v^pi in the maximum-likelihood model.
 
-    Its variance is low; its bias cannot be seen from the log. The model continues where an episode was cut, so this is the value of whole returns. There are no
-    i.i.d. values: one model is behind all of them.
+    Its variance is low; its bias cannot be seen from the log. The model continues where an episode
+    was cut, so this is the value of whole returns. There are no i.i.d. values: one model is behind
+    all of them.
     """
     pi = checked_policy("pi", pi, batch)
-    v, _ = action_values(
-        fitted_model(batch, gamma, reward_range=reward_range, return_range=return_range), pi
-    )
-    cover = overlap(batch, pi, pi_b)
-    cut = int(batch.cuts.sum())
-    notes = []
+    model = fitted_model(batch, gamma, reward_range=reward_range, return_range=return_range)
+    v, _ = action_values(model, pi)
+    cover, cut, notes = overlap(batch, pi, pi_b), int(batch.cuts.sum()), []
     if cut:
         notes.append(
             f"{cut} of {batch.n_episodes} episodes are cut: the model goes on there, the value is"
@@ -134,12 +121,8 @@ def doubly_robust(
     fold = np.arange(batch.n_episodes) % int(folds)
     x = np.empty(batch.n_episodes)
     for k in range(int(folds)):
-        others = fitted_model(
-            take_episodes(batch, fold != k),
-            gamma,
-            reward_range=reward_range,
-            return_range=return_range,
-        )
+        rest = take_episodes(batch, fold != k)
+        others = fitted_model(rest, gamma, reward_range=reward_range, return_range=return_range)
         x[fold == k] = doubly_robust_values(weights.pi, weights, others, gamma)[fold == k]
     return weighted_estimate("dr", float(x.mean()), weights, x)
 

@@ -91,9 +91,9 @@ class Weights:
         if top > LARGEST_LOG and not clip:
             raise NotAvailableError(
                 f"the importance weights reach e^{top:.0f} (episodes of up to"
-                f" {int(self.batch.time.max()) + 1} steps), beyond any number: this log cannot evaluate"
-                " this policy by unweighted importance sampling; use a weighted form, a policy"
-                " closer to the baseline, or a model"
+                f" {int(self.batch.time.max()) + 1} steps), beyond any number: this log cannot"
+                " evaluate this policy by unweighted importance sampling; use a weighted form, a"
+                " policy closer to the baseline, or a model"
             )
         found: np.ndarray = np.exp(np.minimum(log, CLIPPED_LOG) if clip else log)
         return found
