@@ -81,7 +81,7 @@ def problem(
     if isinstance(source, Log) and log:
         raise ProblemError(f"a Log is read already: {', '.join(log)} belong to read_log")
     actions = log.pop("actions", None)
-    read = source if isinstance(source, Log) else read_log(source, allowed=actions, **log)
+    read = source if isinstance(source, Log) else read_log(source, actions=actions, **log)
     return read.problem(gamma, pi_b, **declared, needs_returns=needs_returns)
 
 

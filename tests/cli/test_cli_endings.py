@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -146,14 +147,19 @@ def test_signals_that_are_ignored_stay_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_query_that_a_signal_interrupts_is_an_interruption_not_a_crash() -> None:
+def test_a_query_that_a_signal_interrupts_is_an_interruption_not_a_crash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     workspace = Workspace()
 
-    def interrupt() -> None:
+    def interrupt(sql: str) -> None:
         raise RuntimeError("Query interrupted")
 
-    with Database(workspace) as database, pytest.raises(KeyboardInterrupt):
-        database._answer("counting", interrupt)
+    with Database(workspace) as database:
+        stub = SimpleNamespace(execute=interrupt, close=database.connection.close)
+        monkeypatch.setattr(database, "connection", stub)
+        with pytest.raises(KeyboardInterrupt):
+            database.rows("counting", "select 1")
     workspace.close()
 
 

@@ -114,10 +114,10 @@ def test_a_row_with_a_bad_reward_still_tells_where_the_row_before_led(tmp_path: 
 def test_an_action_outside_the_allowed_set_is_a_bad_row(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", GOOD, GIVEN)
     with pytest.raises(LogError, match=r"outside the allowed set, first .*row 2 \(action 'y'\)"):
-        read_log(path, allowed=["x", "z"])
-    assert read_log(path, allowed=["x", "y", "z"]).actions == ("x", "y", "z")
+        read_log(path, actions=["x", "z"])
+    assert read_log(path, actions=["x", "y", "z"]).actions == ("x", "y", "z")
     assert (
-        read_log(path, allowed=["x", "z"], drop_bad_rows=True).accounting.left_out_as(
+        read_log(path, actions=["x", "z"], drop_bad_rows=True).accounting.left_out_as(
             "action-not-allowed"
         )
         == 3

@@ -44,7 +44,7 @@ def test_parts_of_the_episodes_add_up_to_the_whole(tmp_path: Path, given: bool, 
     folder = parquet(tmp_path, columns(given=given), 3)
     options, _ = options_of()
     tally = add_up(count_part(folder, options, (i, parts)) for i in range(parts))
-    whole, again = read_log(folder), make_log(tally, None, None)
+    whole, again = read_log(folder), make_log(tally, options)
     assert np.allclose(whole.counts.r_rest, again.counts.r_rest)
     assert np.allclose(whole.counts.r_sas, again.counts.r_sas)
     assert np.array_equal(whole.counts.n_sas, again.counts.n_sas)

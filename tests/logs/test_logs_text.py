@@ -66,9 +66,7 @@ def test_missing_rewards_of_numbers_and_of_parts_are_filled_too(tmp_path: Path) 
     assert whole.counts.r_sas.sum() == 80
     path = write(tmp_path / "log.csv", rows, HEADER)
     options, _ = options_of(missing_reward=-0.5)
-    parts = make_log(
-        add_up(count_part(path, options, (i, 3)) for i in range(3)), None, None, missing_reward=-0.5
-    )
+    parts = make_log(add_up(count_part(path, options, (i, 3)) for i in range(3)), options)
     assert parts.accounting == whole.accounting
     assert "40 rows have no reward: it counts as -0.5, as missing_reward says" in parts.notes
 
@@ -212,11 +210,11 @@ NUMBERS = ["01", "1", "1e3", "-0", "+1", "1.0", ".5", "true"]
 
 def test_labels_are_matched_as_text_first(tmp_path: Path) -> None:
     rows = [["e", t, NUMBERS[t % 8], NUMBERS[(t + 1) % 8], t, 0] for t in range(24)]
-    log = read_log(write(tmp_path / "log.csv", rows, HEADER), allowed=[*NUMBERS, "007"])
+    log = read_log(write(tmp_path / "log.csv", rows, HEADER), actions=[*NUMBERS, "007"])
     assert sorted(log.actions) == sorted([*NUMBERS, "007"])
     assert [log.states[log.labels.state_code(x)] for x in NUMBERS] == NUMBERS
     with pytest.raises(LogError, match="outside the allowed set"):
-        read_log(tmp_path / "log.csv", allowed=NUMBERS[1:])
+        read_log(tmp_path / "log.csv", actions=NUMBERS[1:])
 
 
 def test_labels_are_matched_as_numbers_where_the_log_has_numbers() -> None:
@@ -227,7 +225,7 @@ def test_labels_are_matched_as_numbers_where_the_log_has_numbers() -> None:
     }
     log = read_log(
         table | {"reward": np.arange(6.0)},
-        allowed=["+1", "5e-1", "-0", "07"],
+        actions=["+1", "5e-1", "-0", "07"],
         terminal_states=["2e3"],
     )
     assert log.actions == (0.0, 0.5, 1.0, 7)

@@ -140,7 +140,7 @@ def test_an_action_that_is_not_allowed_is_named(tmp_path: Path) -> None:
     folder = write(tmp_path / "log", table(), (600,))
     assert read_log(folder).actions == ("go", "stay", "wait for it")
     with pytest.raises(LogError, match="wait for it"):
-        read_log(folder, allowed=["go", "stay"])
+        read_log(folder, actions=["go", "stay"])
 
 
 def test_an_action_that_only_a_cut_row_takes_is_none(tmp_path: Path) -> None:

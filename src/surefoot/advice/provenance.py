@@ -28,7 +28,6 @@ from surefoot.core.labels import as_text
 from surefoot.diagnosis.copies import mixed
 from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.logs import Log
-from surefoot.logs.database import Database
 
 TRAINING = "training.npz"
 PIECE = 20  # rows: a longer episode is compared piece by piece
@@ -260,9 +259,8 @@ def _often(x: np.ndarray) -> np.ndarray:
 def _labels(log: Log) -> np.ndarray:
     """The hash of episode and time of every row of the log, in the order of its row numbers."""
     reading, parts = log.stored, []
-    assert log.workspace is not None  # what is stored lies there
-    time = ", cast(t as varchar)" if reading.has_time else ""
-    with Database(log.workspace, 1, log.memory_limit) as database:
+    time = ", cast(t as varchar)" if reading.time_kind else ""
+    with log.database() as database:
         for file in reading.store.files:
             part = replace(reading, store=replace(reading.store, files=(file,)))
             label = f"md5_number_lower(concat_ws('|', cast(episode as varchar){time}))"

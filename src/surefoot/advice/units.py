@@ -148,16 +148,7 @@ def log_and_units_on_dask(
     """
     made, ends = options_of(terminal_states=terminal_states, **options)
     tallies = tallies_on_dask(address, source, made, parts=parts, fewest=DASK_PARTS)
-    log = make_log(
-        add_up(tallies),
-        None,
-        None,
-        terminal_states=ends,
-        allowed=made.allowed,
-        sparse=sparse,
-        missing_reward=made.missing_reward,
-        label_columns=made.label_columns,
-    )
+    log = make_log(add_up(tallies), made, terminal_states=ends, sparse=sparse)
     return log, units_of_tallies(tallies, log)
 
 

@@ -118,7 +118,7 @@ class ReadOptions:
         return {
             f.name: getattr(self, f.name) for f in fields(ReadOptions) if f.name != "actions"
         } | {
-            "allowed": listed(self.actions) or None,
+            "actions": listed(self.actions) or None,
             "terminal_states": listed(self.terminal_states),
             "drop_bad_rows": self.drop_bad_rows == "all" or self.drop_bad_rows or False,
         }

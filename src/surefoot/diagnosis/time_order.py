@@ -55,16 +55,15 @@ def clock(log: Log) -> Clock:
     that do not start or end alike in most episodes, as a count of steps does); else that of the
     file as it came.
     """
-    reading, workspace, rows = log.stored, log.workspace, log.accounting.rows
-    assert workspace is not None  # what is stored lies there
+    reading, rows = log.stored, log.accounting.rows
     if rows > MOST_STAMPS:
         return Clock(BY_FILE, rows)
-    with Database(workspace, 1, log.memory_limit) as database:
-        if reading.has_time and (log.n_episodes == 1 or _comparable(database, reading)):
+    with log.database() as database:
+        if reading.time_kind and (log.n_episodes == 1 or _comparable(database, reading)):
             stamps = _column(database, reading, _time_sql(reading))
             calendar = _calendar(stamps) if reading.dated else {}
             return Clock(BY_TIME, len(stamps), _segments(stamps), calendar)
-        if "source_row" in reading.store.types:  # they were sorted
+        if reading.store.anew:  # they were sorted
             places = _column(database, reading, "row_number() over (order by file, row)")
             return Clock(BY_FILE, rows, _segments(places))
     return Clock(BY_FILE, rows)
@@ -137,9 +136,10 @@ def contradictions(log: Log, inside: tuple[str, ...]) -> Finding:
 def gaps(log: Log) -> Finding:
     """Is the time from one row of an episode to the next constant? A discount counts steps."""
     reading, workspace = log.reading, log.workspace
-    if reading is None or workspace is None or not reading.has_time:
+    if reading is None or workspace is None or not reading.time_kind:
         return Finding("time", OK, "no time column: steps count as equally long", {"steps": 0})
-    with Database(workspace, log.threads, log.memory_limit) as database:
+    options = reading.options
+    with Database(workspace, options.threads, options.memory_limit) as database:
         view = f"create temp view gaps as select * from ({_gaps_sql(reading)}) where same"
         database.run("looking at times", view)
         n, low, high, largest = database.rows(

@@ -186,7 +186,7 @@ def _roles(
         if needed or any(given.values()):
             raise
         return None
-    used = {role: x[0] for role, x in found.roles().items() if role in ("time", "reward") and x}
+    used = {x: getattr(found, x)[0] for x in ("time", "reward") if getattr(found, x)}
     return used | {"episode": ",".join(found.episode)}
 
 

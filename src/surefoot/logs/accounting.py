@@ -1,12 +1,20 @@
-"""Accounting: every row of a log is used, or left out for a reason that has a name."""
+"""Accounting: every row of a log is used, or left out for a reason that has a name; and what a user
+should know about a log that was read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from surefoot.errors import LogError, SurefootError, UnknownNameError
+from surefoot.core.labels import as_text
+from surefoot.errors import LogError, SurefootError, UnknownNameError, option
+from surefoot.logs.columns import MISSING
+from surefoot.text import some
+
+if TYPE_CHECKING:
+    from surefoot.logs.log import Log
 
 CUT = "cut"  # the last row of an episode that did not end: without next_state it leads nowhere
 # the row after it has no state, so it leads nowhere (only where bad rows are dropped)
@@ -34,6 +42,15 @@ OTHER = {
     CUT: "last rows of cut episodes, which lead nowhere without next_state",
     NO_SUCCESSOR: "rows whose following row was left out, so that their successor is unknown",
 }
+
+REMEDIES = {
+    CUT: (
+        f"If every episode ends with its last row, say {option('episode_end', 'terminal')}; else"
+        " give next_state, or flag rows that end an episode"
+    ),
+    "reward": f"If an empty reward means 0, say {option('missing_reward', 0)}",
+}
+MOST = 0.5  # the share from which on it is most
 
 
 @dataclass(frozen=True)
@@ -105,19 +122,12 @@ def accounting(rows: int, used: int, left_out: dict[str, int], **extras: Any) ->
     )
 
 
-def in_words(left_out: dict[str, int]) -> str:
-    """How many rows were left out and why."""
-    return "; ".join(
-        f"{left_out[r]:,} {words}" for r, words in (REASONS | OTHER).items() if left_out.get(r)
-    )
-
-
 def droppable(choice: bool | str | Iterable[str]) -> frozenset[str]:
     """The reasons whose rows may be dropped: none, all, or those named."""
     if isinstance(choice, bool):
         return frozenset(REASONS if choice else ())
     try:
-        named = [choice] if isinstance(choice, str) else list(choice)
+        named = [x.strip() for x in choice.split(",")] if isinstance(choice, str) else list(choice)
     except TypeError as error:
         raise LogError(
             f"drop_bad_rows must be True, False or names of reasons, got {choice!r}"
@@ -128,3 +138,113 @@ def droppable(choice: bool | str | Iterable[str]) -> frozenset[str]:
                 f"drop_bad_rows knows the reasons {', '.join(REASONS)}; got {name!r}"
             )
     return frozenset(named)
+
+
+def nothing_left(left_out: dict[str, int]) -> str:
+    """That every row was left out, and what to do."""
+    remedies = ". ".join(words for reason, words in REMEDIES.items() if left_out.get(reason))
+    return (
+        f"no row of the log is left to learn from: {_in_words(left_out)}."
+        f" {remedies or 'Mend the rows'}"
+    )
+
+
+def _in_words(left_out: dict[str, int]) -> str:
+    """How many rows were left out and why."""
+    return "; ".join(
+        f"{left_out[r]:,} {words}" for r, words in (REASONS | OTHER).items() if left_out.get(r)
+    )
+
+
+def notes_on(log: Log, missing_reward: float | None) -> list[str]:
+    """What a user should know about a log, beside its warnings."""
+    return [*_left_out(log), *_taken(log, missing_reward)]
+
+
+def warnings_on(log: Log) -> Iterator[str]:
+    """Signs that the rows used do not hold what the log is about."""
+    account = log.accounting
+    low, high = log.rewards
+    if low == high and (low == 0 or not log.terminal.any()):
+        yield (
+            f"all rewards of the rows used are {low:g}: by them every policy is as good as every"
+            " other. Is the reward column right?"
+        )
+    if not account.left_out:
+        return
+    reason = max(account.left_out, key=lambda pair: pair[1])[0]
+    remedy = f" {REMEDIES[reason]}" if reason in REMEDIES else ""
+    why = f"{_in_words(dict(account.left_out))}.{remedy}"
+    total = account.size_used + account.size_left_out
+    if account.size_left_out > MOST * total:
+        yield (
+            f"{account.size_left_out / total:.0%} of the reward (in size) lies in rows that are"
+            f" left out, and is lost: {why}"
+        )
+    if account.n_left_out > MOST * account.rows:
+        yield f"most rows are left out, {account.n_left_out:,} of {account.rows:,}: {why}"
+
+
+def _left_out(log: Log) -> Iterator[str]:
+    """Rows left out, and episodes cut."""
+    left_out = log.accounting.left_out_as(CUT)
+    if left_out:
+        yield (
+            f"the last rows of {left_out} cut episodes are left out: without next_state they lead"
+            " nowhere"
+        )
+    cut = (log.n_episodes or 0) - log.n_ended
+    if cut > 0:
+        yield (
+            f"{cut} of {log.n_episodes} episodes are cut, not ended: Monte-Carlo returns that run"
+            " into a cut are short"
+        )
+    dropped = log.accounting.n_left_out - left_out
+    if dropped:
+        yield f"{dropped} bad rows were left out: " + ", ".join(
+            f"{n} {r}" for r, n in log.accounting.left_out if r != CUT
+        )
+    if log.starts is None:
+        yield "the order of the rows was not checked, and the first states are unknown"
+    low, high = log.rewards
+    if low == high != 0 and log.terminal.any():
+        yield (
+            f"all rewards of the rows used are {low:g}: policies differ only in how long their"
+            " episodes last"
+        )
+
+
+def _taken(log: Log, missing_reward: float | None) -> Iterator[str]:
+    """How rows were taken; labels that read like missing values are labels all the same."""
+    account = log.accounting
+    if account.filled and missing_reward is not None:
+        yield (
+            f"{account.filled:,} rows have no reward: it counts as {missing_reward:g}, as"
+            " missing_reward says"
+        )
+    if account.put_right:
+        yield (
+            f"the rows were sorted by times without a UTC offset ({account.put_right:,} steps went"
+            " back in time): if these are local times, rows of a night on which clocks were put"
+            " back may now be in a wrong order. Times with an offset are safe"
+        )
+    if account.nameless:
+        yield (
+            f"{account.nameless:,} episodes have a name that reads like a missing value, such as"
+            " NA: rows of different episodes may have become one. If the episode of these rows is"
+            " not known, make the field empty: they are then bad rows"
+        )
+    for role, labels, axis in (("state", log.states, 1), ("action", log.actions, 0)):
+        parts = [label if isinstance(label, tuple) else (label,) for label in labels]
+        odd = [
+            i for i, x in enumerate(parts) if any(isinstance(y, str) and y in MISSING for y in x)
+        ]
+        if odd:
+            named = some([repr(as_text(labels[i])) for i in odd])
+            columns = getattr(log.reading.store.columns, role) if log.reading else (role,)
+            yield (
+                f"the {role} {named} (column {', '.join(columns)}) reads like a missing value, but"
+                f" is a label like others: {int(log.n_sa.sum(axis=axis)[odd].sum()):,} rows used"
+                f" have it. If it means that the {role} is not known, make the field empty: the row"
+                f" is then bad, and {option('drop_bad_rows', role)} leaves it out"
+            )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from surefoot.core.labels import nearest
 from surefoot.errors import LogError, option
 
+Column = str | Iterable[str] | None
 NONE = "-"  # given as a column: this role has none, whatever the names say
 
 # Names are compared without case, spaces and punctuation: "Next State", "next_state" and
@@ -42,13 +43,11 @@ SYNONYMS = {
     "terminal": ("terminal", "terminated", "is_terminal", "done"),
     "truncated": ("truncated", "truncation", "timeout", "time_out"),
 }
+# how other programs write a missing value
+MISSING = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "null", "NULL", "None")
 NEEDED = ("episode", "state", "action", "reward")
-SINGLE = (
-    "time",
-    "reward",
-    "terminal",
-    "truncated",
-)  # roles of one column; the others may join several into one label
+# roles of one column; the others may join several into one label
+SINGLE = ("time", "reward", "terminal", "truncated")
 
 
 @dataclass(frozen=True)
@@ -66,25 +65,27 @@ class Columns:
     terminal: tuple[str, ...]
     truncated: tuple[str, ...]
 
-    def roles(self) -> dict[str, tuple[str, ...]]:
-        """{role: its columns}."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+    def ours(self) -> dict[str, str]:
+        """{our name: the user's name} of every column; ours are state_0, state_1, ..., since those
+        of the user may clash where case does not count.
+        """
+        found = ((role, i, name) for role in SYNONYMS for i, name in enumerate(getattr(self, role)))
+        return {f"{role}_{i}": name for role, i, name in found}
 
     def __str__(self) -> str:
-        return ", ".join(
-            f"{role} = {' + '.join(names)}" for role, names in self.roles().items() if names
-        )
+        found = ((role, " + ".join(getattr(self, role))) for role in SYNONYMS)
+        return ", ".join(f"{role} = {names}" for role, names in found if names)
 
 
-def find_columns(names: Sequence[str], where: str, **given: str | Iterable[str] | None) -> Columns:
+def find_columns(names: Sequence[str], where: str, **given: Column) -> Columns:
     """The columns of all roles among the names of `where`."""
     found = {role: _given(role, given.get(role), names, where) for role in SYNONYMS}
     taken = {name for columns in found.values() for name in columns or ()}
-    state = found["state"]
-    if (
-        found["next_state"] is None and given.get("state") is not None and state is not None
-    ):  # state "ward, bed": "next_ward, next_bed"
-        found["next_state"] = _next_of(state, names)
+    if found["next_state"] is None and found["state"]:  # state "ward, bed": "next_ward, next_bed"
+        by_plain = {_plain(name): name for name in names}
+        follow = [by_plain.get(_plain("next_" + name)) for name in found["state"]]
+        if None not in follow:
+            found["next_state"] = tuple(name for name in follow if name is not None)
     for role, columns in found.items():
         if columns is None:
             found[role] = _by_name(role, [name for name in names if name not in taken], where)
@@ -98,10 +99,8 @@ def find_columns(names: Sequence[str], where: str, **given: str | Iterable[str] 
     return made
 
 
-def _given(
-    role: str, option: str | Iterable[str] | None, names: Sequence[str], where: str
-) -> tuple[str, ...] | None:
-    """The columns the user named for a role; None where he named none."""
+def _given(role: str, option: Column, names: Sequence[str], where: str) -> tuple[str, ...] | None:
+    """The columns the user named for a role; None where none were."""
     if option is None:
         return None
     if isinstance(option, str):
@@ -151,13 +150,6 @@ def _by_name(role: str, names: Sequence[str], where: str) -> tuple[str, ...]:
             f" {option(role)}{hint}"
         )
     return tuple(found)
-
-
-def _next_of(state: tuple[str, ...], names: Sequence[str]) -> tuple[str, ...] | None:
-    """The columns next_x for all columns x of the state, where they all exist."""
-    by_plain = {_plain(name): name for name in names}
-    found = [by_plain.get(_plain("next_" + name)) for name in state]
-    return None if None in found else tuple(name for name in found if name is not None)
 
 
 def _plain(name: str) -> str:

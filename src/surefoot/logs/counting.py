@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 
 from surefoot.errors import LogError, SurefootError
-from surefoot.logs.accounting import CUT, accounting
-from surefoot.logs.clock import put_back
+from surefoot.logs.accounting import CUT, accounting, nothing_left
+from surefoot.logs.columns import MISSING
 from surefoot.logs.database import Database, text_sql
 from surefoot.logs.faults import find_forbidden, without_faults
-from surefoot.logs.notes import nothing_left
-from surefoot.logs.query import MISSING, USED, Part, Reading, with_time_type
+from surefoot.logs.query import USED, Part, Reading, with_time_type
 from surefoot.logs.store import sorted_store
 from surefoot.logs.sums import RewardSums, divisor_sql
 from surefoot.logs.tally import TO_END, Tally, plain_label
@@ -96,7 +95,7 @@ def look(database: Database, reading: Reading, part: Part, *, ordered: bool) -> 
     what the numbers are like.
     """
     needed = ["s", "a", *(["episode"] if ordered else [])]
-    needed += ["t"] if ordered and reading.has_time else []
+    needed += ["t"] if ordered and reading.time_kind else []
     rows, *there = database.rows(
         "looking at labels",
         f"select count(*), {', '.join(f'count({x})' for x in needed)} from {reading.steps(part)}",
@@ -169,11 +168,13 @@ def _to_be_sorted(
 
 def steps_back(database: Database, reading: Reading, part: Part) -> tuple[int, int]:
     """Of the steps of all episodes, in the order of the files: how many go back in time, and how
-    many of these as clocks are put back.
+    many of these as clocks are put back: by at most an hour, at night.
     """
     back, at_night = database.rows(
         "looking at the clock",
-        f"""select count(*), count(*) filter (where {put_back("t", "t_before")})
+        f"""select count(*),
+                   count(*) filter (where t_before::timestamp - t::timestamp <= interval 1 hour
+                                          and hour(t_before::timestamp) in (23, 0, 1, 2, 3))
             from (select t, lag(t) over (partition by episode order by file, row) as t_before
                   from {reading.steps(part)})
             where t < t_before""",
@@ -237,64 +238,53 @@ def _tally(
         reasons[CUT] = seen.rows - used
         size_left_out = max(seen.size - size, 0.0)
     labels = code_labels(database)
+    first, nameless = _starts(database, len(labels["states"])) if starts else (None, 0)
     account = accounting(
         used + sum(reasons.values()),
         used,
         reasons,
         filled=seen.filled,
         put_right=reading.put_right,
-        nameless=_nameless(database) if starts else 0,
+        nameless=nameless,
         size_used=size,
         size_left_out=size_left_out,
     )
-    columns = _coded_triples(database, reading)
-    ended = columns["s2"][columns["ends"]]
-    return Tally(
-        states=labels["states"],
-        actions=labels["actions"],
-        s=columns["s"],
-        a=columns["a"],
-        s2=columns["s2"],
-        k=columns["k"],
-        r=columns["r"],
-        m2=columns["m2"],
-        ended=tuple(np.unique(ended[ended != TO_END]).tolist()),
-        starts=_starts(database, len(labels["states"])) if starts else None,
-        lowest=np.nan if low is None else low,
-        highest=np.nan if high is None else high,
-        accounting=account,
-    )
-
-
-def _coded_triples(database: Database, reading: Reading) -> dict[str, np.ndarray]:
-    """The columns of the table `triples`, with codes in place of labels."""
     ends = "ends" if reading.may_end else "false as ends"
-    return database.arrays(
+    columns = database.arrays(
         "coding labels",
         f"""select s.code as s, a.code as a, coalesce(s2.code, {TO_END}) as s2,
                    k::double as k, r, m2, {ends}
             from triples x join states s on x.s = s.x join actions a on x.a = a.x
                  left join states s2 on x.s2 = s2.x""",
     )
+    ended = columns["s2"][columns.pop("ends")]
+    return Tally(
+        states=labels["states"],
+        actions=labels["actions"],
+        **columns,
+        ended=tuple(np.unique(ended[ended != TO_END]).tolist()),
+        starts=first,
+        lowest=np.nan if low is None else low,
+        highest=np.nan if high is None else high,
+        accounting=account,
+    )
 
 
-def _starts(database: Database, n_states: int) -> np.ndarray:
-    """How many episodes start in each state, of those whose first row is used."""
-    found = np.zeros(n_states)
-    for code, n in database.rows(
-        "finding the first states",
-        """select code, count(*) from episodes join states on episodes.s = states.x
+def _starts(database: Database, n_states: int) -> tuple[np.ndarray, int]:
+    """(how many episodes start in each state, of those whose first row is used; how many have a
+    name that reads like a missing value).
+    """
+    what = "finding the first states"
+    found = database.arrays(
+        what,
+        """select code, count(*) as n from episodes join states on episodes.s = states.x
            where used group by code""",
-    ):
-        found[code] = n
-    return found
-
-
-def _nameless(database: Database) -> int:
-    """How many episodes have a name that reads like a missing value."""
+    )
+    starts = np.zeros(n_states)
+    starts[found["code"]] = found["n"]
     words = ", ".join(map(text_sql, MISSING))
     query = f"select count(*) from episodes where episode::varchar in ({words})"
-    return int(database.rows("looking at episodes", query)[0][0])
+    return starts, int(database.rows(what, query)[0][0])
 
 
 def _count_without_faults(

@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from surefoot.errors import LogError, NotAvailableError, ProblemError
@@ -74,50 +73,36 @@ class Database:
     def __enter__(self) -> Database:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.connection.close()
 
-    def run(self, what: str, sql: str, values: list[Any] | None = None) -> Any:
+    def run(self, what: str, sql: str) -> None:
         """Execute one statement; `what` says in words what it is for."""
-        stop = self._watch(what)
-        try:
-            return self._answer(
-                what,
-                lambda: (
-                    self.connection.execute(sql, values)
-                    if values is not None
-                    else self.connection.execute(sql)
-                ),
-            )
-        finally:
-            stop()
+        with self._doing(what):
+            self.connection.execute(sql)
 
-    def rows(self, what: str, sql: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
+    def rows(self, what: str, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        found: list[tuple[Any, ...]] = self._answer(
-            what, lambda: self.run(what, sql, values).fetchall()
-        )
+        with self._doing(what):
+            found: list[tuple[Any, ...]] = self.connection.execute(sql).fetchall()
         return found
 
     def arrays(self, what: str, sql: str) -> dict[str, Any]:
         """The columns of a query as NumPy arrays."""
-        stop = self._watch(what)
-        try:
-            found: dict[str, Any] = self._answer(
-                what, lambda: self.connection.sql(sql).fetchnumpy()
-            )  # knows their size beforehand
-        finally:
-            stop()
+        with self._doing(what):
+            found: dict[str, Any] = self.connection.sql(sql).fetchnumpy()
         return found
 
-    def _answer(self, what: str, work: Callable[[], Any]) -> Any:
+    @contextmanager
+    def _doing(self, what: str) -> Iterator[None]:
+        """Errors name what was being done; progress is reported from a thread of its own."""
+        done = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(what, done), daemon=True)
+        if self._progress is not None:
+            self._progress(what, 0.0)
+            watch.start()
         try:
-            return work()
+            yield
         except RuntimeError as error:
             if str(error) == INTERRUPTED:
                 # what the signal's handler raised, which DuckDB replaces
@@ -125,29 +110,18 @@ class Database:
             raise
         except (self._error, UnicodeDecodeError, OverflowError) as error:
             raise LogError(f"{what} failed: {first_line(error)}") from error
+        finally:
+            if self._progress is not None:
+                done.set()
+                watch.join()
+                self._progress(what, 1.0)
 
-    def _watch(self, what: str) -> Callable[[], None]:
-        """Report progress from a thread of its own until the returned function is called."""
-        if self._progress is None:
-            return lambda: None
-        report, done = self._progress, threading.Event()
-        report(what, 0.0)
-
-        def watch() -> None:
-            while not done.wait(0.2):
-                share = self.connection.query_progress()
-                if share >= 0:
-                    report(what, min(share / 100, 1.0))
-
-        thread = threading.Thread(target=watch, daemon=True)
-        thread.start()
-
-        def stop() -> None:
-            done.set()
-            thread.join()
-            report(what, 1.0)
-
-        return stop
+    def _watch(self, what: str, done: threading.Event) -> None:
+        """Report the share done until it is done."""
+        while not done.wait(0.2):
+            share = self.connection.query_progress()
+            if share >= 0 and self._progress is not None:
+                self._progress(what, min(share / 100, 1.0))
 
 
 @contextmanager

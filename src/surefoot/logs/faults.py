@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 
 from surefoot.core.labels import match, places_of
 from surefoot.errors import LogError, option
-from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS
-from surefoot.logs.clock import ADVICE, ZONED
+from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, REMEDIES
+from surefoot.logs.columns import MISSING
 from surefoot.logs.database import Database, text_sql
-from surefoot.logs.notes import REMEDIES
-from surefoot.logs.query import MISSING, Part, Reading
+from surefoot.logs.query import ZONED, Part, Reading
 from surefoot.logs.store import rewritten, write_parquet
 from surefoot.logs.tally import plain_label
 
+CLOCKS_PUT_BACK = (
+    "If the clocks were put back there, give times with a UTC offset, such as 2024-10-27"
+    f" 02:30+01:00, or take the rows as they come with {option('time', '-')}"
+)
 SHOWN = 3  # bad rows named for each reason
 # The columns whose values show what is wrong.
 ROLES = {
@@ -128,11 +131,11 @@ def _faults_alone(reading: Reading) -> dict[str, str]:
     """What can be wrong with a row by itself."""
     return {
         "episode": "episode is null",
-        "time": "t is null" if reading.has_time else "false",
+        "time": "t is null" if reading.time_kind else "false",
         "state": "s is null",
         "action": "a is null",
         "action-not-allowed": "false"
-        if reading.options.allowed is None
+        if reading.options.actions is None
         else "a in (from forbidden)",
         "reward": "r is null",
         "flag": "ends is null or cut is null",
@@ -150,7 +153,7 @@ def find_forbidden(database: Database, reading: Reading, part: Part) -> int:
     """The table `forbidden`: actions that were taken and are not allowed; their number. The labels
     are compared here, as a user writes them, not by DuckDB.
     """
-    if reading.options.allowed is None:
+    if reading.options.actions is None:
         return 0
     what = "looking at actions"
     database.run(
@@ -161,7 +164,7 @@ def find_forbidden(database: Database, reading: Reading, part: Part) -> int:
     )
     taken = database.rows(what, "select x from taken order by place")
     places = places_of([plain_label(x) for (x,) in taken])
-    right = {match(label, places) for label in reading.options.allowed}
+    right = {match(label, places) for label in reading.options.actions}
     wrong = [i + 1 for i in range(len(taken)) if i not in right]
     query = f"select x from taken where list_contains({wrong}::bigint[], place)"
     database.run(what, f"create or replace temp table forbidden as {query}")
@@ -188,8 +191,8 @@ def _in_words(
 
 def _first_bad_rows(database: Database, reading: Reading, reason: str) -> str:
     """The places and the values of the first bad rows; rows count from 1, the header is none."""
-    store, parts = reading.store, []
-    columns = [x for role in ROLES[reason] for x in getattr(store.physical, role)]
+    names, shown_as, parts = reading.store.names, reading.store.columns.ours(), []
+    columns = [x for role in ROLES[reason] for x in reading.store.of(role)]
     shown = "".join(f", left(cast({x} as varchar), 60)" for x in columns)
     for file, row, *values in database.rows(
         "finding the first bad rows",
@@ -197,11 +200,11 @@ def _first_bad_rows(database: Database, reading: Reading, reason: str) -> str:
             order by file, row limit {SHOWN}""",
     ):
         words = [
-            f"{store.shown[x]} missing" if value is None else f"{store.shown[x]} {value!r}"
+            f"{shown_as[x]} missing" if value is None else f"{shown_as[x]} {value!r}"
             for x, value in zip(columns, values, strict=True)
         ]
         text = f" ({', '.join(words)})" if words else ""
-        parts.append(f"{store.names.get(file, file)} row {row + 1}{text}")
+        parts.append(f"{names.get(file, file)} row {row + 1}{text}")
     return "; ".join(parts)
 
 
@@ -225,7 +228,7 @@ def _hints(reading: Reading, found: dict[str, int], said: str) -> list[str]:
             f" 18:30:00+05:30. {offset}"
         )
     if reading.wall_clock and {"backwards", "duplicate"} & set(found):
-        hints.append(ADVICE)
+        hints.append(CLOCKS_PUT_BACK)
     if "backwards" in found:
         hints.append(
             "Only if the rows do not lie in the order in which they happened, sort by time with"
@@ -239,9 +242,8 @@ def _kept(database: Database, reading: Reading) -> Reading:
     episode is split where rows were left out of its middle.
     """
     store = reading.store
-    old = store.physical
-    segment = f"episode_{len(old.episode)}"
-    follow = {f"next_state_{i}": x for i, x in enumerate(old.state)}
+    segment = f"episode_{len(store.of('episode'))}"
+    follow = {f"next_state_{i}": x for i, x in enumerate(store.of("state"))}
     states = ", ".join(
         name if reading.given else f"case when s2 is not null then lead({x}) over w end as {name}"
         for name, x in follow.items()
@@ -263,11 +265,9 @@ def _kept(database: Database, reading: Reading) -> Reading:
             where reason is null order by episode, {segment}, place""",
         target,
     )
-    episode = (*old.episode, segment)
-    physical = replace(old, episode=episode, next_state=tuple(follow), terminal=("terminal_0",))
     types = {segment: "BIGINT", "terminal_0": "BOOLEAN"}
     if not reading.given:
         types |= {name: store.types[x] for name, x in follow.items()}
+    kept = rewritten(store, target, types)
     options = replace(reading.options, episode_end="cut")
-    kept = rewritten(store, target, physical, types)
     return replace(reading, store=kept, options=options, by_time=False)

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch, Counts, Labels, Policy, Returns
+from surefoot.core import END, Batch, Counts, Labels, Policy, Returns
 from surefoot.core.array_checks import MOST_PAIRS
 from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
 from surefoot.errors import LogError, NotAvailableError, ProblemError, option
-from surefoot.logs.accounting import Accounting
-from surefoot.logs.database import Workspace
-from surefoot.logs.notes import notes_on, warnings_on
+from surefoot.logs.accounting import Accounting, notes_on, warnings_on
+from surefoot.logs.database import Database, Workspace
+from surefoot.logs.log_returns import coded_blocks, joined, returns_of
 from surefoot.logs.policy_files import fitted, read_allowed, read_policy
-from surefoot.logs.query import Reading
-from surefoot.logs.tally import Tally, all_labels, merged
+from surefoot.logs.query import Options, Reading
+from surefoot.logs.tally import Tally, merged
 from surefoot.problems import Problem
 from surefoot.problems.build import build
 from surefoot.problems.given import (
@@ -65,8 +65,6 @@ class Log:
     warnings: tuple[str, ...] = ()
     reading: Reading | None = field(default=None, compare=False)
     workspace: Workspace | None = field(default=None, compare=False)
-    threads: int | None = field(default=None, compare=False)
-    memory_limit: str | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return (
@@ -109,11 +107,7 @@ class Log:
         """How many rows lead into a terminal state."""
         if not self.terminal.any():
             return 0
-        arrivals = (
-            self.counts.n_sas.sum(axis=0)
-            if self.counts.is_sparse
-            else self.counts.n_sas.sum(axis=(0, 1))
-        )
+        arrivals = self.counts.n_sas.sum(axis=0 if self.counts.is_sparse else (0, 1))
         return int(np.asarray(arrivals).reshape(-1)[self.terminal].sum())
 
     @cached_property
@@ -142,18 +136,20 @@ class Log:
             )
         return self.reading
 
+    def database(self) -> Database:
+        """A connection to read the stored rows with; one thread keeps their order."""
+        limit = self.stored.options.memory_limit
+        assert self.workspace is not None  # what is stored lies there
+        return Database(self.workspace, 1, limit)
+
     def blocks(self, rows: int = 1_000_000) -> Iterator[Batch]:
         """The rows in order, coded, in batches of whole episodes of about this many rows; row
         numbers count from 0 over the log.
         """
-        from surefoot.logs.log_returns import coded_blocks
-
         return coded_blocks(self, rows)
 
     def batch(self) -> Batch:
         """All rows in order, coded, in memory: 60 bytes a row."""
-        from surefoot.logs.log_returns import joined
-
         return joined(list(self.blocks()))
 
     def returns(
@@ -162,8 +158,6 @@ class Log:
         """Monte-Carlo returns of every pair (see `surefoot.monte_carlo`), block by block of
         whole episodes.
         """
-        from surefoot.logs.log_returns import returns_of
-
         return returns_of(self, gamma, visits, cut_returns)
 
     def estimated_baseline(
@@ -201,7 +195,7 @@ class Log:
         gamma = checked_gamma(gamma)
         batch = returns = None
         blocks: Iterable[Batch] | None = None
-        if needs_returns is not False and self._has_rows:
+        if needs_returns is not False and self.reading is not None and self.starts is not None:
             if self.accounting.used <= IN_MEMORY:
                 batch = self.batch()
             elif needs_returns:
@@ -237,11 +231,6 @@ class Log:
             **declared,
         )
 
-    @property
-    def _has_rows(self) -> bool:
-        """Whether the rows can be read again, in order."""
-        return self.reading is not None and self.starts is not None
-
     def _start(self, start: Any, data: Counted) -> Start:
         """Given, a state's label, where episodes start, or all visits.
 
@@ -273,60 +262,58 @@ class Log:
 
 def make_log(
     tally: Tally,
-    reading: Reading | None,
-    workspace: Workspace | None,
+    options: Options,
     *,
     terminal_states: tuple[Any, ...] = (),
-    allowed: tuple[Any, ...] | None = None,
-    columns: str = "",
-    label_columns: tuple[tuple[str, ...], tuple[str, ...]] = (("state",), ("action",)),
     sparse: bool | None = None,
-    threads: int | None = None,
-    memory_limit: str | None = None,
-    missing_reward: float | None = None,
+    reading: Reading | None = None,
+    workspace: Workspace | None = None,
 ) -> Log:
-    """The Log of a tally, checked."""
+    """The Log of a tally, checked; `reading` and `workspace` say where its rows are."""
     if not tally.states:
         raise LogError(
             "no row has a successor: every episode is one step long and cut; give next_state, flag"
-            f" terminal steps, or say {option('episode_end', 'terminal')} if every episode ends with its"
-            " last row"
+            f" terminal steps, or say {option('episode_end', 'terminal')} if every episode ends"
+            " with its last row"
         )
-    if reading is not None:
-        allowed, missing_reward = reading.options.allowed, reading.options.missing_reward
-    places = places_of(tally.actions) if allowed else {}
-    extra = [in_kind_of(x, tally.actions) for x in allowed or () if match(x, places) is None]
+    places = places_of(tally.actions)
+    extra = [
+        in_kind_of(x, tally.actions) for x in options.actions or () if match(x, places) is None
+    ]
     tally = tally.over(tally.states, merged(tally.actions, tuple(extra))) if extra else tally
-    states = all_labels(tally)
+    states = tally.states
+    if tally.has_end and END in states:
+        raise LogError(
+            f"the log has a state labelled {END!r}, the name of the extra state its terminal steps"
+            " lead to: rename it"
+        )
+    states = (*states, END) if tally.has_end else states
     if len(states) * len(tally.actions) > MOST_PAIRS:
         raise LogError(
             f"{len(states)} states x {len(tally.actions)} actions are more than {MOST_PAIRS:,}"
             " pairs: is the state column right?"
         )
-    counts = tally.counts(as_sparse=held_sparse(sparse, len(states), len(tally.actions)))
+    label_columns = options.label_columns
     if reading is not None:
         label_columns = (reading.store.columns.state, reading.store.columns.action)
     labels = Labels(states, tally.actions, *label_columns)
-    starts = None if tally.starts is None else np.append(tally.starts, np.zeros(int(tally.has_end)))
     terminal, notes = _terminal(tally, labels, terminal_states)
     made = Log(
-        counts=counts,
+        counts=tally.counts(as_sparse=held_sparse(sparse, len(states), len(tally.actions))),
         labels=labels,
-        starts=starts,
+        starts=None if tally.starts is None else np.append(tally.starts, [0.0] * tally.has_end),
         terminal=terminal,
         rewards=(float(tally.lowest), float(tally.highest)),
         has_end=tally.has_end,
         accounting=tally.accounting,
-        columns=str(reading.store.columns) if reading is not None else columns,
-        notes=tuple(notes),
+        columns=str(reading.store.columns) if reading is not None else "",
+        notes=(),
         reading=reading,
         workspace=workspace,
-        threads=threads,
-        memory_limit=memory_limit,
     )
     _check_acting(made)
     warnings = tuple(f"WARNING: {x}" for x in warnings_on(made))
-    notes = [*warnings, *notes_on(made, missing_reward), *notes]
+    notes = [*warnings, *notes_on(made, options.missing_reward), *notes]
     return replace(made, notes=tuple(notes), warnings=warnings)
 
 

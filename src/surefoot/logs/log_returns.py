@@ -44,21 +44,17 @@ def coded_blocks(log: Log, rows: int) -> Iterator[Batch]:
     """Batches of whole episodes, of about `rows` rows each; a longer episode makes a longer
     batch.
     """
-    reading, workspace = log.stored, log.workspace
-    assert workspace is not None  # what is stored lies there
+    reading, first_row = log.stored, 0
     rest: Columns = {}
-    first_row = 0
-    # one thread: the order of the rows is what matters
-    with Database(workspace, 1, log.memory_limit) as database:
+    with log.database() as database:
         for chunk in _chunks(database, log, reading, rows):
             joined_up = {n: np.concatenate((rest[n], x)) if rest else x for n, x in chunk.items()}
             new = np.flatnonzero(joined_up["h"][1:] != joined_up["h"][:-1]) + 1
             whole = int(new[-1]) if len(new) else 0
             rest = {name: x[whole:] for name, x in joined_up.items()}
             if whole:
-                yield from _batch(
-                    log, reading, {name: x[:whole] for name, x in joined_up.items()}, first_row
-                )
+                part = {name: x[:whole] for name, x in joined_up.items()}
+                yield from _batch(log, reading, part, first_row)
                 first_row += whole
     yield from _batch(log, reading, rest, first_row)
 
@@ -98,10 +94,8 @@ def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterato
     last = np.append(new[1:], True)
     end, ends = log.n_states - 1, rows["ends"].astype(bool)
     if reading.given:
-        follow, keep = (
-            np.where(rows["s2"] == TO_END, end, rows["s2"]),
-            np.ones(len(new), dtype=bool),
-        )
+        follow = np.where(rows["s2"] == TO_END, end, rows["s2"])
+        keep = np.ones(len(new), dtype=bool)
     else:
         ends = ends | last if reading.options.episode_end == "terminal" else ends
         follow, keep = np.where(last, end, np.append(rows["s"][1:], end)), ~last | ends

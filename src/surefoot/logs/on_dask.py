@@ -41,22 +41,10 @@ def count_on_dask(
     so no Monte-Carlo returns.
     """
     made, ends = options_of(terminal_states=terminal_states, **options)
-    by_file = (
-        not made.check_order
-        and dict(made.columns).get("next_state") != NONE
-        and made.drop == frozenset()
-    )
+    no_next = dict(made.columns).get("next_state") == NONE
+    by_file = not (made.check_order or no_next or made.drop)
     tallies = tallies_on_dask(address, source, made, parts=parts, by_file=by_file)
-    return make_log(
-        add_up(tallies),
-        None,
-        None,
-        terminal_states=ends,
-        allowed=made.allowed,
-        sparse=sparse,
-        missing_reward=made.missing_reward,
-        label_columns=made.label_columns,
-    )
+    return make_log(add_up(tallies), made, terminal_states=ends, sparse=sparse)
 
 
 def tallies_on_dask(

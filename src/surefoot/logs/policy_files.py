@@ -134,7 +134,7 @@ def _policy(
         if a is None and p > 0:
             raise error(
                 f"row {number} of the {what}: {unknown('action', row[1], labels.actions)}; if it"
-                " exists, name all actions with --actions when reading the log (allowed=[...] in"
+                " exists, name all actions with --actions when reading the log (actions=[...] in"
                 " Python)"
             )
         if s is None or a is None:

@@ -5,14 +5,13 @@ The letters are those of the glossary: s, a, r, and s2 for s'.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from surefoot.core.array_checks import LARGEST
 from surefoot.errors import LogError
-from surefoot.logs.clock import LOCAL, WALL_CLOCK, ZONED, moment
-from surefoot.logs.database import Database, name_sql, text_sql
+from surefoot.logs.columns import MISSING, Column
+from surefoot.logs.database import Database, text_sql
 from surefoot.logs.sources import checked_encoding, single
 from surefoot.logs.store import Store
 from surefoot.parameters import check_name
@@ -20,24 +19,19 @@ from surefoot.parameters import check_name
 SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 WHOLE = (*SIGNED, *(f"U{kind}" for kind in SIGNED))
 FLOATING = ("FLOAT", "DOUBLE")
+LOCAL, ZONED = "timestamp", "timestamptz"  # times as text: without a UTC offset, and with one
+# types that do not say how far from UTC the clock is
+WALL_CLOCK = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 TEMPORAL = ("DATE", *WALL_CLOCK, "TIMESTAMP WITH TIME ZONE")
-PLAIN = (
-    *WHOLE,
-    *FLOATING,
-    "VARCHAR",
-    "BOOLEAN",
-    "DATE",
-    "TIMESTAMP",
-    "TIMESTAMP_S",
-    "TIMESTAMP_MS",
-)
+PLAIN = (*WHOLE, *FLOATING, "VARCHAR", "BOOLEAN", "DATE", *WALL_CLOCK[:3])
 AS_TEXT = ("UUID", "TIME", "INTERVAL", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "BIT")
 YES, NO = ("true", "t", "yes", "y", "1", "1.0"), ("false", "f", "no", "n", "0", "0.0")
-# how other programs write a missing value
-MISSING = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "null", "NULL", "None")
+OFFSET = ":[0-9.]+(Z| UTC| GMT| ?[+-][0-9][0-9](:?[0-9][0-9])?) *$"
+NO_SECONDS = "^([^:]*:[0-9][0-9])([Z +-])"
+# what a time without an offset does not match; DuckDB would pass over offsets, names of zones, "PM"
+NO_OFFSET = ":.*[^0-9:. ]"
 EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 USED = "(s2 is not null or ends)"  # whether a row leads somewhere
-Column = str | Iterable[str] | None
 Part = tuple[int, int] | None  # part i of k of the episodes
 
 
@@ -49,7 +43,7 @@ class Options:
     episode_end: str = "cut"
     order: str = "auto"
     drop: frozenset[str] = frozenset()
-    allowed: tuple[Any, ...] | None = None
+    actions: tuple[Any, ...] | None = None
     terminal_to_end: bool = False
     check_order: bool = True
     threads: int | None = None
@@ -108,22 +102,17 @@ class Reading:
     @property
     def given(self) -> bool:
         """Whether the log names the next state."""
-        return bool(self.store.physical.next_state)
-
-    @property
-    def has_time(self) -> bool:
-        """Whether the log has a time column."""
-        return bool(self.store.physical.time)
+        return bool(self.store.of("next_state"))
 
     @property
     def sorts(self) -> bool:
         """Whether the rows of an episode are put in the order of their times."""
-        return self.has_time and self.by_time
+        return bool(self.time_kind) and self.by_time
 
     @property
     def time_kind(self) -> str:
         """The DuckDB type of the time column; "" where there is none."""
-        return self.store.types[self.store.physical.time[0]] if self.has_time else ""
+        return self.store.types.get("time_0", "")
 
     @property
     def dated(self) -> bool:
@@ -140,12 +129,12 @@ class Reading:
     @property
     def may_end(self) -> bool:
         """Whether a row can end its episode."""
-        return bool(self.store.physical.terminal) or self.options.episode_end == "terminal"
+        return bool(self.store.of("terminal")) or self.options.episode_end == "terminal"
 
     @property
     def sort_keys(self) -> str:
         """What puts the rows of the store in order: episode, time, then as they came."""
-        episode = [self.label("episode")] if self.store.physical.episode else []
+        episode = [self.label("episode")] if self.store.of("episode") else []
         time = [self._time()] if self.sorts else []
         return ", ".join((*episode, *time, *self.store.place))
 
@@ -154,7 +143,7 @@ class Reading:
         the columns of the store beside them if asked for.
         """
         file, row = self.store.place
-        episode = self.label("episode") if self.store.physical.episode else "0"
+        episode = self.label("episode") if self.store.of("episode") else "0"
         if part is not None:
             where = f"hash({episode}) % {part[1]} = {part[0]}"
         return f"""(
@@ -180,21 +169,16 @@ class Reading:
 
     def label(self, role: str) -> str:
         """One column as it is; several together as one struct, missing where any is."""
-        names = getattr(self.store.physical, role)
-        parts = [self._label(name, role) for name in names]
+        parts = [self._label(name, role) for name in self.store.of(role)]
         if len(parts) == 1:
             return parts[0]
         packed = ", ".join(f"k{i} := {part}" for i, part in enumerate(parts))
         missing = " or ".join(f"{part} is null" for part in parts)
         return f"case when {missing} then null else struct_pack({packed}) end"
 
-    def label_types(self, role: str) -> tuple[str, ...]:
-        """The DuckDB types of the columns of a label."""
-        return tuple(self.store.types[name] for name in getattr(self.store.physical, role))
-
     def _label(self, name: str, role: str) -> str:
         """One column of a label; NaN is missing."""
-        kind, sql = self.store.types[name], name_sql(name)
+        kind, sql = self.store.types[name], name
         if kind in FLOATING:
             return f"case when not isnan({sql}) then {sql} end"
         if kind in PLAIN or kind.startswith("DECIMAL"):
@@ -203,7 +187,7 @@ class Reading:
             return f"cast({sql} as varchar)"
         raise LogError(
             f"a {role} is a number, a text, a date or a truth value; the column"
-            f" {self.store.shown[name]!r} is {kind[:80]}"
+            f" {self.store.columns.ours()[name]!r} is {kind[:80]}"
         )
 
     def _next(self) -> str:
@@ -212,7 +196,10 @@ class Reading:
         """
         if not self.given:
             return f"case when false then {self.label('state')} end"
-        states, follow = self.label_types("state"), self.label_types("next_state")
+        states, follow = (
+            tuple(self.store.types[x] for x in self.store.of(role))
+            for role in ("state", "next_state")
+        )
         sql = self.label("next_state")
         if states != follow:
             if len(states) > 1 or _family(states[0]) != _family(follow[0]):
@@ -229,8 +216,7 @@ class Reading:
         return sql
 
     def _reward(self) -> str:
-        name = self.store.physical.reward[0]
-        kind, x = self.store.types[name], name_sql(name)
+        kind, x = self.store.types["reward_0"], "reward_0"
         if not (kind in (*WHOLE, *FLOATING, "VARCHAR", "BOOLEAN") or kind.startswith("DECIMAL")):
             raise LogError(
                 f"the reward column {self.store.columns.reward[0]!r} must hold numbers, its type is"
@@ -248,16 +234,15 @@ class Reading:
     def _filled(self) -> str:
         if self.options.missing_reward is None:
             return "false"
-        name = self.store.physical.reward[0]
-        x, kind = name_sql(name), self.store.types[name]
+        kind, x = self.store.types["reward_0"], "reward_0"
         if kind == "VARCHAR":
             return f"({x} is null or trim({x}) in ({', '.join(map(text_sql, MISSING))}))"
         return f"({x} is null or isnan({x}))" if kind in FLOATING else f"({x} is null)"
 
     def _time(self) -> str:
-        if not self.has_time:
+        kind, x = self.time_kind, "time_0"
+        if not kind:
             return "null::integer"
-        x, kind = name_sql(self.store.physical.time[0]), self.time_kind
         if kind == "VARCHAR":
             if self.time_type == "bigint":
                 return f"try_cast({x} as bigint)"
@@ -280,11 +265,10 @@ class Reading:
         return flag
 
     def _flag(self, role: str) -> str:
-        names = getattr(self.store.physical, role)
-        if not names:
+        name = f"{role}_0"
+        if name not in self.store.types:
             return "false"
-        name, kind = name_sql(names[0]), self.store.types[names[0]]
-        if kind == "BOOLEAN":
+        if self.store.types[name] == "BOOLEAN":
             return f"coalesce({name}, false)"
         text = f"lower(trim(cast({name} as varchar)))"
         yes, no = (", ".join(text_sql(x) for x in words) for words in (YES, NO))
@@ -307,8 +291,7 @@ def with_time_type(reading: Reading, database: Database) -> Reading:
     """
     if reading.time_kind != "VARCHAR" or reading.time_type:
         return reading
-    what, rows = "looking at the time column", reading.store.sql
-    x = name_sql(reading.store.physical.time[0])
+    what, rows, x = "looking at the time column", reading.store.sql, "time_0"
     number = number_sql(x, reading.options.decimal)
     n, numbers, largest = database.rows(
         what, f"select count({x}), count({number}), max(abs({number})) from {rows}"
@@ -331,3 +314,20 @@ def number_sql(x: str, decimal: str) -> str:
     if decimal == ".":
         return f"try_cast({x} as double)"
     return f"case when not contains({x}, '.') then try_cast(replace({x}, ',', '.') as double) end"
+
+
+def moment(x: str, kind: str) -> str:
+    """SQL: a text as a moment of this kind, LOCAL or ZONED; NULL where it is of the other kind or
+    none.
+
+    Names of zones do not count as offsets: in the hour that comes twice they leave open which one
+    is meant.
+    """
+    if kind == ZONED:
+        joined = f"replace(replace({x}, ' +', '+'), ' -', '-')"
+        # DuckDB 1 reads an offset after seconds alone
+        full = f"regexp_replace({joined}, {text_sql(NO_SECONDS)}, '\\1:00\\2')"
+        read = f"coalesce(try_cast({joined} as timestamptz), try_cast({full} as timestamptz))"
+        return f"case when regexp_matches({x}, {text_sql(OFFSET)}) then {read} end"
+    local = f"not regexp_matches({x}, {text_sql(NO_OFFSET)})"
+    return f"case when {local} then try_cast({x} as timestamp) end"

@@ -10,12 +10,12 @@ from typing import Any
 
 from surefoot.errors import LogError
 from surefoot.logs.accounting import droppable
-from surefoot.logs.columns import SYNONYMS
+from surefoot.logs.columns import SYNONYMS, Column
 from surefoot.logs.counting import count_log
 from surefoot.logs.database import Database, Progress, Workspace
 from surefoot.logs.log import Log, make_log
-from surefoot.logs.query import Column, Options, Part, Reading
-from surefoot.logs.sources import as_utf8, find_source, labels_of, single
+from surefoot.logs.query import Options, Part, Reading
+from surefoot.logs.sources import as_utf8, find_source, single
 from surefoot.logs.store import open_store
 from surefoot.logs.tally import Tally
 
@@ -32,7 +32,7 @@ def read_log(
     terminal: Column = None,
     truncated: Column = None,
     terminal_states: Iterable[Any] = (),
-    allowed: Iterable[Any] | None = None,
+    actions: Iterable[Any] | None = None,
     episode_end: str = "cut",
     order: str = "auto",
     terminal_to_end: bool = False,
@@ -56,7 +56,7 @@ def read_log(
                           there is none (episode="-": the log is one episode)
     terminal_states       labels of states that end an episode; states that flagged rows lead to are
                           added
-    allowed               labels of the actions there are: others are bad rows; unused ones join the
+    actions               labels of the actions there are: others are bad rows; unused ones join the
                           table of actions
     episode_end           without next_state, the last row of an episode that is not flagged
                           terminal is "cut" (it leads nowhere, is left out, and its reward is lost)
@@ -96,7 +96,7 @@ def read_log(
         terminal=terminal,
         truncated=truncated,
         terminal_states=terminal_states,
-        allowed=allowed,
+        actions=actions,
         episode_end=episode_end,
         order=order,
         terminal_to_end=terminal_to_end,
@@ -113,25 +113,36 @@ def read_log(
     reading, tally = _counted(source, options, workspace, progress)
     return make_log(
         tally,
-        reading,
-        workspace,
+        options,
         terminal_states=ends,
         sparse=sparse,
-        threads=threads,
-        memory_limit=memory_limit,
+        reading=reading,
+        workspace=workspace,
     )
 
 
 def options_of(
-    *, terminal_states: Any = (), allowed: Any = None, drop_bad_rows: Any = False, **given: Any
+    *, terminal_states: Any = (), actions: Any = None, drop_bad_rows: Any = False, **given: Any
 ) -> tuple[Options, tuple[Any, ...]]:
     """(the options of `read_log` as one value that can be sent, the labels of terminal states)."""
-    columns = tuple((role, _columns(given.pop(role, None))) for role in SYNONYMS)
-    labels = None if allowed is None else _labels("allowed", allowed)
+    columns = {role: given.pop(role, None) for role in SYNONYMS}
+    for role, x in columns.items():
+        if x is not None and not isinstance(x, str):
+            columns[role] = tuple(x) if isinstance(x, Iterable) else str(x)
     options = Options(
-        columns=columns, drop=droppable(_names(drop_bad_rows)), allowed=labels, **given
+        columns=tuple(columns.items()),
+        drop=droppable(drop_bad_rows),
+        actions=None if actions is None else _labels("actions", actions),
+        **given,
     )
     return options, _labels("terminal_states", terminal_states)
+
+
+def _labels(option: str, values: Any) -> tuple[Any, ...]:
+    """Labels given by a user, several columns as tuples."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise LogError(f"{option} must be several labels, such as ['a', 'b'], got {values!r}")
+    return tuple(tuple(x) if isinstance(x, (list, tuple)) else x for x in values)
 
 
 def count_part(source: Any, options: Options, part: Part = None) -> Tally:
@@ -156,11 +167,14 @@ def _counted(
     part: Part = None,
 ) -> tuple[Reading, Tally]:
     """The rows as Parquet, then what was counted in them."""
-    found = replace(find_source(source), delimiter=single(options.delimiter))
-    found = as_utf8(found, options.encoding, workspace.path)
+    found = as_utf8(find_source(source), options.encoding, workspace.path)
     with Database(workspace, options.threads, options.memory_limit, progress) as database:
         store = open_store(
-            found, dict(options.columns), database, drop_broken="broken-row" in options.drop
+            found,
+            dict(options.columns),
+            single(options.delimiter),
+            database,
+            drop_broken="broken-row" in options.drop,
         )
         if part is not None and part[0]:
             store = replace(store, broken=0)  # they count in part 0
@@ -170,25 +184,3 @@ def _counted(
                 "check_order=False needs next_state: without it the order of the rows is the log"
             )
         return count_log(database, reading, part)
-
-
-def _columns(option: Any) -> Column:
-    """A column option that can be hashed and sent."""
-    return (
-        option
-        if option is None or isinstance(option, str)
-        else tuple(option)
-        if isinstance(option, Iterable)
-        else str(option)
-    )
-
-
-def _names(choice: Any) -> Any:
-    """ "reward,time" as two names."""
-    return [part.strip() for part in choice.split(",")] if isinstance(choice, str) else choice
-
-
-def _labels(option: str, values: Any) -> tuple[Any, ...]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise LogError(f"{option} must be several labels, such as ['a', 'b'], got {values!r}")
-    return labels_of(values)

@@ -10,7 +10,6 @@ import gzip
 import os
 import shutil
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from surefoot.core.labels import nearest
 from surefoot.errors import LogError
 
+TABLES = ("pandas", "polars", "pyarrow", "duckdb")  # what DuckDB reads, beside columns in a dict
 TEXT, PARQUET = ("csv", "tsv", "txt"), ("parquet", "pq")
 NAME_IT = (
     "name its encoding, such as --encoding latin-1 (encoding='latin-1', 'cp1252' or 'utf-16' in"
@@ -28,33 +28,22 @@ ENDINGS = ", ".join(f".{ending}" for ending in (*TEXT, *PARQUET)) + ", each also
 
 @dataclass(frozen=True)
 class Source:
-    """`kind` is "csv", "parquet" or "table"; files are sorted by name.
-
-    delimiter   of text; "" where the header tells it
-    titles      how the user knows the files
+    """`kind` is "csv", "parquet" or "table"; files are sorted by name, and `titles` is how the user
+    knows them, where they are copies.
     """
 
     kind: str
     files: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
     table: Any = None
-    delimiter: str = ""
-    shown: tuple[str, ...] = ()
-
-    @property
-    def titles(self) -> tuple[str, ...]:
-        """How the user knows the files, where these are copies."""
-        return self.shown or self.files
 
     @property
     def name(self) -> str:
         """The source in words."""
         if self.kind == "table":
             return "the table"
-        return (
-            self.titles[0]
-            if len(self.files) == 1
-            else f"{self.titles[0]} (and {len(self.files) - 1} more)"
-        )
+        others = f" (and {len(self.files) - 1} more)" if len(self.files) > 1 else ""
+        return self.titles[0] + others
 
 
 def find_source(source: Any) -> Source:
@@ -69,7 +58,9 @@ def find_source(source: Any) -> Source:
         and all(isinstance(x, (str, os.PathLike)) for x in source)
     ):
         files = [file for x in source for file in _files(os.fspath(x))]
-    elif _is_table(source):
+    elif (isinstance(source, dict) and source) or type(source).__module__.partition(".")[
+        0
+    ] in TABLES:
         return Source("table", table=source)
     else:
         raise LogError(
@@ -88,7 +79,7 @@ def find_source(source: Any) -> Source:
             f"one log is of one kind, but {one['csv']} is text and {one['parquet']} is Parquet:"
             " read them one after the other"
         )
-    return Source(kinds[files[0]], tuple(files))
+    return Source(kinds[files[0]], tuple(files), tuple(files))
 
 
 def as_utf8(source: Source, encoding: str, folder: Path) -> Source:
@@ -110,7 +101,7 @@ def as_utf8(source: Source, encoding: str, folder: Path) -> Source:
         except (OSError, EOFError, zlib.error) as error:
             raise LogError(f"{file} cannot be read: {error}") from error
         copies.append(str(target))
-    return replace(source, files=tuple(copies), shown=source.files)
+    return replace(source, files=tuple(copies))
 
 
 def checked_encoding(encoding: str) -> str:
@@ -127,9 +118,8 @@ def checked_encoding(encoding: str) -> str:
 
 def single(delimiter: str) -> str:
     """A delimiter as one character; "tab" is one too."""
-    found = (
-        {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter) if isinstance(delimiter, str) else "??"
-    )
+    words = {"tab": "\t", "\\t": "\t"}
+    found = words.get(delimiter, delimiter) if isinstance(delimiter, str) else "??"
     if len(found) > 1 or found in ('"', "\n", "\r"):
         raise LogError(f"delimiter must be one character, such as ';' or 'tab', got {delimiter!r}")
     return found
@@ -149,19 +139,14 @@ def _files(text: str) -> list[str]:
         return found
     if os.path.isfile(text):
         return [text]
-    found = (
-        [file for file in glob.glob(text, recursive=True) if os.path.isfile(file)]
-        if glob.has_magic(text)
-        else []
-    )
+    matching = glob.glob(text, recursive=True) if glob.has_magic(text) else []
+    found = [file for file in matching if os.path.isfile(file)]
     if not found:
         folder = os.path.dirname(text) or "."
         there = os.listdir(folder) if os.path.isdir(folder) else []
-        hint = (
-            nearest(os.path.basename(text), there)
-            if there
-            else f"the folder {folder} does not exist or is empty"
-        )
+        hint = f"the folder {folder} does not exist or is empty"
+        if there:
+            hint = nearest(os.path.basename(text), there)
         raise LogError(f"there is no file {text}: {hint}")
     return found
 
@@ -202,15 +187,3 @@ def _kind(file: str) -> str:
             f"{file} ends in .{ending} but is {what}, not text: rename or export it again"
         )
     return "parquet" if ending in PARQUET else "csv"
-
-
-def _is_table(source: Any) -> bool:
-    """Whether DuckDB reads it: pandas, polars, Arrow, or columns in a dict."""
-    if isinstance(source, dict):
-        return bool(source)
-    return type(source).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "duckdb")
-
-
-def labels_of(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Labels given by a user, several columns as tuples."""
-    return tuple(tuple(x) if isinstance(x, (list, tuple)) else x for x in values)

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import END, Counts, count_triples
+from surefoot.core import Counts, count_triples
 from surefoot.errors import LogError
 from surefoot.logs.accounting import Accounting
 
 TO_END = -1  # the code of the next state "(end)"
+TRIPLE = ("s", "a", "s2", "k", "r", "m2")  # the columns of the triples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +51,7 @@ class Tally:
         return Tally(
             states=states,
             actions=actions,
-            s=np.concatenate((left.s, right.s)),
-            a=np.concatenate((left.a, right.a)),
-            s2=np.concatenate((left.s2, right.s2)),
-            k=np.concatenate((left.k, right.k)),
-            r=np.concatenate((left.r, right.r)),
-            m2=np.concatenate((left.m2, right.m2)),
+            **{x: np.concatenate((getattr(left, x), getattr(right, x))) for x in TRIPLE},
             ended=tuple(sorted({*left.ended, *right.ended})),
             starts=np.sum(starts, axis=0) if starts else None,
             lowest=float(np.fmin(left.lowest, right.lowest)),
@@ -67,7 +63,13 @@ class Tally:
         """The same with codes into larger label tables."""
         if (states, actions) == (self.states, self.actions):
             return self
-        to_state, to_action = _codes(self.states, states), _codes(self.actions, actions)
+        to_state, to_action = (
+            np.array([place[x] for x in labels], dtype=np.int64)
+            for labels, place in (
+                (self.states, {x: i for i, x in enumerate(states)}),
+                (self.actions, {x: i for i, x in enumerate(actions)}),
+            )
+        )
         starts = None
         if self.starts is not None:
             starts = np.zeros(len(states))
@@ -118,19 +120,3 @@ def merged(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
             f"the parts of a log have labels of different types ({left[0]!r} and {right[0]!r}):"
             f" {error}"
         ) from error
-
-
-def _codes(labels: tuple[Any, ...], among: tuple[Any, ...]) -> np.ndarray:
-    """The place of each label in a larger table."""
-    place = {label: i for i, label in enumerate(among)}
-    return np.array([place[label] for label in labels], dtype=np.int64)
-
-
-def all_labels(tally: Tally) -> tuple[Any, ...]:
-    """The labels of the states, with "(end)" last where it is needed."""
-    if tally.has_end and END in tally.states:
-        raise LogError(
-            f"the log has a state labelled {END!r}, the name of the extra state its terminal steps"
-            " lead to: rename it"
-        )
-    return (*tally.states, END) if tally.has_end else tally.states
