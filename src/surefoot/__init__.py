@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from surefoot import tuning as tuning
     from surefoot.advice.advise import Advice as Advice
     from surefoot.advice.advise import advise as advise
-    from surefoot.advice.gate import safety_test as safety_test
+    from surefoot.advice.safety import safety_test as safety_test
     from surefoot.algorithms import ALGORITHMS as ALGORITHMS
     from surefoot.algorithms import Algorithm as Algorithm
     from surefoot.algorithms import Composed as Composed
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 _MODULES = ("certificates", "theory", "tuning")
 _HOMES = {
     "advice.advise": "Advice advise",
-    "advice.gate": "safety_test",
+    "advice.safety": "safety_test",
     "algorithms": "ALGORITHMS Algorithm Composed algorithm",
     "algorithms.basic_rl": "BasicRL",
     "algorithms.certified_advantage": "CertifiedAdvantage OneStepCertifiedAdvantage",
@@ -102,14 +102,17 @@ _HOMES = {
     "algorithms.one_step": "OneStep",
     "algorithms.r_min": "RMin",
     "algorithms.ramdp": "RaMDP",
-    "algorithms.soft_spibb": "AdvApproxSoftSPIBB AdvExactSoftSPIBB ApproxSoftSPIBB ExactSoftSPIBB LowerApproxSoftSPIBB LowerExactSoftSPIBB",
+    "algorithms.soft_spibb": "AdvApproxSoftSPIBB AdvExactSoftSPIBB ApproxSoftSPIBB"
+    " ExactSoftSPIBB LowerApproxSoftSPIBB LowerExactSoftSPIBB",
     "algorithms.spibb": "PiBSPIBB PiLeqBSPIBB",
     "algorithms.vi_lcb": "VILCB",
     "algorithms.worst_case": "MBIE RobustMDP",
     "certificates": "CERTIFICATES Certificate certify",
-    "core": "Batch Counts DenseModel Labels Model Policy Returns Solution SparseModel Status known_model",
+    "core": "Batch Counts DenseModel Labels Model Policy Returns Solution SparseModel Status"
+    " known_model",
     "diagnosis": "check_log",
-    "errors": "BaselineError LogError NotAvailableError ParameterError PolicyError ProblemError SurefootError UnknownNameError",
+    "errors": "BaselineError LogError NotAvailableError ParameterError PolicyError ProblemError"
+    " SurefootError UnknownNameError",
     "improvement": "improve problem",
     "logs": "Log load_policy read_log read_policy",
     "planning": "evaluate evaluate_at_start optimal",

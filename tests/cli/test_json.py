@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support import logfiles
-from surefoot.advice.folder import SCHEMA
+from surefoot.advice.files import SCHEMA
 from surefoot.cli.terminal import json_text
 
 DOCS = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 import surefoot
 from support import logfiles
-from surefoot.advice.gate import (
+from surefoot.advice.safety import (
     FAILS,
     NO_EVIDENCE,
     PASSES,

@@ -5,9 +5,9 @@ files that hold it.
 from surefoot.advice.advise import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Advice, advise
 from surefoot.advice.assurance import Assurance, assure, fitting
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters
-from surefoot.advice.folder import plain, write_advice
+from surefoot.advice.files import plain, write_advice
 from surefoot.advice.gain import Gain, held_out_gain
-from surefoot.advice.gate import SafetyTest, safety_test
+from surefoot.advice.safety import SafetyTest, safety_test
 from surefoot.advice.summary import summarise
 from surefoot.advice.unit_model import Comparison, UnitModel, model_of_units
 from surefoot.advice.units import (

@@ -19,10 +19,12 @@ DEFAULT = "lower-exact-soft-spibb"
 # heuristic: what protects is the held-out test. Table 1 of Scholl et al. 2022, the more cautious of
 # its two benchmarks. Epsilon is compared with sqrt(2 ln(2 S A / delta) / n) times a probability, so
 # it has no unit; delta = 1 as in the table: a scale, not a failure probability.
-EPSILON, LOWER_EPSILON, DELTA, N_WEDGE = 1.0, 0.5, 1.0, 10.0
+EPSILON, LOWER_EPSILON, SCALE_DELTA, N_WEDGE = 1.0, 0.5, 1.0, 10.0
 FAILURE = 0.05  # delta of the algorithms for which it is one
 KAPPA = 0.5  # of the width of the reward range: 2 of 4 on Wet Chicken
-SOFT, LOWER_SOFT = ({"epsilon": epsilon, "delta": DELTA} for epsilon in (EPSILON, LOWER_EPSILON))
+SOFT, LOWER_SOFT = (
+    {"epsilon": epsilon, "delta": SCALE_DELTA} for epsilon in (EPSILON, LOWER_EPSILON)
+)
 PARAMETERS: dict[str, dict[str, float]] = {
     "ramdp": {"kappa": KAPPA},
     "r-min": {"n_wedge": 3.0},

@@ -5,7 +5,8 @@ Two tests. Per-episode importance-weighted differences with a betting bound: val
 episodes and without the Markov property, but it needs the true baseline and short episodes.
 Otherwise the difference of both policies in the model of the held-out half, with a standard error
 from its independent units: valid for many units, and for states that say enough. Which one is
-decided on the half that the policy is learned from, so that there is one test at level DELTA.
+decided on the half that the policy is learned from, and by whether every episode of the log is
+whole and can be weighed; held-out rewards are not looked at. So there is one test at level DELTA.
 docs/supported.md has the proofs and what was measured.
 
 An action may look better because of when, or after what, it was taken: if outcomes drift and the

@@ -1,4 +1,4 @@
-"""What a benchmark gives: worlds for the keys of trials, and the episodes of a data set."""
+"""What a benchmark gives: the true MDP of each trial, and the episodes of a data set."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Despite = Annotated[
     option(
         METHOD,
         "KEY,...",
-        "Findings of surefoot check that shall not forbid SUPPORTED, such as drift,copies; also"
+        "Findings of surefoot check to ignore when judging, such as drift,copies; also"
         " policy-drift, markov, baseline, contradictions. Every output then names them.",
     ),
 ]

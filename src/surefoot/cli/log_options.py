@@ -34,9 +34,11 @@ class ReadOptions:
     time: Annotated[str | None, _columns("The order of steps within an episode; - for none.")] = (
         None
     )
-    state: Annotated[str | None, _columns("Several columns make one state.", "NAME,...")] = None
+    state: Annotated[
+        str | None, _columns("The state; several columns are joined into one.", "NAME,...")
+    ] = None
     action: Annotated[str | None, _columns("Several columns make one action.", "NAME,...")] = None
-    reward: Annotated[str | None, _columns("A number.")] = None
+    reward: Annotated[str | None, _columns("The reward of the step, a number.")] = None
     next_state: Annotated[
         str | None, _columns("The state of the next row unless given; - for none.", "NAME,...")
     ] = None
@@ -137,7 +139,7 @@ class LogOptions(ReadOptions):
         option(
             PROBLEM,
             "STATE",
-            "The state whose value counts; or visits: all states, as often as the log visits them.",
+            "Where policies are compared: a state; or visits: all states, weighted by visits.",
             default="where episodes start; visits in a log of one episode",
         ),
     ] = None

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefoot.cli.log_options import LogOptions, Posed, given_policy, pose
-from surefoot.cli.options import METHOD, POLICY, PROBLEM, AsJson, Source, option
+from surefoot.cli.options import BASELINE, METHOD, POLICY, PROBLEM, AsJson, Source, option
 from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, show
 from surefoot.core.array_checks import LARGEST
 from surefoot.errors import BaselineError, LogError, ParameterError
 
 if TYPE_CHECKING:
-    from surefoot.advice.gate import Sample
+    from surefoot.advice.safety import Sample
     from surefoot.logs import Log
     from surefoot.ope import Standard
 
@@ -46,6 +46,15 @@ class TestOptions(LogOptions):
             "LOW,HIGH",
             "The lowest and the highest possible discounted return of a whole episode, from its"
             " start on.",
+        ),
+    ] = None
+    baseline: Annotated[
+        Path | None,
+        option(
+            BASELINE,
+            "FILE",
+            "The policy that made the log: columns state, action, probability. An estimated one is"
+            " refused.",
         ),
     ] = None
     horizon: Annotated[
@@ -109,7 +118,7 @@ def safety_test(
     (declare them with --reward-range). Exit code 2: wrong input, or data on which no test is valid
     (an estimated or contradicted baseline, a single episode, episodes the policy was made from).
     """
-    from surefoot.advice import gate as tests
+    from surefoot.advice import safety as tests
     from surefoot.advice.summary import log_summary
 
     if options.start is not None:
@@ -145,7 +154,7 @@ def safety_test(
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     """The test for people."""
-    from surefoot.advice.gate import safety_lines
+    from surefoot.advice.safety import safety_lines
     from surefoot.advice.summary import read_lines
 
     yield from (*read_lines(found["log"]), *safety_lines(found))
@@ -178,7 +187,7 @@ def _samples(
     standard: Standard,
 ) -> tuple[Sample | None, Sample, dict[str, Any]]:
     """(episodes to prepare the test on, episodes to test on, what is known of training data)."""
-    from surefoot.advice import gate as tests
+    from surefoot.advice import safety as tests
     from surefoot.advice.value_on_log import check_allowed
 
     pi, first = given_policy(policy, posed.log), None
@@ -198,7 +207,7 @@ def _samples(
 
 def _own_log(policy: Path) -> dict[str, Any]:
     """What the summary beside a policy says of the log it was made from; {} if there is none."""
-    from surefoot.advice.folder import SUMMARY
+    from surefoot.advice.files import SUMMARY
 
     try:
         own = json.loads((policy.parent / SUMMARY).read_text(encoding="utf-8"))["log"]
@@ -231,8 +240,8 @@ def _without_training(
 
     Training logs are the one whose fingerprints lie beside the policy, and --training.
     """
-    from surefoot.advice.gate import rows_of, without_training
     from surefoot.advice.provenance import TRAINING, fingerprints, read_fingerprints
+    from surefoot.advice.safety import rows_of, without_training
     from surefoot.errors import NotAvailableError
 
     known, why = [], ""

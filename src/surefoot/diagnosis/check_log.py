@@ -1,4 +1,4 @@
-"""`check_log`: all questions to a log before learning from it; `vetoes`: those whose answer makes a
+"""`check_log`: all checks of a log before learning from it; `vetoes`: those findings that make a
 promise untrue.
 """
 

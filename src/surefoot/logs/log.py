@@ -50,7 +50,7 @@ class Log:
     terminal [S]  states in which nobody acts, since an episode ends there
     rewards       (lowest, highest) reward of the rows used
     accounting    rows read = rows used + rows left out, by reason
-    notes         what a user should know; first the `warnings`, which may make its lesson wrong
+    notes         what a user should know; first the `warnings`, which put the result in doubt
     """
 
     counts: Counts

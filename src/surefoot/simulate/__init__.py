@@ -1,4 +1,4 @@
-"""Simulated data: draws that depend on their place alone, true MDPs, and logs sampled there."""
+"""Simulated data: draws fixed by seed, trial, episode and step; true MDPs; logs sampled there."""
 
 from surefoot.simulate.draws import first_key, trial_numbers
 from surefoot.simulate.sampling import Episodes, Sampler
