@@ -23,7 +23,7 @@ from surefoot.certificates.certificate import (
 from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.parameters import check_number
 from surefoot.problems import Problem
-from surefoot.problems.agreement import action_distance
+from surefoot.problems.action_distance import action_distance
 from surefoot.returns.evidence import Evidence, evidence
 from surefoot.rows.arrays import times, to_numpy
 from surefoot.theory import advantageous, constrained, theorem_1_bound

@@ -15,7 +15,7 @@ from surefoot.atomic import whole_file
 from surefoot.encoding.encoders import Encoder, fit_kmeans, fit_quantiles, write_encoder
 from surefoot.encoding.features import Mixing, RawRows, open_rows
 from surefoot.errors import LogError, ParameterError
-from surefoot.logs.columns import find_columns
+from surefoot.logs.column_roles import find_columns
 from surefoot.logs.database import Database, Workspace, name_sql, text_sql
 from surefoot.parameters import check_name
 

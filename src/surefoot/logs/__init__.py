@@ -3,7 +3,6 @@ Problem here.
 """
 
 from surefoot.logs.accounting import OTHER, REASONS, Accounting
-from surefoot.logs.adapters import minari_columns, rollout_columns
 from surefoot.logs.database import progress_bar
 from surefoot.logs.disagreement import Disagreement, disagreement
 from surefoot.logs.log import Log, make_log
@@ -11,6 +10,7 @@ from surefoot.logs.on_dask import count_on_dask
 from surefoot.logs.policy_files import load_policy, read_allowed, read_policy
 from surefoot.logs.query import Options
 from surefoot.logs.read import count_part, read_log
+from surefoot.logs.rollouts import minari_columns, rollout_columns
 from surefoot.logs.tally import Tally, add_up
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot.core.labels import as_text
 from surefoot.errors import LogError, SurefootError, UnknownNameError, option
-from surefoot.logs.columns import MISSING
+from surefoot.logs.column_roles import MISSING
 from surefoot.text import some
 
 if TYPE_CHECKING:

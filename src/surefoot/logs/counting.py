@@ -2,7 +2,7 @@
 
     look            what are the rows like, each by itself?
     find_episodes   does every row follow from the one before?
-    count_triples   how often does each (s, a, s2) occur, and with what rewards?
+    group_triples   how often does each (s, a, s2) occur, and with what rewards?
     code_labels     which number stands for which label?
 
 At the first sign of a bad row `faults` says which rows are bad, or goes on without them.
@@ -17,7 +17,7 @@ import numpy as np
 
 from surefoot.errors import LogError, SurefootError
 from surefoot.logs.accounting import CUT, accounting, nothing_left
-from surefoot.logs.columns import MISSING
+from surefoot.logs.column_roles import MISSING
 from surefoot.logs.database import Database, text_sql
 from surefoot.logs.faults import find_forbidden, without_faults
 from surefoot.logs.query import USED, Part, Reading, with_time_type
@@ -84,7 +84,7 @@ def count_log(database: Database, reading: Reading, part: Part = None) -> tuple[
             found = find_episodes(database, reading, part)
         good = good and found.breaks == found.episodes
     if good:
-        used = count_triples(database, reading, seen.sums, part)
+        used = group_triples(database, reading, seen.sums, part)
         if used == seen.rows or not reading.given:
             return reading, _tally(database, reading, seen, used, starts=ordered, part=part)
     return _count_without_faults(database, reading, seen.rows, part)
@@ -182,7 +182,7 @@ def steps_back(database: Database, reading: Reading, part: Part) -> tuple[int, i
     return int(back), int(at_night)
 
 
-def count_triples(database: Database, reading: Reading, sums: RewardSums, part: Part = None) -> int:
+def group_triples(database: Database, reading: Reading, sums: RewardSums, part: Part = None) -> int:
     """The table `triples`: (s, a, s2, ends) with k rows that lead somewhere, the sum r and the
     scatter m2 of their rewards; the number of these rows.
     """
@@ -304,7 +304,7 @@ def _count_without_faults(
         database,
         kept.reading,
         seen,
-        count_triples(database, kept.reading, seen.sums),
+        group_triples(database, kept.reading, seen.sums),
         starts=True,
         left_out=kept.left_out,
         size_left_out=kept.size_left_out,

@@ -10,7 +10,7 @@ import numpy as np
 from surefoot.core import Policy
 from surefoot.core.labels import as_text
 from surefoot.errors import BaselineError
-from surefoot.problems.agreement import action_distance
+from surefoot.problems.action_distance import action_distance
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from surefoot.core.labels import match, places_of
 from surefoot.errors import LogError, option
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, REMEDIES
-from surefoot.logs.columns import MISSING
+from surefoot.logs.column_roles import MISSING
 from surefoot.logs.database import Database, text_sql
 from surefoot.logs.query import ZONED, Part, Reading
 from surefoot.logs.store import rewritten, write_parquet

@@ -17,9 +17,9 @@ from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
 from surefoot.errors import LogError, NotAvailableError, ProblemError, option
 from surefoot.logs.accounting import Accounting, notes_on, warnings_on
 from surefoot.logs.database import Database, Workspace
-from surefoot.logs.log_returns import coded_blocks, joined, returns_of
 from surefoot.logs.policy_files import fitted, read_allowed, read_policy
 from surefoot.logs.query import Options, Reading
+from surefoot.logs.row_blocks import coded_blocks, joined, returns_of
 from surefoot.logs.tally import Tally, merged
 from surefoot.problems import Problem
 from surefoot.problems.build import build

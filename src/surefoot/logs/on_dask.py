@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from surefoot.errors import NotAvailableError
-from surefoot.logs.columns import NONE
+from surefoot.logs.column_roles import NONE
 from surefoot.logs.log import Log, make_log
 from surefoot.logs.query import Options
 from surefoot.logs.read import count_part, options_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from surefoot.core.array_checks import LARGEST
 from surefoot.errors import LogError
-from surefoot.logs.columns import MISSING, Column
+from surefoot.logs.column_roles import MISSING, Column
 from surefoot.logs.database import Database, text_sql
 from surefoot.logs.sources import checked_encoding, single
 from surefoot.logs.store import Store

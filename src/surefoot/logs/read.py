@@ -10,7 +10,7 @@ from typing import Any
 
 from surefoot.errors import LogError
 from surefoot.logs.accounting import droppable
-from surefoot.logs.columns import SYNONYMS, Column
+from surefoot.logs.column_roles import SYNONYMS, Column
 from surefoot.logs.counting import count_log
 from surefoot.logs.database import Database, Progress, Workspace
 from surefoot.logs.log import Log, make_log

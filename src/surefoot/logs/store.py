@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from surefoot.errors import LogError, option
 from surefoot.logs.accounting import REASONS
-from surefoot.logs.columns import Column, Columns, find_columns
+from surefoot.logs.column_roles import Column, Columns, find_columns
 from surefoot.logs.database import (
     Database,
     first_line,
