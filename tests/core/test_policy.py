@@ -88,7 +88,10 @@ def test_it_goes_into_the_order_of_other_labels() -> None:
     assert seen.tolist() == [PI[0].tolist(), [0.5, 0.5], PI[2].tolist()]
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "none"])
+@pytest.mark.parametrize(
+    "library",
+    [*(pytest.param(x, marks=pytest.mark.slow) for x in ("pandas", "polars", "pyarrow")), "none"],
+)
 def test_a_frame_is_of_the_library_that_is_there(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,18 @@ def same(x: surefoot.Problem, y: surefoot.Problem) -> bool:
     )
 
 
-@pytest.mark.parametrize("kind", ["str", "path", "folder", "columns", "pandas", "polars", "log"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "str",
+        "path",
+        "folder",
+        "columns",
+        pytest.param("pandas", marks=pytest.mark.slow),
+        pytest.param("polars", marks=pytest.mark.slow),
+        "log",
+    ],
+)
 def test_every_source_gives_the_problem_of_its_log(kind: str, tmp_path: Path) -> None:
     path = logfiles.good_log(tmp_path)
     source: Any = path

@@ -95,10 +95,9 @@ def start(
 
 
 def heed_ctrl_c() -> None:
-    """In a process about to begin: Ctrl-C ends it, even where the tests were started in the
-    background, which ignores it.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """What a shell switches off for commands in the background (Ctrl-C), or nohup (SIGHUP)."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def finish(out: Path, **options: Any) -> tuple[str, bytes]:
