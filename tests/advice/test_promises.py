@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from support.effort import few
+
 BENCHMARKS = Path(__file__).parents[2] / "measurements"
 
 
@@ -59,16 +61,19 @@ def test_every_family_that_must_not_be_promised_has_nothing_better_or_a_trap() -
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [
-        "rarer-is-worse",
-        "catastrophe",
-        "rare-traps",
-        "hidden-level",
-        "copies",
-        "drift",
-        "seasons",
-        "aliased",
-    ],
+    few(
+        [
+            "rarer-is-worse",
+            "catastrophe",
+            "rare-traps",
+            "hidden-level",
+            "copies",
+            "drift",
+            "seasons",
+            "aliased",
+        ],
+        4,
+    ),
 )
 def test_the_word_is_kept_through_the_command_line(name: str) -> None:
     import promises

@@ -10,7 +10,7 @@ import pytest
 
 def few(cases: Iterable[Any], n: int) -> list[Any]:
     """The cases of a test, those after the first n marked as long."""
+    parts = [case if isinstance(case, tuple) else (case,) for case in cases]
     return [
-        case if i < n else pytest.param(case, marks=pytest.mark.long)
-        for i, case in enumerate(cases)
+        pytest.param(*part, marks=() if i < n else pytest.mark.long) for i, part in enumerate(parts)
     ]

@@ -96,7 +96,7 @@ def start(
 
 def heed_ctrl_c() -> None:
     """What a shell switches off for commands in the background (Ctrl-C), or nohup (SIGHUP)."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
