@@ -36,7 +36,8 @@ def write(folder: Path, columns: dict[str, np.ndarray], cuts: tuple[int, ...]) -
     """Parquet files that end at these rows."""
     folder.mkdir()
     for low, high in zip((0, *cuts), (*cuts, len(columns["state"])), strict=True):
-        with duckdb.connect() as connection:
+        # one thread: several read text of NumPy arrays wrongly now and then
+        with duckdb.connect(config={"threads": 1}) as connection:
             connection.register("part", {name: x[low:high] for name, x in columns.items()})
             connection.execute(
                 f"copy (select * from part) to '{folder}/{low:05d}.parquet' (format parquet,"
