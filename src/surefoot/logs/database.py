@@ -103,10 +103,8 @@ class Database:
             return
         threads = self.connection.execute("select current_setting('threads')").fetchone()
         self.connection.execute("set threads = 1")
-        try:
-            yield
-        finally:
-            self.connection.execute(f"set threads = {int(threads[0])}")
+        yield  # an interrupted connection takes no statement: it is left as it is
+        self.connection.execute(f"set threads = {int(threads[0])}")
 
     @contextmanager
     def _doing(self, what: str) -> Iterator[None]:
