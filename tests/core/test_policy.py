@@ -98,8 +98,16 @@ def test_a_frame_is_of_the_library_that_is_there(
     others = ("pandas", "polars", "pyarrow")
     if library != "none":
         pytest.importorskip(library)
-    for name in others[: others.index(library) if library in others else 3]:
-        monkeypatch.setitem(sys.modules, name, None)
+    missing = others[: others.index(library) if library in others else 3]
+    for name in missing:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    class Missing:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name.split(".")[0] in missing:
+                raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
     frame = policy().to_frame()
     assert type(frame).__module__.split(".")[0] == ("builtins" if library == "none" else library)
     assert str(frame["state"][0]) == "low"

@@ -28,7 +28,7 @@ duckdb = pytest.importorskip("duckdb")
 
 def parquet(folder: Path, table: dict[str, np.ndarray], files: int) -> Path:
     """A log in several files; episodes span them."""
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"threads": 1}) as connection:
         connection.register("steps", table)
         for i in range(files):
             connection.execute(

@@ -127,9 +127,8 @@ def _encode(database: Database, rows: RawRows, encoder: Encoder) -> np.ndarray:
     for x in rows.blocks(database):
         code = encoder.encode(x)
         counts += np.bincount(code, minlength=len(counts))
-        database.connection.register("coded", {"code": code.astype(np.int32)})
-        database.run("coding rows", "insert into codes select code from coded")
-        database.connection.unregister("coded")
+        with database.table("coded", {"code": code.astype(np.int32)}):
+            database.run("coding rows", "insert into codes select code from coded")
     return counts
 
 

@@ -5,6 +5,7 @@ and files of allowed actions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +209,7 @@ def read_table(source: Any, roles: Roles | Callable[[list[str]], Roles]) -> list
     found = find_source(source)
     workspace = Workspace()
     try:
-        with Database(workspace) as database:
+        with Database(workspace) as database, ExitStack() as opened:
             if found.kind == "csv":
                 delimiter, names = header_of(found.files[0])
                 where = read_text(found.files[:1], delimiter, len(names))
@@ -216,7 +217,7 @@ def read_table(source: Any, roles: Roles | Callable[[list[str]], Roles]) -> list
             else:
                 where = "given_table"
                 if found.kind == "table":
-                    database.connection.register(where, found.table)
+                    opened.enter_context(database.table(where, found.table))
                 else:
                     where = f"read_parquet({path_sql(found.files[0])})"
                 names = [

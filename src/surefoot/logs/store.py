@@ -17,7 +17,6 @@ from surefoot.logs.accounting import REASONS
 from surefoot.logs.column_roles import Column, Columns, find_columns
 from surefoot.logs.database import (
     Database,
-    first_line,
     name_sql,
     parquet_sql,
     path_sql,
@@ -121,17 +120,12 @@ def _described(database: Database, file: str, name: str) -> dict[str, str]:
 
 def _from_table(source: Source, options: ColumnOptions, database: Database) -> Store:
     """A table in memory, written out once."""
-    try:
-        database.connection.register("given_table", source.table)
-    except Exception as error:  # of many kinds, among them those of the table's own library
-        raise LogError(f"the table cannot be read: {first_line(error)}") from error
-    what = "reading the table"
-    names = [str(row[0]) for row in database.rows(what, "describe select * from given_table")]
-    columns = find_columns(names, source.name, **options)
-    target = str(database.folder / "table.parquet")
-    chosen = ", ".join(f"{name_sql(name)} as {ours}" for ours, name in columns.ours().items())
-    write_parquet(database, what, f"select {chosen} from given_table", target)
-    database.connection.unregister("given_table")
+    what, target = "reading the table", str(database.folder / "table.parquet")
+    with database.table("given_table", source.table):
+        names = [str(row[0]) for row in database.rows(what, "describe select * from given_table")]
+        columns = find_columns(names, source.name, **options)
+        chosen = ", ".join(f"{name_sql(name)} as {ours}" for ours, name in columns.ours().items())
+        write_parquet(database, what, f"select {chosen} from given_table", target)
     types = _described(database, target, source.name)
     return Store(
         files=(target,),
