@@ -135,6 +135,41 @@ def test_an_interruption_that_python_drops_comes_again() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def test_a_signal_as_soon_as_the_folder_is_there_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = Path.mkdir
+
+    def interrupted(self: Path, *given: Any, **options: Any) -> None:
+        make(self, *given, **options)
+        raise Stopped
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(Path, "mkdir", interrupted)
+    with pytest.raises(Stopped):
+        Workspace()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+def test_no_import_is_interrupted_half_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A compiled module that is interrupted there can end the process (nanobind does)."""
+    name = f"half_way_{number}"
+    text = f"import signal\nsignal.raise_signal({int(number)})\nwhole = True\n"
+    (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = signal.getsignal(number)
+    try:
+        with stopping_signals():
+            assert __import__(name).whole
+            with pytest.raises(KeyboardInterrupt):
+                time.sleep(5)
+    finally:
+        signal.signal(number, before)
+
+
 def test_signals_that_are_ignored_stay_ignored() -> None:
     """As under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 from surefoot.cli.terminal import (
     CRASH,
@@ -141,6 +142,8 @@ class Signals:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Interrupt whatever is being done."""
+        if put_off(number, frame):
+            return
         self.came, before, self._when = signal.Signals(number), self._when, time.monotonic()
         if self._when - before >= SAME_REQUEST:
             raise Stopped
@@ -149,9 +152,34 @@ class Signals:
         """Raise the signal again if Python dropped its exception, as it does in some callbacks."""
         if isinstance(lost.exc_value, Stopped) and self.came is not None:
             self._when = -math.inf
-            threading.Timer(0.05, signal.raise_signal, [self.came]).start()
+            raise_later(self.came)
         else:
             sys.__unraisablehook__(lost)
+
+
+def put_off(number: int, frame: FrameType | None) -> bool:
+    """Whether a signal came during an import, and will be raised again after it: some compiled
+    modules end the process when they are interrupted half made.
+    """
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    if frame is not None:
+        raise_later(number)
+    return frame is not None
+
+
+def raise_later(number: int) -> None:
+    """Raise a signal again in a moment; one for the process wakes the main thread up."""
+    windows = sys.platform == "win32"
+    threading.Timer(
+        0.05, lambda: signal.raise_signal(number) if windows else os.kill(os.getpid(), number)
+    ).start()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C: a KeyboardInterrupt, but none within an import."""
+    if not put_off(number, frame):
+        signal.default_int_handler(number, frame)
 
 
 @contextmanager
@@ -160,17 +188,19 @@ def stopping_signals() -> Iterator[Signals]:
 
     Once one came, the handlers stay until the process has ended.
     """
-    signals, before = Signals(), {}
+    signals, before = Signals(), dict[int, Any]()
     for number in (signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])):
         if signal.getsignal(number) is signal.SIG_DFL:
             before[number] = signal.signal(number, signals)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, _interrupt)
     hook, sys.unraisablehook = sys.unraisablehook, signals.again
     try:
         yield signals
     finally:
         sys.unraisablehook = hook
-        for number, handler in before.items() if signals.came is None else ():
-            signal.signal(number, handler)
+        for one, handler in before.items() if signals.came is None else ():
+            signal.signal(one, handler)
 
 
 def silence_stdout() -> None:

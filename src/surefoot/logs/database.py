@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 import threading
@@ -21,8 +22,10 @@ class Workspace:
     """A temporary folder that lives as long as the log which was read through it."""
 
     def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="surefoot-"))
+        self.path = Path(tempfile.gettempdir(), f"surefoot-{secrets.token_hex(8)}")
+        # first what removes it: a signal may come as soon as it is there
         self._removal = weakref.finalize(self, shutil.rmtree, str(self.path), True)
+        self.path.mkdir(mode=0o700)
 
     def close(self) -> None:
         """Remove the folder now."""
