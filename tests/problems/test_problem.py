@@ -10,49 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surefoot
+from support.small_problem import ENDED, PI_B, A, S, mask, message, problem, with_row
 from surefoot import BaselineError, LogError, ProblemError
-
-S, A = 4, 3
-# One episode of 5 steps over states 0..2 (state 3 is never seen), cut at its end; actions 0..2.
-LOG: dict[str, Any] = {
-    "state": [0, 1, 2, 0, 1],
-    "action": [0, 1, 0, 2, 1],
-    "reward": [1.0, -2.0, 0.5, 3.0, 0.0],
-    "next_state": [1, 2, 0, 1, 0],
-    "episode": [0, 0, 0, 0, 0],
-    "n_states": S,
-    "n_actions": A,
-    "gamma": 0.9,
-}
-PI_B = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.7, 0.3, 0.0], [0.2, 0.3, 0.5]])
-# The same with an end: state 3 is terminal.
-ENDED: dict[str, Any] = {
-    **LOG, "state": [0, 1, 2, 0, 1], "next_state": [1, 2, 0, 1, 3], "terminal": [0, 0, 0, 0, 1],
-}  # fmt: skip
-
-
-def problem(**changes: Any) -> surefoot.Problem:
-    return surefoot.problem(**{**LOG, **changes})
-
-
-def message(error: type[Exception], **changes: Any) -> str:
-    with pytest.raises(error) as caught:
-        problem(**changes)
-    return str(caught.value)
-
-
-def with_row(s: int, row: list[float]) -> np.ndarray:
-    pi_b = PI_B.copy()
-    pi_b[s] = row
-    return pi_b
-
-
-def mask(*forbidden: tuple[int, int]) -> np.ndarray:
-    allowed = np.ones((S, A), dtype=bool)
-    for s, a in forbidden:
-        allowed[s, a] = False
-    return allowed
-
 
 # The baseline
 
