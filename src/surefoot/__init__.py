@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from surefoot.algorithms.duipi_centred import CentredDUIPI as CentredDUIPI
     from surefoot.algorithms.hcpi import HCPI as HCPI
     from surefoot.algorithms.one_step import OneStep as OneStep
+    from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB as PricedSoftSPIBB
     from surefoot.algorithms.r_min import RMin as RMin
     from surefoot.algorithms.ramdp import RaMDP as RaMDP
+    from surefoot.algorithms.shrunk import Shrunk as Shrunk
     from surefoot.algorithms.soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftSPIBB
     from surefoot.algorithms.soft_spibb import AdvExactSoftSPIBB as AdvExactSoftSPIBB
     from surefoot.algorithms.soft_spibb import ApproxSoftSPIBB as ApproxSoftSPIBB
@@ -100,8 +102,10 @@ _HOMES = {
     "algorithms.duipi_centred": "CentredDUIPI",
     "algorithms.hcpi": "HCPI",
     "algorithms.one_step": "OneStep",
+    "algorithms.priced_soft_spibb": "PricedSoftSPIBB",
     "algorithms.r_min": "RMin",
     "algorithms.ramdp": "RaMDP",
+    "algorithms.shrunk": "Shrunk",
     "algorithms.soft_spibb": "AdvApproxSoftSPIBB AdvExactSoftSPIBB ApproxSoftSPIBB"
     " ExactSoftSPIBB LowerApproxSoftSPIBB LowerExactSoftSPIBB",
     "algorithms.spibb": "PiBSPIBB PiLeqBSPIBB",

@@ -157,7 +157,7 @@ def test_the_error_of_a_sparse_value_is_proved_by_its_residual() -> None:
 def test_a_plan_whose_values_rounding_keeps_from_their_accuracy_is_not_called_converged() -> None:
     model, pi = chain(300, 0.999)
     estimate = ModelEstimate(model, 1e-9)
-    trust = Greedy(np.ones((1, 300, 2), dtype=bool), 1e-9)
+    trust = Greedy(np.full((1, 300, 2), 0.5), np.ones((1, 300, 2), dtype=bool), 1e-9)
     good = policy_iteration(estimate, trust, pi[None], accuracy=1e-9)
     assert good.status.ok
     assert good.notes == ()

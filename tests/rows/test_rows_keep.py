@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from surefoot.rows import best_rows, duality_gap, keep_or_best_rows
-from surefoot.rows.sweep import price_of
+from surefoot.rows.sweep import multiplier_of
 
 
 def draw(seed: int, n_actions: int, rows: int = 400) -> tuple[np.ndarray, ...]:
@@ -56,7 +56,7 @@ def test_a_move_between_values_that_have_become_equal_is_taken_back() -> None:
 
 
 @pytest.mark.parametrize("n_actions", [2, 3, 10])
-def test_the_price_read_off_a_row_is_the_price_of_the_sweep_that_stopped_in_it(
+def test_the_multiplier_read_off_a_row_is_that_of_the_sweep_that_stopped_in_it(
     n_actions: int,
 ) -> None:
     q, b, up, down, budget = draw(7, n_actions)
@@ -65,8 +65,8 @@ def test_the_price_read_off_a_row_is_the_price_of_the_sweep_that_stopped_in_it(
         (solution.pi > b + 1e-9).sum(axis=1) == 2
     )
     assert inside.sum() > 50
-    price = price_of(q, solution.pi, b, up, down)
-    assert np.allclose(price[inside], solution.price[inside], rtol=1e-9)
+    price = multiplier_of(q, q, solution.pi, b, up, down)
+    assert np.allclose(price[inside], solution.multiplier[inside], rtol=1e-9)
     scale = 1 + np.abs(q).max(axis=1)
     gap = duality_gap(q, b, up, down, budget, solution)
     assert (gap / scale <= 1e-12).all()

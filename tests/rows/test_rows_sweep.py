@@ -103,7 +103,7 @@ def test_the_duality_gap_bounds_the_distance_to_the_optimum_at_any_price(
 def test_the_duality_gap_of_the_baseline_is_what_the_best_row_gains() -> None:
     q, b, up, down = np.array([0.0, 1.0, 3.0]), np.array([0.5, 0.5, 0.0]), np.ones(3), np.ones(3)
     best = best_rows(q, b, up, down, 0.4)
-    assert_allclose(duality_gap(q, b, up, down, 0.4, BestRows(b, best.price)), 0.6, rtol=1e-12)
+    assert_allclose(duality_gap(q, b, up, down, 0.4, BestRows(b, best.multiplier)), 0.6, rtol=1e-12)
 
 
 # Worked examples
@@ -114,7 +114,7 @@ def test_the_worst_donor_gives_half_the_budget_to_the_best_receiver() -> None:
         np.array([0.0, 1.0, 3.0]), np.array([0.5, 0.5, 0.0]), np.ones(3), np.ones(3), 0.5
     )
     assert_allclose(best.pi, [0.25, 0.5, 0.25], atol=1e-15)
-    assert_allclose(best.price, 1.5, rtol=1e-15)
+    assert_allclose(best.multiplier, 1.5, rtol=1e-15)
 
 
 def test_moved_mass_is_split_between_two_neighbours_on_the_hull() -> None:
@@ -123,7 +123,7 @@ def test_moved_mass_is_split_between_two_neighbours_on_the_hull() -> None:
     q, up = np.array([0.0, 6.0, 11.0]), np.array([inf, 1.0, 4.0])
     best = best_rows(q, np.array([1.0, 0.0, 0.0]), up, np.zeros(3), 3.0)
     assert_allclose(best.pi, [0, 1 / 3, 2 / 3], atol=1e-15)
-    assert_allclose(best.price, 5 / 3, rtol=1e-15)
+    assert_allclose(best.multiplier, 5 / 3, rtol=1e-15)
 
 
 def test_an_earlier_receiver_gives_its_own_mass_to_a_later_one() -> None:
@@ -132,7 +132,7 @@ def test_an_earlier_receiver_gives_its_own_mass_to_a_later_one() -> None:
     assert_allclose(
         best.pi, [0, 0.25, 0.75], atol=1e-15
     )  # 2 for the mass of action 0, then 4 a unit
-    assert_allclose(best.price, 5 / 4, rtol=1e-15)
+    assert_allclose(best.multiplier, 5 / 4, rtol=1e-15)
 
 
 def test_a_budget_that_just_suffices_performs_the_whole_move() -> None:
@@ -140,7 +140,7 @@ def test_a_budget_that_just_suffices_performs_the_whole_move() -> None:
         np.array([0.0, 2.0, 1.0]), np.array([0.25, 0.5, 0.25]), np.ones(3), np.ones(3), 1.0
     )
     assert_array_equal(best.pi, [0, 1, 0])
-    assert best.price == 0
+    assert best.multiplier == 0
 
 
 def test_free_costs_make_the_greedy_row() -> None:
@@ -156,7 +156,7 @@ def test_a_row_in_which_nothing_may_rise_is_the_baseline() -> None:
     b = np.array([0.25, 0.25, 0.5])
     best = best_rows(np.array([1.0, 2.0, 3.0]), b, np.full(3, inf), np.zeros(3), 5.0)
     assert_array_equal(best.pi, b)
-    assert best.price == 0
+    assert best.multiplier == 0
 
 
 # Theorems about the budget
@@ -170,7 +170,7 @@ def test_the_price_is_a_supergradient_of_the_optimum_in_the_budget(
     here, there = best_rows(*rows.problem), best_rows(*rows.problem[:4], eighths / 8)
     assert (
         gain(rows, there.pi)
-        <= gain(rows, here.pi) + here.price * (eighths / 8 - rows.budget) + 1e-12 * rows.scale
+        <= gain(rows, here.pi) + here.multiplier * (eighths / 8 - rows.budget) + 1e-12 * rows.scale
     )
 
 
@@ -180,10 +180,10 @@ def test_away_from_kinks_the_price_is_the_derivative_of_the_optimum() -> None:
         rows = random_rows(rng, 400, 6, kind)
         rows = rows.take(rows.budget > h)
         best, more, less = (best_rows(*rows.problem[:4], rows.budget + d) for d in (0, h, -h))
-        smooth = np.abs(more.price - less.price) <= 1e-9 * rows.scale
+        smooth = np.abs(more.multiplier - less.multiplier) <= 1e-9 * rows.scale
         slope = (gain(rows, more.pi) - gain(rows, less.pi)) / (2 * h)
-        assert_allclose(slope[smooth], best.price[smooth], rtol=1e-8, atol=1e-9)
-        checked += np.sum(smooth & (best.price > 0))
+        assert_allclose(slope[smooth], best.multiplier[smooth], rtol=1e-8, atol=1e-9)
+        checked += np.sum(smooth & (best.multiplier > 0))
     assert checked > 300
 
 
@@ -192,7 +192,7 @@ def test_away_from_kinks_the_price_is_the_derivative_of_the_optimum() -> None:
 def test_the_price_never_rises_with_the_budget(rows: Rows) -> None:
     prices = best_rows(
         *(np.broadcast_to(x, (31, x.size)) for x in rows.problem[:4]), np.linspace(0, 5, 31)
-    ).price
+    ).multiplier
     assert np.all(np.diff(prices) <= 1e-12 * rows.scale)
     assert np.all(prices >= 0)
 
@@ -229,7 +229,7 @@ def test_scaling_costs_and_budget_together_changes_nothing(rows: Rows, factor: f
 def test_adding_a_constant_to_all_values_changes_nothing(rows: Rows, constant: int) -> None:
     shifted, best = best_rows(rows.q + constant, *rows.problem[1:]), best_rows(*rows.problem)
     assert_array_equal(shifted.pi, best.pi)
-    assert_array_equal(shifted.price, best.price)
+    assert_array_equal(shifted.multiplier, best.multiplier)
 
 
 @pytest.mark.parametrize("kind", ["soft", "lower", "asymmetric"])
@@ -302,7 +302,7 @@ def test_the_naive_twin_finds_the_same_rows_and_prices(kind: str) -> None:
             row = [exactly(x[i]) for x in (q, rows.b, rows.up, rows.down)]
             pi, price = sweep_one_row(*row, Fraction(rows.budget[i]))
             assert_allclose(best.pi[i], np.array(pi, dtype=float), rtol=0, atol=1e-13)
-            assert_allclose(best.price[i], float(price), rtol=1e-10)
+            assert_allclose(best.multiplier[i], float(price), rtol=1e-10)
 
 
 @quietly
@@ -322,11 +322,11 @@ def test_batch_dimensions_are_kept_and_each_row_stands_alone() -> None:
     q, b, up, down = (x.reshape(2, 3, 4, 5) for x in rows.problem[:4])
     best = best_rows(q, b, up, down, rows.budget.reshape(2, 3, 4))
     assert best.pi.shape == (2, 3, 4, 5)
-    assert best.price.shape == (2, 3, 4)
+    assert best.multiplier.shape == (2, 3, 4)
     for i, at in enumerate(np.ndindex(2, 3, 4)):
         alone = best_rows(q[at], b[at], up[at], down[at], float(rows.budget[i]))
         assert_array_equal(best.pi[at], alone.pi)
-        assert_array_equal(best.price[at], alone.price)
+        assert_array_equal(best.multiplier[at], alone.multiplier)
 
 
 def test_one_baseline_one_cost_and_one_budget_serve_all_rows() -> None:
@@ -343,7 +343,7 @@ def test_more_rows_than_one_block_are_solved_as_if_alone() -> None:
     best, order = best_rows(*rows.problem), np.random.default_rng(13).permutation(n)
     shuffled = best_rows(*rows.take(order).problem)
     assert_array_equal(shuffled.pi, best.pi[order])
-    assert_array_equal(shuffled.price, best.price[order])
+    assert_array_equal(shuffled.multiplier, best.multiplier[order])
     for i in [0, BLOCK_CELLS // 3 - 1, BLOCK_CELLS // 3, n - 1]:
         assert_array_equal(best.pi[i], best_rows(*(x[i] for x in rows.problem)).pi)
 
@@ -356,7 +356,7 @@ def test_another_array_library_gives_the_same_rows(kind: str) -> None:
         best_rows(*map(array_api_strict.asarray, rows.problem)),
     )
     assert_array_equal(np.asarray(strict.pi), numpy_answer.pi)
-    assert_array_equal(np.asarray(strict.price), numpy_answer.price)
+    assert_array_equal(np.asarray(strict.multiplier), numpy_answer.multiplier)
 
 
 def test_the_arguments_are_left_unchanged() -> None:

@@ -18,7 +18,7 @@ PARAMETERS = {
     "max_steps": 600,
     "visits": "every",
 }
-PENALISING = ("ramdp", "r-min", "duipi-centred", "mbie", "robust", "vi-lcb", "one-step")
+PENALISING = ("ramdp", "r-min", "duipi-centred", "mbie", "robust", "vi-lcb", "shrunk", "one-step")
 RESTRICTING = (
     "pi-b-spibb",
     "pi-leq-b-spibb",
@@ -28,6 +28,7 @@ RESTRICTING = (
     "exact-soft-spibb",
     "lower-exact-soft-spibb",
     "adv-exact-soft-spibb",
+    "priced-soft-spibb",
     "certified-advantage",
 )
 COMPOSED = tuple(f"{p}+{r}" for p in PENALISING for r in RESTRICTING)

@@ -87,7 +87,7 @@ def test_the_budget_path_is_the_row_solver_at_every_budget() -> None:
             best = best_rows(q, b, up, down, budget)
             gain, moved, price = path.at(budget)
             assert gain == pytest.approx(float((best.pi - b) @ q), abs=1e-12)
-            assert price == pytest.approx(float(best.price))
+            assert price == pytest.approx(float(best.multiplier))
             assert moved == pytest.approx(0.5 * float(np.abs(best.pi - b).sum()), abs=1e-12)
 
 

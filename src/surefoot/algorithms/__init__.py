@@ -25,8 +25,10 @@ from surefoot.algorithms.duipi import DUIPI
 from surefoot.algorithms.duipi_centred import CentredDUIPI
 from surefoot.algorithms.hcpi import HCPI
 from surefoot.algorithms.one_step import OneStep
+from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB
 from surefoot.algorithms.r_min import RMin
 from surefoot.algorithms.ramdp import RaMDP
+from surefoot.algorithms.shrunk import Shrunk
 from surefoot.algorithms.soft_spibb import (
     AdvApproxSoftSPIBB,
     AdvExactSoftSPIBB,
@@ -58,10 +60,12 @@ _ALL: tuple[type[Algorithm], ...] = (
     MBIE,
     RobustMDP,
     VILCB,
+    Shrunk,
     OneStep,
     PiBSPIBB,
     PiLeqBSPIBB,
     *_SOFT,
+    PricedSoftSPIBB,
     CertifiedAdvantage,
     OneStepCertifiedAdvantage,
     HCPI,

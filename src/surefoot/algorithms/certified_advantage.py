@@ -128,6 +128,7 @@ class CertifiedTrust:
     """
 
     maximises: ClassVar[bool] = True
+    price: ClassVar[None] = None
     slack: ClassVar[float] = 0.0  # what is proved is proved
     b: Array
     w: Array

@@ -125,6 +125,10 @@ class _CentredEstimate:
         variance = xp.where(variance > 0, variance, 0.0)
         return self.scale * (variance + self.scatter)
 
+    def charged(self, fee: Array) -> _CentredEstimate:
+        """The same with lower rewards; their variance stays."""
+        return replace(self, mean=replace(self.mean, r=self.mean.r - fee[..., None]))
+
     def take(self, index: Array) -> _CentredEstimate:
         """The same for these problems of the batch."""
         own = self.own

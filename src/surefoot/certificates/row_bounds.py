@@ -165,15 +165,16 @@ class _Only:
     """A trust that allows one policy: value iteration then evaluates it."""
 
     maximises: ClassVar[bool] = True
-    pi: Array
+    price: ClassVar[None] = None
+    b: Array
 
     def step(self, q: Array, pi: Array) -> Array:
         """That policy."""
-        return self.pi
+        return self.b
 
     def take(self, index: Array) -> _Only:
         """The same for these problems of the batch."""
-        return take_fields(self, index, "pi")
+        return take_fields(self, index, "b")
 
 
 @dataclass(frozen=True)

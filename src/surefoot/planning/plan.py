@@ -28,6 +28,14 @@ class Trust(Protocol):
     def maximises(self) -> bool:
         """Whether the step is the best one; only then may early values be rough."""
 
+    @property
+    def b(self) -> Array:
+        """The baseline [B, S, A]."""
+
+    @property
+    def price(self) -> Array | None:
+        """What each unit of mass that an action gains over b costs in value, [B, S, A]."""
+
     def step(self, q: Array, pi: Array) -> Array:
         """The improved rows for action values q; pi are the present ones."""
 
@@ -62,6 +70,9 @@ class Estimate(Protocol):
         from v [B, S] and may stop at `accuracy`.
         """
 
+    def charged(self, fee: Array) -> Any:
+        """The same where every step from s costs fee [B, S]."""
+
     def take(self, index: Array) -> Any:
         """The same for these problems of the batch."""
 
@@ -95,6 +106,10 @@ class ModelEstimate:
         v, error = values_within(self.model, pi, v, accuracy)
         return self.model.backup(v), error
 
+    def charged(self, fee: Array) -> ModelEstimate:
+        """The same with lower rewards."""
+        return replace(self, model=replace(self.model, r=self.model.r - fee[..., None]))
+
     def take(self, index: Array) -> ModelEstimate:
         """The same for these problems of the batch."""
         return replace(self, model=self.model.take(index))
@@ -117,11 +132,17 @@ class _PolicyIteration:
             # is in sight.
             last = float(xp.max(gain)) if step > 1 else math.inf
             accuracy = self.final if last <= IN_SIGHT * self.final else LOOSE * last
-        q, reached = self.estimate.evaluate(pi, v if step > 1 else None, accuracy)
+        v = v if step > 1 else None
+        if self.trust.price is None:
+            q, reached = self.estimate.evaluate(pi, v, accuracy)
+        else:  # v(s) = sum_a pi q - fee: the fee is paid at every step, q is before paying
+            fee = _fee(self.trust, pi)
+            q, reached = self.estimate.charged(fee).evaluate(pi, v, accuracy)
+            q = q + fee[..., None]
         new = self.trust.step(q, pi)
-        v = row_dot(new, q)
+        v, old = _worth(self.trust, new, q), _worth(self.trust, pi, q)
         # Absolute: a first step that must leave unseen actions can lose value, and is not the end.
-        gain = xp.max(xp.abs(v - row_dot(pi, q)), axis=-1)
+        gain = xp.max(xp.abs(v - old), axis=-1)
         done = (gain <= self.estimate.tolerance) & (accuracy <= self.final)
         if self.estimate.damped and step > FREE_STEPS:
             new = xp.where(done[:, None, None], new, pi + (new - pi) / (step - FREE_STEPS))
@@ -129,6 +150,17 @@ class _PolicyIteration:
 
     def take(self, index: Array) -> _PolicyIteration:
         return replace(self, estimate=self.estimate.take(index), trust=self.trust.take(index))
+
+
+def _fee(trust: Trust, pi: Array) -> Array:
+    """sum_a price (pi - b)^+, [B, S]: what pi pays for leaving the baseline."""
+    xp = namespace(pi)
+    return row_dot(trust.price, xp.where(pi > trust.b, pi - trust.b, 0.0))
+
+
+def _worth(trust: Trust, pi: Array, q: Array) -> Array:
+    """sum_a pi q - fee, [B, S]."""
+    return row_dot(pi, q) if trust.price is None else row_dot(pi, q) - _fee(trust, pi)
 
 
 def policy_iteration(
@@ -189,7 +221,7 @@ class _ValueIteration:
         xp = namespace(pi)
         q = self.operator.backup(v)
         pi = self.trust.step(q, pi)
-        new = row_dot(pi, q)
+        new = _worth(self.trust, pi, q)
         factor = self.operator.contraction
         done = xp.max(xp.abs(new - v), axis=-1) * factor <= (1 - factor) * self.operator.tolerance
         return (pi, q, new), done
@@ -233,9 +265,11 @@ def one_step(values: FixedValues, trust: Trust, pi: Array) -> Solution:
 class Greedy:
     """No trust needed: every action that may rise is open, ties go to the lowest index."""
 
+    maximises: ClassVar[bool] = True
+    price: ClassVar[None] = None
+    b: Array
     may_rise: Array
     tolerance: float
-    maximises: ClassVar[bool] = True
 
     def step(self, q: Array, pi: Array) -> Array:
         """All mass to the best action."""
@@ -243,7 +277,7 @@ class Greedy:
 
     def take(self, index: Array) -> Greedy:
         """The same for these problems of the batch."""
-        return take_fields(self, index, "may_rise")
+        return take_fields(self, index, "b", "may_rise")
 
 
 def optimal(
@@ -268,7 +302,7 @@ def optimal(
     rows = xp.astype(may_rise, xp.float64)
     uniform = rows / xp.sum(rows, axis=-1)[..., None]
     estimate = ModelEstimate(model, tie)
-    found = policy_iteration(estimate, Greedy(may_rise, tie), uniform, accuracy=accuracy)
+    found = policy_iteration(estimate, Greedy(uniform, may_rise, tie), uniform, accuracy=accuracy)
     if isinstance(model, SparseModel):
         shape = shape[-2:]
     status = Status(

@@ -22,6 +22,7 @@ class FreeTrust:
     """Costs of 0 and infinity: an action may rise (or fall) at will, or not at all."""
 
     maximises: ClassVar[bool] = True
+    price: ClassVar[None] = None
     b: Array
     may_rise: Array
     may_fall: Array | None  # None: all may
@@ -51,7 +52,10 @@ class FreeTrust:
 
 @dataclass(frozen=True, kw_only=True)
 class SoftTrust:
-    """sum_a up (pi - b)^+ + down (b - pi)^+ <= budget, exactly; with w, w . (pi - b) >= 0."""
+    """sum_a up (pi - b)^+ + down (b - pi)^+ <= budget, exactly; with w, w . (pi - b) >= 0.
+
+    With a price, raising a probability also costs value.
+    """
 
     maximises: ClassVar[bool] = True
     b: Array
@@ -60,12 +64,20 @@ class SoftTrust:
     budget: float
     tolerance: float
     w: Array | None = None
+    price: Array | None = None
 
     def step(self, q: Array, pi: Array) -> Array:
         """The exact sweep."""
         if self.w is None:
             return keep_or_best_rows(
-                q, pi, self.b, self.up, self.down, self.budget, tolerance=self.tolerance
+                q,
+                pi,
+                self.b,
+                self.up,
+                self.down,
+                self.budget,
+                price=self.price,
+                tolerance=self.tolerance,
             )
         return best_rows_with_advantage(
             q, self.b, self.up, self.down, self.budget, self.w, tolerance=self.tolerance
@@ -73,7 +85,7 @@ class SoftTrust:
 
     def take(self, index: Array) -> SoftTrust:
         """The same for these problems of the batch."""
-        return take_fields(self, index, "b", "up", "down", "w")
+        return take_fields(self, index, "b", "up", "down", "w", "price")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +93,7 @@ class TradeTrust:
     """The same constraint, met by greedy trading; a row that would lose value is kept."""
 
     maximises: ClassVar[bool] = False
+    price: ClassVar[None] = None
     b: Array
     e: Array
     may_rise: Array
@@ -139,7 +152,13 @@ def by_count(problem: Problem, known: Array, *, free_fall: bool) -> FreeTrust:
 
 
 def soft(
-    problem: Problem, e: Array, epsilon: float, *, lower: bool, w: Array | None = None
+    problem: Problem,
+    e: Array,
+    epsilon: float,
+    *,
+    lower: bool,
+    w: Array | None = None,
+    price: Array | None = None,
 ) -> SoftTrust:
     """The soft constraint around pi_b: up = e where it may rise; down = e, or 0 (lower)."""
     xp = namespace(e)
@@ -150,6 +169,7 @@ def soft(
         budget=epsilon,
         tolerance=problem.tolerance,
         w=w,
+        price=price,
     )
 
 
