@@ -140,6 +140,17 @@ def test_every_row_k_times_is_the_same_policy_with_m_z_epsilon_and_pool_adjusted
     assert_allclose(surefoot.improve(many, again).pi, surefoot.improve(p, once).pi, atol=1e-9)
 
 
+def test_growth_adds_to_z_with_the_logarithm_of_each_logs_own_rows() -> None:
+    logs = [problem(0, size=3), problem(0, size=60)]
+    both = worlds.stacked(logs)
+    grown = surefoot.algorithm("priced-soft-spibb", epsilon=1.0, z=0.1, growth=0.08)
+    found = surefoot.improve(both, grown).pi
+    for pi, p in zip(found, logs, strict=True):
+        z = 0.1 + 0.08 * np.log(p.n_sa.sum())
+        alone = surefoot.algorithm("priced-soft-spibb", epsilon=1.0, z=z)
+        assert_allclose(pi, surefoot.improve(p, alone).pi, atol=1e-9)
+
+
 def test_sparse_counts_give_the_same_policy() -> None:
     dense, sparse = problem(6), problem(6, sparse=True)
     for name in ("priced-soft-spibb", "shrunk+pi-b-spibb"):

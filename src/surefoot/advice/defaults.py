@@ -4,7 +4,6 @@ papers.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from surefoot.algorithms import ALGORITHMS, Algorithm, algorithm, parts, taxonomy
@@ -23,7 +22,8 @@ DEFAULT = "lower-exact-soft-spibb"
 EPSILON, LOWER_EPSILON, SCALE_DELTA, N_WEDGE = 1.0, 0.5, 1.0, 10.0
 FAILURE = 0.05  # delta of the algorithms for which it is one
 KAPPA = 0.5  # of the width of the reward range: 2 of 4 on Wet Chicken
-Z = 0.08  # times ln(rows of the log): 0.37 for 100 rows, 0.74 for 10,000; see papers/priced
+# standard errors that a move costs, times ln(rows): 0.37 for 100, 0.74 for 10,000; see papers/priced
+GROWTH = 0.08
 SOFT, LOWER_SOFT = (
     {"epsilon": epsilon, "delta": SCALE_DELTA} for epsilon in (EPSILON, LOWER_EPSILON)
 )
@@ -43,7 +43,13 @@ PARAMETERS: dict[str, dict[str, float]] = {
     "exact-soft-spibb": SOFT,
     "lower-exact-soft-spibb": LOWER_SOFT,
     "adv-exact-soft-spibb": SOFT,
-    "priced-soft-spibb": {"epsilon": EPSILON, "z": Z, "shrink": 2.0, "delta": SCALE_DELTA},
+    "priced-soft-spibb": {
+        "epsilon": EPSILON,
+        "z": 0.0,
+        "growth": GROWTH,
+        "shrink": 2.0,
+        "delta": SCALE_DELTA,
+    },
     "shrunk": {"shrink": 2.0},
     "certified-advantage": {"delta": FAILURE},
     "one-step-certified-advantage": {"delta": FAILURE},
@@ -59,8 +65,6 @@ def default_parameters(name: str, problem: Problem) -> dict[str, Any]:
         found |= PARAMETERS.get(str(part.name), {})
     if "kappa" in found:  # it has the unit of a reward
         found["kappa"] *= high - low
-    if "z" in found:  # the more rows, the more caution can be afforded
-        found["z"] *= math.log(max(float(problem.n_sa.sum()), math.e))
     return found
 
 

@@ -14,23 +14,24 @@ from surefoot.rows.arrays import Array, namespace, row_sum
 from surefoot.trust import error_function, soft
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PricedSoftSPIBB(Estimates, Restricts):
     """max_pi  v(pi)   s.t.   sum_a e (pi - pi_b)^+ <= epsilon   in every state,   where
 
         v(s)    = sum_a pi q - sum_a c (pi - pi_b)^+,     q = r~ + gamma P~ v  (see `Shrunk`),
-        c(s, a) = z sigma(s) / sqrt(n(s, a)).
+        c(s, a) = (z + growth ln N) sigma(s) / sqrt(n(s, a)),     N = sum_s,a n(s, a).
 
-    Moving mass away from the baseline costs z standard errors of the action that gains it; staying
-    costs nothing. So the budget is spent only where it buys more than its price. RaMDP's penalty
-    also lowers the values of rare pairs that the baseline uses; this price does not, and has no
-    unit: sigma(s)^2 is the variance of y = r + gamma v_b(s') over the rows from s, shrunk to the
-    mean over all states with the weight of `pool` rows, v_b the value of pi_b in the
-    maximum-likelihood model. Shifting or scaling all rewards changes no policy.
+    Moving mass away from the baseline costs so many standard errors of the action that gains it;
+    staying costs nothing. So the budget is spent only where it buys more than its price. A long log
+    can afford more caution, hence `growth`. RaMDP's penalty also lowers the values of rare pairs
+    that the baseline uses; this price does not, and has no unit: sigma(s)^2 is the variance of
+    y = r + gamma v_b(s') over the rows from s, shrunk to the mean over all states with the weight
+    of `pool` rows, v_b the value of pi_b in the maximum-likelihood model. Shifting or scaling all
+    rewards changes no policy.
 
-    shrink=0 plans in the maximum-likelihood model; z=0 is shrunk+lower-exact-soft-spibb; epsilon
-    may be infinite. Without a proof; with c a bound on the error of q it is the Lagrangian of
-    certified-advantage (docs/certificates.md).
+    shrink=0 plans in the maximum-likelihood model; z=0 and growth=0 is
+    shrunk+lower-exact-soft-spibb; epsilon may be infinite. Without a proof; with c a bound on the
+    error of q it is the Lagrangian of certified-advantage (docs/certificates.md).
     """
 
     name: ClassVar[str] = "priced-soft-spibb"
@@ -40,10 +41,12 @@ class PricedSoftSPIBB(Estimates, Restricts):
     shrink: float = 2.0
     delta: float = 1.0
     pool: float = 10.0
+    growth: float = 0.0
 
     def __post_init__(self) -> None:
         check_number(self, "epsilon", low=0)
         check_number(self, "z", low=0, finite=True)
+        check_number(self, "growth", low=0, finite=True)
         check_number(self, "shrink", low=0, finite=True)
         check_number(self, "delta", low=0, high=1, open_low=True)
         check_number(self, "pool", low=0, open_low=True)
@@ -57,7 +60,9 @@ class PricedSoftSPIBB(Estimates, Restricts):
         xp = namespace(n)
         e = error_function(problem, "hoeffding", self.delta, n=n)
         some = xp.where(n > 0, n, 1.0)
-        price = self.z * sigma(problem, self.pool)[..., None] / xp.sqrt(some)
+        rows = row_sum(row_sum(problem.n_sa))
+        z = self.z + self.growth * xp.log(xp.where(rows > 1, rows, 1.0))
+        price = (z[..., None] * sigma(problem, self.pool))[..., None] / xp.sqrt(some)
         return soft(problem, e, min(self.epsilon, LARGEST), lower=True, price=price)
 
 
