@@ -49,7 +49,7 @@ def problem(
     allowed               a mask [S, A], or the path of a file, of the actions that may be used
     reward_range, return_range  (low, high), declared, of returns from any state on; else
                           observed, and noted as an assumption
-    reward_table          [S, S'] or [S, A, S'], where known
+    reward_table          [S'], [S, S'] or [S, A, S'], where known
     unseen_states, ties   "first-action", "lowest-index": as the published code; the defaults keep
                           the baseline
     masked_baseline       "renormalise" takes forbidden actions out of the baseline

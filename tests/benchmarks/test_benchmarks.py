@@ -233,7 +233,8 @@ def test_a_wrong_parameter_of_toy_text_raises_with_its_name() -> None:
 
 
 def test_benchmarks_go_by_their_names() -> None:
-    assert set(BENCHMARKS) == {"random-mdps", "wet-chicken", "icu-sepsis", "toy-text"}
+    names = {"random-mdps", "wet-chicken", "icu-sepsis", "toy-text", "gridworld", "garnet"}
+    assert set(BENCHMARKS) == names
     assert benchmark("random-mdps", eta=0.5) == RandomMDPs(eta=0.5)
     with pytest.raises(surefoot.UnknownNameError, match="did you mean 'wet-chicken'"):
         benchmark("wet-chiken")

@@ -209,11 +209,21 @@ def test_a_reward_table_replaces_the_rewards_of_the_log(table: np.ndarray, spars
 
 
 @pytest.mark.parametrize(
-    "shape", [(S, A), (S, S, A), (S,), (S + 1, S + 1), (A, S, S), (1, S, A, S)]
+    "shape", [(S, A), (S, S, A), (S + 1,), (S + 1, S + 1), (A, S, S), (1, S, A, S)]
 )
 def test_a_reward_table_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
     text = message(ProblemError, reward_table=np.zeros(shape))
-    assert "[S, S'] = [4, 4] or [S, A, S'] = [4, 3, 4]" in text
+    assert "[S'] = [4], [S, S'] = [4, 4] or [S, A, S'] = [4, 3, 4]" in text
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_reward_that_depends_on_the_next_state_alone_is_given_once(sparse: bool) -> None:
+    once = np.arange(S) - 1.0
+    short, long = (
+        problem(reward_table=table, sparse=sparse) for table in (once, np.tile(once, (S, 1)))
+    )
+    assert np.array_equal(short.r, long.r) and len(np.unique(short.r)) > 2
+    assert np.array_equal(short.reward_table, long.reward_table)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])

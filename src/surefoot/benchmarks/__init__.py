@@ -7,13 +7,22 @@ from types import MappingProxyType
 from typing import Any
 
 from surefoot.benchmarks.benchmark import NORMALISED, VALUE, Benchmark
+from surefoot.benchmarks.garnet import Garnet
+from surefoot.benchmarks.gridworld import Gridworld
 from surefoot.benchmarks.icu_sepsis import ICUSepsis
 from surefoot.benchmarks.random_mdps import RandomMDPs
 from surefoot.benchmarks.toy_text import ToyText
 from surefoot.benchmarks.wet_chicken import WetChicken
 from surefoot.parameters import look_up, make
 
-_ALL: tuple[type[Benchmark], ...] = (RandomMDPs, WetChicken, ICUSepsis, ToyText)
+_ALL: tuple[type[Benchmark], ...] = (
+    RandomMDPs,
+    WetChicken,
+    ICUSepsis,
+    ToyText,
+    Gridworld,
+    Garnet,
+)
 
 BENCHMARKS: Mapping[str, type[Benchmark]] = MappingProxyType({cls.name: cls for cls in _ALL})
 
@@ -32,6 +41,8 @@ __all__ = [
     "NORMALISED",
     "VALUE",
     "Benchmark",
+    "Garnet",
+    "Gridworld",
     "ICUSepsis",
     "RandomMDPs",
     "ToyText",

@@ -16,13 +16,16 @@ VALUE = "value"  # rho
 class Benchmark(Protocol):
     """A frozen dataclass of what can be varied; `score` is NORMALISED or VALUE.
 
-    `sparse` says that S is too large for dense counts.
+    `sparse` says that S is too large for dense counts, and that all trials share one world.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     name: ClassVar[str]
     score: ClassVar[str]
-    sparse: ClassVar[bool]
+
+    @property
+    def sparse(self) -> bool:
+        """Whether counts are sparse, and trials solved one by one."""
 
     def worlds(self, keys: Array) -> Worlds:
         """The true MDPs and baselines of the trials with these keys [B], in their namespace."""

@@ -73,10 +73,12 @@ class RandomMDPs:
     def worlds(self, keys: Array) -> Worlds:
         """One MDP with its baseline for every key [B]."""
         xp = namespace(keys)
-        successor, probability = self._pairs(keys)
+        successor, probability = random_pairs(
+            keys, self.n_states, self.n_actions, self.n_successors
+        )
         p = dense_rows(successor, probability, self.n_states)
         goal, model, q_star = self._goal(p)
-        pi_b = self._baseline(keys, model, q_star)
+        pi_b = worsened(keys, model, q_star, self.eta)
         arrives = count_up(self.n_states, keys)[None, :] == goal[:, None]
         reward, terminal = xp.astype(arrives, xp.float64), arrives
         if self.egg != "none":
@@ -100,26 +102,6 @@ class RandomMDPs:
             reward_range=(low, 1.0),
             return_range=ReturnRange(low, 1.0, declared=True),
         )
-
-    def _pairs(self, keys: Array) -> tuple[Array, Array]:
-        """successor and probability [B, S, A, K]."""
-        xp = namespace(keys)
-        shape = (keys.shape[0], self.n_states, self.n_actions)
-        pair = count_up(self.n_states * self.n_actions, keys)[None, :]
-        chosen: list[Array] = []
-        key = fold(keys, keys * 0 + SUCCESSORS)[:, None]
-        for k in range(self.n_successors):  # the r-th of the states not chosen yet
-            found = below(key, pair * self.n_successors + k, self.n_states - k)
-            earlier = xp.sort(xp.stack(chosen, axis=-1), axis=-1) if chosen else None
-            for other in () if earlier is None else xp.unstack(earlier, axis=-1):
-                found = found + xp.astype(found >= other, found.dtype)
-            chosen.append(found)
-        counter = count_up(self.n_states * self.n_actions * (self.n_successors - 1), keys)[None, :]
-        cuts = uniforms(fold(keys, keys * 0 + GAPS)[:, None], counter)
-        cuts = xp.sort(xp.reshape(cuts, (*shape, self.n_successors - 1)), axis=-1)
-        ones = xp.astype(xp.reshape(chosen[0] == chosen[0], (*shape, 1)), xp.float64)
-        ends = xp.concat([0.0 * ones, cuts, ones], axis=-1)
-        return xp.reshape(xp.stack(chosen, axis=-1), (*shape, -1)), ends[..., 1:] - ends[..., :-1]
 
     def _model(self, p: Array, goal: Array) -> DenseModel:
         """Reward 1 on entering the goal [B], where it ends."""
@@ -161,44 +143,69 @@ class RandomMDPs:
         best = xp.argmin(ranks, axis=0), count_up(p.shape[0], p)
         return goals[best], self._model(p, goals[best]), qs[best]
 
-    def _baseline(self, keys: Array, model: DenseModel, q_star: Array) -> Array:
-        """pi_b [B, S, A] with the performance V_u + eta (V* - V_u)."""
-        xp = namespace(keys)
-        lowest = evaluate(model, xp.zeros_like(q_star) + 1.0 / self.n_actions)[:, 0]
-        rise = q_star - xp.max(q_star, axis=-1)[..., None]
-        gain = xp.max(q_star[:, 0, :], axis=-1) - lowest
 
-        def heated(n: Array) -> Array:
-            """The softmax of q* after n heatings."""
-            weights = xp.exp(rise * (COLDEST * STEP ** xp.astype(n, xp.float64))[:, None, None])
-            return weights / row_sum(weights)[..., None]
+def random_pairs(
+    keys: Array, n_states: int, n_actions: int, n_successors: int
+) -> tuple[Array, Array]:
+    """successor and probability [B, S, A, K]: distinct states, gaps between sorted uniforms."""
+    xp = namespace(keys)
+    shape = (keys.shape[0], n_states, n_actions)
+    pair = count_up(n_states * n_actions, keys)[None, :]
+    chosen: list[Array] = []
+    key = fold(keys, keys * 0 + SUCCESSORS)[:, None]
+    for k in range(n_successors):  # the r-th of the states not chosen yet
+        found = below(key, pair * n_successors + k, n_states - k)
+        earlier = xp.sort(xp.stack(chosen, axis=-1), axis=-1) if chosen else None
+        for other in () if earlier is None else xp.unstack(earlier, axis=-1):
+            found = found + xp.astype(found >= other, found.dtype)
+        chosen.append(found)
+    counter = count_up(n_states * n_actions * (n_successors - 1), keys)[None, :]
+    cuts = uniforms(fold(keys, keys * 0 + GAPS)[:, None], counter)
+    cuts = xp.sort(xp.reshape(cuts, (*shape, n_successors - 1)), axis=-1)
+    ones = xp.astype(xp.reshape(chosen[0] == chosen[0], (*shape, 1)), xp.float64)
+    ends = xp.concat([0.0 * ones, cuts, ones], axis=-1)
+    return xp.reshape(xp.stack(chosen, axis=-1), (*shape, -1)), ends[..., 1:] - ends[..., :-1]
 
-        def good(policy: Callable[[Array], Array], target: Array) -> Callable[[Array], Array]:
-            return lambda n: evaluate(model, policy(n))[:, 0] > target
 
-        start = heated(_first_failure(good(heated, lowest + (1 + self.eta) / 2 * gain), keys * 0))
-        best = rise == 0.0
-        best = best & (xp.cumulative_sum(xp.astype(best, xp.int64), axis=-1) == 1)
-        key = fold(keys, keys * 0 + STATES)[:, None]
+def worsened(keys: Array, model: DenseModel, q_star: Array, eta: float) -> Array:
+    """pi_b [B, S, A] with the performance V_u + eta (V* - V_u) in state 0; see `RandomMDPs`."""
+    xp = namespace(keys)
+    n_states, n_actions = q_star.shape[-2:]
+    lowest = evaluate(model, xp.zeros_like(q_star) + 1.0 / n_actions)[:, 0]
+    rise = q_star - xp.max(q_star, axis=-1)[..., None]
+    gain = xp.max(q_star[:, 0, :], axis=-1) - lowest
 
-        @lru_cache(maxsize=1)
-        def drawn(most: int) -> Array:
-            """The states drawn, `most` of them, as cells of a flattened [B, S] array."""
-            return (
-                below(key, count_up(most, keys)[None, :], self.n_states)
-                + (count_up(keys.shape[0], keys) * self.n_states)[:, None]
-            )
+    def heated(n: Array) -> Array:
+        """The softmax of q* after n heatings."""
+        weights = xp.exp(rise * (COLDEST * STEP ** xp.astype(n, xp.float64))[:, None, None])
+        return weights / row_sum(weights)[..., None]
 
-        def perturbed(n: Array) -> Array:
-            """The odds of the optimal action times 0.9 for each hit among the first n draws."""
-            cell = drawn(1 << int(xp.max(n)).bit_length())
-            early = count_up(cell.shape[1], n)[None, :] < n[:, None]
-            times = bincount(cell, n.shape[0] * self.n_states, xp.astype(early, xp.float64))
-            odds = STEP ** xp.reshape(times, (n.shape[0], self.n_states))
-            weights = start * xp.where(best, odds[..., None], 1.0)
-            return weights / row_sum(weights)[..., None]
+    def good(policy: Callable[[Array], Array], target: Array) -> Callable[[Array], Array]:
+        return lambda n: evaluate(model, policy(n))[:, 0] > target
 
-        return perturbed(_first_failure(good(perturbed, lowest + self.eta * gain), keys * 0))
+    start = heated(_first_failure(good(heated, lowest + (1 + eta) / 2 * gain), keys * 0))
+    best = rise == 0.0
+    best = best & (xp.cumulative_sum(xp.astype(best, xp.int64), axis=-1) == 1)
+    key = fold(keys, keys * 0 + STATES)[:, None]
+
+    @lru_cache(maxsize=1)
+    def drawn(most: int) -> Array:
+        """The states drawn, `most` of them, as cells of a flattened [B, S] array."""
+        return (
+            below(key, count_up(most, keys)[None, :], n_states)
+            + (count_up(keys.shape[0], keys) * n_states)[:, None]
+        )
+
+    def perturbed(n: Array) -> Array:
+        """The odds of the optimal action times 0.9 for each hit among the first n draws."""
+        cell = drawn(1 << int(xp.max(n)).bit_length())
+        early = count_up(cell.shape[1], n)[None, :] < n[:, None]
+        times = bincount(cell, n.shape[0] * n_states, xp.astype(early, xp.float64))
+        odds = STEP ** xp.reshape(times, (n.shape[0], n_states))
+        weights = start * xp.where(best, odds[..., None], 1.0)
+        return weights / row_sum(weights)[..., None]
+
+    return perturbed(_first_failure(good(perturbed, lowest + eta * gain), keys * 0))
 
 
 def _first_failure(holds: Callable[[Array], Array], zero: Array) -> Array:

@@ -227,8 +227,8 @@ def impossible_rows(pi_b: np.ndarray, data: Counted, mask: np.ndarray) -> list[s
 
 
 def declared_rewards(reward_table: Any, data: Counted) -> np.ndarray | None:
-    """The declared rewards as [S, 1 or A, S']; arriving at "(end)" is worth what the log says,
-    so a table needs all states.
+    """The declared rewards as [S, 1 or A, S'] ([S'] is not copied S times); arriving at "(end)"
+    is worth what the log says, so a table needs all states.
     """
     if reward_table is None:
         return None
@@ -239,10 +239,10 @@ def declared_rewards(reward_table: Any, data: Counted) -> np.ndarray | None:
             f'a reward_table cannot say what arriving at the extra state "{END}" pays: give'
             " next_state on terminal rows"
         )
-    if table.shape not in ((s, s), (s, a, s)):
+    if table.shape not in ((s,), (s, s), (s, a, s)):
         raise ProblemError(
-            f"reward_table must be [S, S'] = {[s, s]} or [S, A, S'] = {[s, a, s]}, got"
-            f" {list(table.shape)}"
+            f"reward_table must be [S'] = {[s]}, [S, S'] = {[s, s]} or [S, A, S'] = {[s, a, s]},"
+            f" got {list(table.shape)}"
         )
     wrong = np.argwhere(~(np.abs(table) <= LARGEST))
     if len(wrong):
@@ -251,6 +251,8 @@ def declared_rewards(reward_table: Any, data: Counted) -> np.ndarray | None:
             f" is {table[tuple(wrong[0])]} ({len(wrong)} such entries)"
         )
     table.flags.writeable = False
+    if table.ndim == 1:
+        return np.broadcast_to(table, (s, 1, s))
     return table[:, None, :] if table.ndim == 2 else table
 
 

@@ -143,9 +143,9 @@ def _chain(worlds: Worlds) -> _Chain:
     outcome = xp.reshape(xp.stack([own, alias], axis=-1), (w, s, 2 * k))
     to = xp.take_along_axis(xp.reshape(worlds.successor, (w, s, k)), outcome, axis=-1)
     action = outcome // successors
-    pair = count_up(s, weights)[None, :, None] * a + action
     table = xp.broadcast_to(worlds.reward_table, (w, s, a, s))
-    reward = xp.take_along_axis(xp.reshape(table, (w, s, a * s)), action * s + to, axis=-1)
+    world, state = count_up(w, weights)[:, None, None], count_up(s, weights)[None, :, None]
+    pair, reward = state * a + action, table[world, state, action, to]
     arrival = xp.reshape(to, (w, -1))
     ends = xp.take_along_axis(xp.astype(worlds.terminal, xp.int64), arrival, axis=-1)
     after = xp.where(ends > 0, s, arrival)  # the row of rest, or of s'

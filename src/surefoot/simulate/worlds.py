@@ -32,8 +32,8 @@ class Worlds:
     """W true MDPs, one a trial, or one that all trials share (W = 1).
 
     successor, probability [W, S, A, K]: where each pair leads (a padding entry has probability 0; a
-    state may occur twice); reward_table [W, S, 1 or A, S']; pi_b and allowed [W, S, A]; start and
-    terminal [W, S]. No trial leaves a terminal state.
+    state may occur twice); reward_table [W, 1 or S, 1 or A, S']; pi_b and allowed [W, S, A]; start
+    and terminal [W, S]. No trial leaves a terminal state.
     """
 
     successor: Array
@@ -79,18 +79,28 @@ class Worlds:
 
         In one large world to 1e-12 of its width.
         """
-        alone = self.pi_b.shape[0] == 1 and is_numpy_array(self.pi_b)
-        if not (alone and self.n_states >= LARGE and self.gamma < 1):
+        if not self._alone:
             return evaluate_at_start(self.model_for(pi.shape[0]), pi, self.start)
         near = 1e-12 * self.return_range.width
         values = [evaluate_at_start(self._sparse, x[None], self.start, tolerance=near) for x in pi]
         return np.concatenate(values)
 
+    @property
+    def _alone(self) -> bool:
+        """Whether this is one large world, whose dense arrays are avoided."""
+        alone = self.pi_b.shape[0] == 1 and is_numpy_array(self.pi_b)
+        return alone and self.n_states >= LARGE and self.gamma < 1
+
     @cached_property
     def _sparse(self) -> SparseModel:
         """One true MDP by its successors alone: with 700 states, ten times as fast."""
-        rows = sparse.csr_array(self.model.transitions.reshape(-1, self.n_states))
-        return SparseModel(rows, self.model.weight, self.model.r, self.gamma)
+        return listed_model(
+            self.successor[0],
+            self.probability[0],
+            self.reward_table[0],
+            np.flatnonzero(self.terminal[0]),
+            self.gamma,
+        )
 
     def model_for(self, n: int) -> DenseModel:
         """The true MDPs of n trials, also where they share one."""
@@ -102,17 +112,24 @@ class Worlds:
     @cached_property
     def rho_b(self) -> Array:
         """The value of the baseline, [W]."""
+        if self._alone:
+            return self.value(self.pi_b)
         return evaluate_at_start(self.model, self.pi_b, self.start)
 
     @cached_property
     def rho_star(self) -> Array:
         """The value of the optimal policy over allowed actions, [W]."""
+        if self._alone:
+            return self.value(optimal(self._sparse, self.allowed).pi[None])
         return evaluate_at_start(self.model, optimal(self.model, self.allowed).pi, self.start)
 
     def problem(self, counts: Counts, returns: Returns | None, **options: Any) -> Problem:
         """What an algorithm may know of data sets [B], or [sizes * B], sampled here."""
-        names = ("pi_b", "start", "terminal", "allowed", "reward_table")
-        parts = {name: _repeat(getattr(self, name), counts.n_sas.shape[0]) for name in names}
+        names = ("pi_b", "start", "terminal", "allowed")
+        n, table = counts.n_sas.shape[0], self.reward_table
+        parts = {name: _repeat(getattr(self, name), n) for name in names}
+        shape = (table.shape[0], self.n_states, *table.shape[2:])
+        parts["reward_table"] = _repeat(namespace(table).broadcast_to(table, shape), n)
         return Problem(
             counts=counts,
             gamma=self.gamma,
@@ -137,6 +154,7 @@ class Worlds:
     ) -> Problem:
         """The same for one log of a world by itself (NumPy), with sparse counts or dense ones."""
         table = self.reward_table[0]
+        table = table[:, 0, :] if table.shape[1] == 1 else table
         return problem(
             **log,
             pi_b=self.pi_b[0],
@@ -146,7 +164,7 @@ class Worlds:
             n_states=self.n_states,
             n_actions=self.n_actions,
             allowed=self.allowed[0],
-            reward_table=table[:, 0, :] if table.shape[1] == 1 else table,
+            reward_table=table[0] if len(table) == 1 else table,
             reward_range=self.reward_range,
             return_range=(self.return_range.lo, self.return_range.hi),
             sparse=sparse,
@@ -174,6 +192,26 @@ def dense_rows(index: Array, values: Array, n: int) -> Array:
     return xp.reshape(found, shape)
 
 
+def listed_model(
+    successor: np.ndarray,
+    probability: np.ndarray,
+    reward_table: np.ndarray,
+    terminal_states: Any,
+    gamma: float,
+) -> SparseModel:
+    """A known MDP from lists of successors [S, A, K] and a reward_table [1 or S, 1 or A, S']."""
+    s, a, k = successor.shape
+    state, action = np.arange(s)[:, None, None], np.arange(a)[None, :, None]
+    reward = np.broadcast_to(reward_table, (s, a, s))[state, action, successor]
+    weight = np.ones((1, s, a))
+    weight[:, list(terminal_states)] = 0.0
+    flat = (probability.reshape(-1), successor.reshape(-1), np.arange(0, s * a * k + 1, k))
+    rows = sparse.csr_array(flat, shape=(s * a, s), copy=True)  # what follows works in place
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return SparseModel(rows, weight, weight * (probability * reward).sum(axis=-1)[None], gamma)
+
+
 def one_world(
     keys: Array,
     p: np.ndarray,
@@ -187,21 +225,51 @@ def one_world(
     return_range: ReturnRange,
     allowed: np.ndarray | None = None,
 ) -> Worlds:
-    """The MDP p [S, A, S] with reward_table [S, 1 or A, S'] that all trials share."""
+    """The MDP p [S, A, S] with reward_table [1 or S, 1 or A, S'] that all trials share."""
     most = int((p > 0).sum(axis=-1).max())
     order = np.argsort(p <= 0, axis=-1, kind="stable")[..., :most]  # successors, in their order
+    return shared_world(
+        keys,
+        order,
+        np.take_along_axis(p, order, axis=-1),
+        reward_table=reward_table,
+        pi_b=pi_b,
+        start=start,
+        terminal_states=terminal_states,
+        gamma=gamma,
+        reward_range=reward_range,
+        return_range=return_range,
+        allowed=allowed,
+    )
+
+
+def shared_world(
+    keys: Array,
+    successor: np.ndarray,
+    probability: np.ndarray,
+    *,
+    reward_table: np.ndarray,
+    pi_b: np.ndarray,
+    start: np.ndarray,
+    terminal_states: Sequence[int] = (),
+    gamma: float,
+    reward_range: tuple[float, float],
+    return_range: ReturnRange,
+    allowed: np.ndarray | None = None,
+) -> Worlds:
+    """The same from lists of successors [S, A, K]: nothing of size S S' is formed."""
     xp, device = namespace(keys), device_of(keys)
 
     def placed(x: np.ndarray) -> Array:
         return xp.asarray(np.ascontiguousarray(x[None]), device=device)
 
     return Worlds(
-        successor=placed(order),
-        probability=placed(np.take_along_axis(p, order, axis=-1)),
+        successor=placed(successor),
+        probability=placed(probability),
         reward_table=placed(reward_table),
         pi_b=placed(pi_b),
         start=placed(start),
-        terminal=placed(np.isin(np.arange(p.shape[0]), list(terminal_states))),
+        terminal=placed(np.isin(np.arange(len(pi_b)), list(terminal_states))),
         allowed=placed(np.ones_like(pi_b, dtype=bool) if allowed is None else allowed),
         gamma=gamma,
         reward_range=reward_range,

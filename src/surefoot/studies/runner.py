@@ -57,7 +57,7 @@ def run(
     if shard_trials is not None and shard_trials < 1:
         raise StudyError(f"a shard needs at least 1 trial, got {shard_trials}")
     check_device(device)
-    sparse = variants(study)[0].benchmark.sparse
+    sparse = any(variant.benchmark.sparse for variant in variants(study))
     if sparse:
         device = "cpu"  # problems that are too large for a batch
     logs = any(setting.algorithm.needs_log for setting in settings(study))
