@@ -10,11 +10,10 @@ and Lower-Approx-Soft-SPIBB at Table 1's setting on the same log. Shards of 20 l
 whole; what is there is not computed again, so that a run that was interrupted resumes. Writes
 logs.csv (one line a log), summary.csv (one line a cell) and tuning.md.
 
-The bar: at 50 trajectories (Random MDPs) or 500 steps (Wet Chicken) and above, the mean gain is at
-least 80 % of that of Table 1's setting, and the CVaR (1 %) of the gain over the baseline is at
-least 0 minus its standard error. Gains are exact, in the true MDP: on Random MDPs as a share of the
-way from the baseline to the optimum, on Wet Chicken in units of value (the baseline is worth
-29.75).
+The bar: at 50 trajectories (Random MDPs) or 500 steps (Wet Chicken) and above, the mean gain over
+the baseline and its CVaR (1 %) are at least those of Table 1's setting. Gains are exact, in the
+true MDP: on Random MDPs as a share of the way from the baseline to the optimum, on Wet Chicken in
+units of value (the baseline is worth 29.75).
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ REFERENCE = {
     "random-mdps": 1.0,
     "wet-chicken": 0.5,
 }  # epsilon of Lower-Approx-Soft-SPIBB in Table 1
-SHARD, SEED, TAIL, SHARE = 20, 5, 0.01, 0.8
+SHARD, SEED, TAIL = 20, 5, 0.01
 OTHERS = {
-    "mean, here": ("mean", "log"),
-    "cvar, again": ("cvar", "simulated"),
-    "mean, again": ("mean", "simulated"),
+    "mean, log": ("mean", "log"),
+    "cvar, simulated": ("cvar", "simulated"),
+    "mean, simulated": ("mean", "simulated"),
 }
 NUMBERS = (
     "gain",
@@ -159,7 +158,7 @@ def summary_of(rows: list[dict[str, str]]) -> dict[str, float | str]:
     mean, tail = mean_and_cvar(both, Intervals(alpha=TAIL))
     kept = float(mean.value[0] / mean.value[1])
     enough = len(rows) * TAIL >= 5
-    met = kept >= SHARE and enough and bool(tail.value[0] >= -tail.standard_error[0])
+    met = kept >= 1 and bool(tail.value[0] >= tail.value[1])
     labels = [row["chosen"] for row in rows]
     found: dict[str, float | str] = {
         "benchmark": name,

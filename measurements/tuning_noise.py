@@ -5,8 +5,8 @@ one, and where there is a gain.
 
 One line a family: the share of logs on which a change is chosen, the share on which the chosen
 policy is truly worse than the baseline, the mean true gain, that of the best setting of each log in
-hindsight, and what was printed for the chosen settings: mean gain, "loses", and held-out gain. In
-the null families no policy differs in value from another. Gains are exact, in the true MDP.
+hindsight, and what was printed for the chosen settings: mean gain and "loses". In the
+null families no policy differs in value from another. Gains are exact, in the true MDP.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ FAMILIES: dict[str, Callable[[int], Made]] = {
 
 
 def one_log(make: Callable[[int], Made], trial: int) -> tuple[float, ...]:
-    """(chooses a change, true gain, best true gain, printed mean, printed "loses", held-out
-    mean, CPU seconds); NaN where not printed.
+    """(chooses a change, true gain, best true gain, printed mean, printed "loses", CPU
+    seconds); NaN where not printed.
     """
     problem, gain = make(trial)
     begin = time.process_time()
@@ -217,8 +217,7 @@ def one_log(make: Callable[[int], Made], trial: int) -> tuple[float, ...]:
     true = [0.0, *(gain(pi) for pi in found.simulation.pi)]
     at = next(i for i, row in enumerate(found.rows) if row is found.chosen)
     here = (found.chosen.on_log.mean, found.chosen.loses) if found.changes else (np.nan, np.nan)
-    held = found.held_out.mean if found.changes and found.held_out is not None else np.nan
-    return (found.changes, true[at], max(true), *here, held, seconds)
+    return (found.changes, true[at], max(true), *here, seconds)
 
 
 def main() -> None:
@@ -227,18 +226,18 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=100)
     parser.add_argument("--only", default="", help="families whose name contains this text")
     given = parser.parse_args()
-    names = ("changes", "worse", "gain", "best", "printed", "loses", "held out", "CPU s")
+    names = ("changes", "worse", "gain", "best", "printed", "loses", "CPU s")
     print(f"{'':46}" + "".join(f"{x:>10}" for x in names))
     for name, make in FAMILIES.items():
         if given.only in name:
             x = np.array([one_log(make, trial) for trial in range(given.logs)], dtype=float)
             chosen = x[x[:, 0] > 0]
-            printed = [float(chosen[:, i].mean()) if len(chosen) else np.nan for i in (3, 4, 5)]
+            printed = [float(chosen[:, i].mean()) if len(chosen) else np.nan for i in (3, 4)]
             shares = (float(x[:, 0].mean()), float((x[:, 1] < -1e-9).mean()))
             cells = [f"{y:>10.1%}" for y in shares] + [
                 f"{float(y):>+10.4f}" for y in (*x[:, 1:3].mean(axis=0), *printed)
             ]
-            print(f"{name:46}" + "".join(cells) + f"{float(np.median(x[:, 6])):>10.2f}", flush=True)
+            print(f"{name:46}" + "".join(cells) + f"{float(np.median(x[:, 5])):>10.2f}", flush=True)
 
 
 if __name__ == "__main__":

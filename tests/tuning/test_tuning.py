@@ -10,6 +10,7 @@ from scipy.special import gammaln
 
 import surefoot
 from support import worlds
+from surefoot.advice.defaults import default_parameters
 from surefoot.benchmarks import WetChicken
 from surefoot.simulate import Episodes, Sampler, first_key, sampling
 from surefoot.tuning import (
@@ -327,8 +328,11 @@ def test_settings_are_read_as_a_grid_and_follow_the_rewards() -> None:
         "--set",
         "delta=1",
     ]
-    kappas = {dict(x.parameters).get("kappa") for x in default_settings(problem)} - {None}
-    assert kappas == {0.4, 1.0, 2.0}  # rewards from 0 to 4
+    (penalised,) = parsed_settings(problem, ["ramdp"])
+    assert penalised.parameters == (("kappa", 2.0),)  # half of the width: rewards from 0 to 4
+    for tried in default_settings(problem):  # the default of everything but epsilon
+        assert tried.name == "priced-soft-spibb"
+        assert dict(tried.parameters) | {"epsilon": 1.0} == default_parameters(tried.name, problem)
     for wrong in ("", "pi-b-spibb n_wedge", "pi-b-spibb =3"):
         with pytest.raises(surefoot.ParameterError):
             parsed_settings(problem, [wrong])

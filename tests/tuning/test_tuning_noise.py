@@ -1,6 +1,4 @@
-"""Tuning on noise: logs with nothing to find, what is shrunk, and what is valued on data it was
-not learned from.
-"""
+"""Tuning on noise: logs with nothing to find, and what is shrunk."""
 
 from __future__ import annotations
 
@@ -11,8 +9,7 @@ import pytest
 
 import surefoot
 from surefoot.simulate import first_key
-from surefoot.tuning import NO_CHANGE, HeldOut, Posterior, Shrinkage, held_out, tune
-from surefoot.tuning.heldout import halves
+from surefoot.tuning import Posterior, Shrinkage, tune
 from surefoot.tuning.shrinkage import VISITS
 
 KEYS = first_key(7, "test", np.arange(300, dtype=np.int64))
@@ -93,9 +90,8 @@ def test_differences_that_are_real_in_many_states_are_still_found() -> None:
     for law, effect in (("normal", 0.6), ("bernoulli", 0.15)):
         found = tune(decisions(0, effect, law=law), models=100, simulated=0)
         assert found.changes, law
-        assert found.held_out is not None
-        assert found.held_out.mean > 0
-        assert found.held_out.loses < 0.2
+        assert found.chosen.on_log.cvar > 0
+        assert found.chosen.loses < 0.2
 
 
 def test_models_in_which_nothing_differs_value_every_policy_as_the_baseline() -> None:
@@ -174,61 +170,3 @@ def test_the_log_tells_whether_actions_differ() -> None:
     assert same.by_rewards[-1] > 0.3
     assert different.by_rewards[-1] < 1e-6
     assert Shrinkage(Posterior(walk(0))).by_successors[-1] < 1e-6
-
-
-@pytest.mark.parametrize("rows", [True, False])
-def test_two_halves_are_the_whole_log(rows: bool) -> None:
-    problem = decisions(0, 0.5)
-    found = halves(problem if rows else replace(problem, log=None), 0, 0)
-    assert found is not None
-    first, second, units = found
-    assert units == ("episodes" if rows else "steps")
-    together = first.counts + second.counts
-    assert np.array_equal(together.n_sas, problem.counts.n_sas)
-    assert np.allclose(together.r_sas, problem.counts.r_sas)
-    assert float(first.n_sa.sum()) == pytest.approx(float(second.n_sa.sum()), rel=0.1)
-    if rows:
-        assert first.log is not None
-        assert second.log is not None
-        assert np.intersect1d(first.log.row, second.log.row).size == 0
-
-
-def test_a_long_episode_is_cut_into_blocks_and_one_row_cannot_be_halved() -> None:
-    found = halves(walk(0, 400), 1, 0)
-    assert found is not None
-    assert found[2] == "blocks of 20 steps"
-    log = found[0].log
-    assert log is not None
-    assert log.n_episodes > 1  # an episode ends where a block is missing
-    assert log.contradictions() is None
-    one = surefoot.problem(
-        state=[0],
-        action=[0],
-        reward=[1.0],
-        next_state=[0],
-        episode=[0],
-        gamma=0.9,
-        reward_range=(0, 1),
-    )
-    assert halves(one, 0, 0) is None
-    assert held_out(one, surefoot.algorithm("basic-rl")) is None
-
-
-def test_what_one_half_makes_of_noise_is_worth_nothing_by_the_other() -> None:
-    greedy = surefoot.algorithm("basic-rl")
-    noise = [held_out(decisions(seed), greedy, seed=seed) for seed in range(4)]
-    real = held_out(decisions(0, 0.6), greedy)
-    assert real is not None
-    assert real.mean > 0.2
-    assert abs(np.mean([x.mean for x in noise if x is not None])) < 0.1
-
-
-def test_a_setting_that_loses_on_held_out_data_is_not_chosen() -> None:
-    found = tune(decisions(0, 0.6), models=100, simulated=0)
-    assert found.changes
-    lost = replace(found, held_out=HeldOut(np.array([-1.0, 0.5]), "episodes"))
-    assert lost.chosen.setting is NO_CHANGE
-    assert lost.held_out is not None
-    assert lost.held_out.loses == 0.5
-    assert any("does not gain by the other" in note for note in lost.notes)
-    assert not replace(found, held_out=None).changes

@@ -21,12 +21,6 @@ from surefoot.text import aligned, interval, signed
 if TYPE_CHECKING:
     from surefoot.tuning import Tuning, Wedge
 
-PathFolder = Annotated[
-    Path | None,
-    option(
-        OUTPUT, "FOLDER", "Also write path.csv and breakpoints.csv: the policy as epsilon grows."
-    ),
-]
 Table = Annotated[
     Path | None, option(OUTPUT, "FILE", "Also write the table, to a .csv or .json file.")
 ]
@@ -44,7 +38,7 @@ class TuneOptions(LogOptions):
             "A setting to try, such as --try 'pi-b-spibb n_wedge=5,20' (one for each value). May"
             " be repeated.",
             "--try",
-            default="a dozen settings",
+            default="priced-soft-spibb at four budgets",
         ),
     ] = None
     rule: Annotated[
@@ -92,7 +86,6 @@ class TuneOptions(LogOptions):
 
 def tune(
     log: Source,
-    path: PathFolder = None,
     out: Table = None,
     as_json: AsJson = False,
     *,
@@ -101,9 +94,9 @@ def tune(
     """Choose an algorithm and its hyper-parameters from a log alone.
 
     Models are drawn from the posterior that the log leaves (the prior is fitted to the log, too),
-    and every setting is valued in them. The best setting must then also gain on held-out data:
-    learned from one half of the log, valued by the other. The choice is no evidence that it helps:
-    surefoot improve tests that.
+    with actions that differ only as far as the whole log shows it. Every setting is valued in them,
+    and the one with the best CVaR is chosen if it is above 0. The choice is no evidence that it
+    helps: surefoot improve tests that.
 
     Exit code 0: a setting was chosen, and the command to run next is printed. Exit code 3: no
     change is the best choice.
@@ -117,8 +110,6 @@ def tune(
         name, found = "tune", _document(_tuned(posed, options), posed, log, options)
     else:
         name, found = "tune-bound", _bound_document(posed, log, options)
-    if path is not None:
-        _write_paths(path, posed)
     if out is not None:
         _write(out, name, found)
     show(name, found, lambda: (_lines if name == "tune" else _bound_lines)(found), as_json)
@@ -164,7 +155,7 @@ def _document(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> di
     import numpy as np
 
     simulation, chosen, prior = tuning.simulation, tuning.chosen.setting, tuning.prior
-    held, reward = tuning.held_out, simulation.reward if len(simulation.reward) else [math.nan]
+    reward = simulation.reward if len(simulation.reward) else [math.nan]
     return {
         "log": log,
         "gamma": options.gamma,
@@ -185,14 +176,6 @@ def _document(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> di
             }
             for row in tuning.rows
         ],
-        "held_out": held
-        and {
-            "setting": tuning.best.setting.label,
-            "halves_of": held.units,
-            "models": len(held.gains),
-            "mean": held.mean,
-            "loses": held.loses,
-        },
         "baseline": {
             "estimated": posed.problem.pi_b_estimated,
             "value": float(simulation.rho_b.mean()),
@@ -224,13 +207,6 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         " probability of the real world"
     )
     nothing = "nothing: no setting beats the baseline in the worst models"
-    if held := found["held_out"]:
-        nothing = "nothing: the best setting does not gain on held-out data"
-        yield (
-            f"held out  {held['mean']:+.4g}: the mean gain of {held['setting'].split()[0]} learned"
-            f" from half of the {held['halves_of']}, in {held['models']} models of the other half;"
-            f" worse in {held['loses']:.0%} of them"
-        )
     if simulated:
         check, (low, high) = found["check"], found["check"]["reward_simulated"]
         yield (
@@ -303,20 +279,3 @@ def _write(path: Path, name: str, found: dict[str, Any]) -> None:
         write_csv(path, columns, cells)
     else:
         raise ParameterError(f"--out takes a .csv or .json file, got {str(path)!r}")
-
-
-def _write_paths(folder: Path, posed: Posed) -> None:
-    """path.csv: the policy as epsilon grows; breakpoints.csv: the first step of each row, exact."""
-    from surefoot.atomic import write_csv
-    from surefoot.core.labels import as_text
-    from surefoot.tuning import PathPoint, epsilon_path, row_paths
-
-    columns = tuple(field.name for field in dataclasses.fields(PathPoint))
-    points = [dataclasses.astuple(point) for point in epsilon_path(posed.problem)]
-    write_csv(folder / "path.csv", columns, points)
-    rows = [
-        [as_text(posed.log.states[s]), *map(float, point)]
-        for s, path in row_paths(posed.problem).items()
-        for point in zip(path.budget, path.gain, path.moved, path.price, strict=True)
-    ]
-    write_csv(folder / "breakpoints.csv", ("state", "epsilon", "gain", "moved", "price"), rows)

@@ -1,5 +1,5 @@
-"""The row problems one row at a time, as they are told on paper: the sweep, its path over all
-budgets, and the greedy trade.
+"""The row problems one row at a time, as they are told on paper: the sweep and the greedy
+trade.
 
 `best_rows` and `trade_rows` do the same in all rows at once, and are tested against these. Rows
 are sequences of numbers of any kind: with fractions the answers are exact.
@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-import numpy as np
 
 Row = Sequence[Any]
 
@@ -30,7 +27,7 @@ class Event(NamedTuple):
     step: bool
 
 
-def sweep_events(q: Row, b: Row, up: Row, down: Row, tolerance: float = 0.0) -> Iterator[Event]:
+def sweep_events(q: Row, b: Row, up: Row, down: Row) -> Iterator[Event]:
     """The events of the sweep in order of gain / cost, each to be performed in full.
 
     All mass moved so far sits in one receiver k, at first the cheapest. Next comes the step of all
@@ -51,12 +48,12 @@ def sweep_events(q: Row, b: Row, up: Row, down: Row, tolerance: float = 0.0) -> 
         steps = [
             Event(q[c] - q[k], up[c] - up[k], moved, k, c, True)
             for c in receivers
-            if q[c] - q[k] > tolerance
+            if q[c] - q[k] > 0
         ]
         gifts = [
             Event(q[k] - q[a], down[a] + up[k], b[a], a, k, False)
             for a in donors
-            if q[k] - q[a] > tolerance
+            if q[k] - q[a] > 0
         ]
         if not steps and not gifts:
             return
@@ -79,47 +76,6 @@ def sweep_one_row(q: Row, b: Row, up: Row, down: Row, budget: Any) -> tuple[list
         if part < 1:
             return pi, gain / cost
     return pi, 0
-
-
-@dataclass(frozen=True)
-class BudgetPath:
-    """The best value of one row as a function of its budget: concave, piecewise linear, with these
-    breakpoints.
-
-    budget, gain, moved [events + 1]: the budget at which an event is over, the value gained over b
-    by then and the mass moved; the first entry is what costs nothing. price [events + 1]: the slope
-    behind a breakpoint, the shadow price of the budget; 0 after the last.
-    """
-
-    budget: np.ndarray
-    gain: np.ndarray
-    moved: np.ndarray
-    price: np.ndarray
-
-    def at(self, budget: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(gain, moved, price) at these budgets; at a breakpoint, the price of what comes next."""
-        place = np.searchsorted(self.budget, budget, side="right") - 1
-        gain, moved = (np.interp(budget, self.budget, x) for x in (self.gain, self.moved))
-        return gain, moved, self.price[place]
-
-
-def budget_path(q: Row, b: Row, up: Row, down: Row, *, tolerance: float = 0.0) -> BudgetPath:
-    """The path of one row: the sweep stops where its budget is spent, here it goes on.
-
-    While mass passes from one receiver to the next nothing more is moved.
-    """
-    points, prices = [(0.0, 0.0, 0.0)], []
-    for event in sweep_events(q, b, up, down, tolerance):
-        spent, gained, moved = points[-1]
-        cost, gain = event.mass * event.cost, event.mass * event.gain
-        point = (spent + cost, gained + gain, moved if event.step else moved + event.mass)
-        if cost > 0:
-            prices.append(event.gain / event.cost)
-            points.append(point)
-        else:
-            points[-1] = point
-    budget, gains, given = np.array(points, dtype=float).T
-    return BudgetPath(budget, gains, given, np.array([*prices, 0.0], dtype=float))
 
 
 def trade_one_row(

@@ -4,14 +4,10 @@ choice         `tune`: the setting that gains most in models drawn from the post
 settings       what is tried
 prior, posterior, shrinkage   the models: their prior, what the log says of them, noise taken out
 simulation     gains in the models, of policies from the log and from simulated logs
-heldout        gains by the half of the log that was not learned from
 wedge          n_wedge from a wanted bound
-epsilon_path   what each epsilon of Soft-SPIBB buys
 """
 
 from surefoot.tuning.choice import Row, Tuning, Worth, tune
-from surefoot.tuning.epsilon_path import PathPoint, epsilon_path, row_paths
-from surefoot.tuning.heldout import HeldOut, held_out
 from surefoot.tuning.posterior import Posterior
 from surefoot.tuning.settings import NO_CHANGE, Setting, default_settings, parsed_settings, setting
 from surefoot.tuning.shrinkage import Shrinkage
@@ -20,8 +16,6 @@ from surefoot.tuning.wedge import Wedge, n_wedge_for
 
 __all__ = [
     "NO_CHANGE",
-    "HeldOut",
-    "PathPoint",
     "Posterior",
     "Row",
     "Setting",
@@ -31,11 +25,8 @@ __all__ = [
     "Wedge",
     "Worth",
     "default_settings",
-    "epsilon_path",
-    "held_out",
     "n_wedge_for",
     "parsed_settings",
-    "row_paths",
     "setting",
     "simulate",
     "tune",

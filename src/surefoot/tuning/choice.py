@@ -10,7 +10,6 @@ import numpy as np
 from surefoot.errors import ParameterError
 from surefoot.problems import Problem
 from surefoot.studies.metrics import Intervals, cvar, mean_and_cvar
-from surefoot.tuning.heldout import HeldOut, held_out
 from surefoot.tuning.posterior import Posterior
 from surefoot.tuning.prior import RowPrior
 from surefoot.tuning.settings import NO_CHANGE, Setting, default_settings
@@ -64,15 +63,10 @@ class Row:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Tuning:
-    """The settings tried, "no change" first, the best one, and what was simulated.
-
-    best is the setting that the rule prefers. It is chosen if its held-out gain is above 0; if not,
-    no change is. held_out is None where the best is no change, or the log cannot be halved.
-    """
+    """The settings tried, "no change" first, the one that the rule chose, and the simulation."""
 
     rows: tuple[Row, ...]
-    best: Row
-    held_out: HeldOut | None
+    chosen: Row
     rule: str
     by: str
     alpha: float
@@ -82,12 +76,6 @@ class Tuning:
 
     def __repr__(self) -> str:
         return f"Tuning({len(self.rows)} settings, chosen: {self.chosen.setting.label})"
-
-    @property
-    def chosen(self) -> Row:
-        """The best setting where it gains on data it did not learn from, else "no change"."""
-        gains = self.held_out is not None and self.held_out.mean > 0
-        return self.best if gains else self.rows[0]
 
     @property
     def changes(self) -> bool:
@@ -118,15 +106,6 @@ class Tuning:
                 f" {self.simulation.observed:.4g}, theirs {reward.min():.4g} to {reward.max():.4g};"
                 " the choice rests on them"
             )
-        if self.best is not self.chosen:
-            why = (
-                "the log cannot be halved"
-                if self.held_out is None
-                else "learned from one half of the log it does not gain by the other"
-            )
-            found.append(
-                f"{self.best.setting.label} gains most in the drawn models, but {why}: no change"
-            )
         lost = [row.setting.label for row in self.rows if not row.converged]
         if lost:
             found.append(f"did not converge on this log: {', '.join(lost)}")
@@ -155,10 +134,8 @@ def tune(
 
     "No change" is always among the candidates. The default is what the benchmarks favour
     (docs/tuning.md): choosing by the mean, or by simulated logs, keeps as much gain but had a tail
-    far below the baseline on Wet Chicken. The setting that the rule prefers is chosen if it also
-    gains where it learns from one half of the log and is valued in models of the other; else "no
-    change" is. A choice is no evidence: judge the chosen policy on held-out data (`surefoot
-    improve`).
+    far below the baseline on Wet Chicken. A choice is no evidence: judge the chosen policy on
+    held-out data (`surefoot improve`).
     """
     _check(models, simulated, rule, by, alpha, tolerance)
     given = default_settings(problem) if settings is None else settings
@@ -169,12 +146,9 @@ def tune(
     algorithms = [x.algorithm for x in tried if x.algorithm is not None]
     found = simulate(posterior, algorithms, models, simulated, seed=seed, progress=progress)
     rows = _rows(tried, found, alpha)
-    best = preferred(rows, rule, by, tolerance)
-    algorithm = best.setting.algorithm
     return Tuning(
         rows=rows,
-        best=best,
-        held_out=None if algorithm is None else held_out(problem, algorithm, seed=seed),
+        chosen=preferred(rows, rule, by, tolerance),
         rule=rule,
         by=by,
         alpha=alpha,
