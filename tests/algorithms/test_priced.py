@@ -140,13 +140,14 @@ def test_every_row_k_times_is_the_same_policy_with_m_z_epsilon_and_pool_adjusted
     assert_allclose(surefoot.improve(many, again).pi, surefoot.improve(p, once).pi, atol=1e-9)
 
 
-def test_growth_adds_to_z_with_the_logarithm_of_each_logs_own_rows() -> None:
+def test_growth_adds_to_z_with_the_logarithm_of_each_logs_own_rows_for_a_visited_state() -> None:
     logs = [problem(0, size=3), problem(0, size=60)]
     both = worlds.stacked(logs)
-    grown = surefoot.algorithm("priced-soft-spibb", epsilon=1.0, z=0.1, growth=0.08)
+    grown = surefoot.algorithm("priced-soft-spibb", epsilon=1.0, z=0.1, growth=0.12)
     found = surefoot.improve(both, grown).pi
     for pi, p in zip(found, logs, strict=True):
-        z = 0.1 + 0.08 * np.log(p.n_sa.sum())
+        n_s = p.n_sa.sum(axis=1)
+        z = 0.1 + 0.12 * np.log1p(n_s[n_s > 0].mean())
         alone = surefoot.algorithm("priced-soft-spibb", epsilon=1.0, z=z)
         assert_allclose(pi, surefoot.improve(p, alone).pi, atol=1e-9)
 

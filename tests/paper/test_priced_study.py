@@ -168,7 +168,7 @@ def test_the_words_count_the_cells_and_name_those_that_are_not_above() -> None:
     figures = [cell(0.2, 0.2), cell(0.2, 0.05, size=20)]
     others = [
         cell(0.2, -0.3, size=50, benchmark="c"),
-        cell(0.2, 0.3, size=50, benchmark="c", parameters="growth=0.08", worse=0.3),
+        cell(0.2, 0.3, size=50, benchmark="c", parameters="growth=0.12", worse=0.3),
     ]
     text = priced_words(figures, others)
     assert "Of 2 cells: in mean 2 above; in CVaR 1 above, 1 touches 0." in text

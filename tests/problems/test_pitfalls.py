@@ -168,7 +168,7 @@ def test_vi_lcb_ends_at_its_fixed_point_for_every_gamma(gamma: float) -> None:
     kept: list[Any] = []
 
     class Spy:
-        maximises = True
+        maximises, price = True, None
 
         def step(self, q: np.ndarray, pi: np.ndarray) -> np.ndarray:
             kept.append(q)

@@ -22,8 +22,9 @@ DEFAULT = "lower-exact-soft-spibb"
 EPSILON, LOWER_EPSILON, SCALE_DELTA, N_WEDGE = 1.0, 0.5, 1.0, 10.0
 FAILURE = 0.05  # delta of the algorithms for which it is one
 KAPPA = 0.5  # of the width of the reward range: 2 of 4 on Wet Chicken
-# standard errors that a move costs, times ln(rows): 0.37 for 100, 0.74 for 10,000; see papers/priced
-GROWTH = 0.08
+# standard errors that a move costs, times ln(1 + rows for a visited state): 0.29 for 10 of them,
+# 0.83 for 1,000; see papers/priced
+GROWTH = 0.12
 SOFT, LOWER_SOFT = (
     {"epsilon": epsilon, "delta": SCALE_DELTA} for epsilon in (EPSILON, LOWER_EPSILON)
 )

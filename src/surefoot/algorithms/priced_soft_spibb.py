@@ -19,11 +19,14 @@ class PricedSoftSPIBB(Estimates, Restricts):
     """max_pi  v(pi)   s.t.   sum_a e (pi - pi_b)^+ <= epsilon   in every state,   where
 
         v(s)    = sum_a pi q - sum_a c (pi - pi_b)^+,     q = r~ + gamma P~ v  (see `Shrunk`),
-        c(s, a) = (z + growth ln N) sigma(s) / sqrt(n(s, a)),     N = sum_s,a n(s, a).
+        c(s, a) = (z + growth ln(1 + rows)) sigma(s) / sqrt(n(s, a)),
+
+    rows the mean number of rows of a visited state.
 
     Moving mass away from the baseline costs so many standard errors of the action that gains it;
-    staying costs nothing. So the budget is spent only where it buys more than its price. A long log
-    can afford more caution, hence `growth`. RaMDP's penalty also lowers the values of rare pairs
+    staying costs nothing. So the budget is spent only where it buys more than its price. A log with
+    many rows for each state can afford more caution, hence `growth`; how many states there are does
+    not matter. RaMDP's penalty also lowers the values of rare pairs
     that the baseline uses; this price does not, and has no unit: sigma(s)^2 is the variance of
     y = r + gamma v_b(s') over the rows from s, shrunk to the mean over all states with the weight
     of `pool` rows, v_b the value of pi_b in the maximum-likelihood model. Shifting or scaling all
@@ -60,8 +63,9 @@ class PricedSoftSPIBB(Estimates, Restricts):
         xp = namespace(n)
         e = error_function(problem, "hoeffding", self.delta, n=n)
         some = xp.where(n > 0, n, 1.0)
-        rows = row_sum(row_sum(problem.n_sa))
-        z = self.z + self.growth * xp.log(xp.where(rows > 1, rows, 1.0))
+        n_s = row_sum(problem.n_sa)
+        visited = row_sum(xp.where(n_s > 0, 1.0, 0.0))
+        z = self.z + self.growth * xp.log(1.0 + row_sum(n_s) / xp.where(visited > 0, visited, 1.0))
         price = (z[..., None] * sigma(problem, self.pool))[..., None] / xp.sqrt(some)
         return soft(problem, e, min(self.epsilon, LARGEST), lower=True, price=price)
 

@@ -78,8 +78,9 @@ def reproduce(
     """Reproduce the results of Scholl et al. 2022.
 
     These are its figures, Table 1, Assumption 1 and its guarantees. The targets product and priced
-    go beyond the paper: a study of all algorithms, and one of priced-soft-spibb. Writes summaries, figures, and a file of claims
-    with a verdict on each: claims.md for all, claims-TARGET.md for one.
+    go beyond the paper: a study of all algorithms, and one of priced-soft-spibb. Writes summaries,
+    figures, and a file of claims with a verdict on each: claims.md for all, claims-TARGET.md for
+    one.
     """
     from surefoot.paper.reproduction import RunOptions
     from surefoot.paper.reproduction import reproduce as reproduce_target
