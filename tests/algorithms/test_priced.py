@@ -186,3 +186,37 @@ def test_sigma_is_pooled_where_rows_are_few_and_its_own_where_they_are_many() ->
     assert_allclose(pooled**2, (n_s * own**2).sum() / n_s.sum())
     between = sigma(p, 10.0)
     assert_allclose(between**2, (n_s * own**2 + 10 * pooled**2) / (n_s + 10))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_where_the_price_bounds_the_error_of_a_move_the_plan_promises_too_little(seed: int) -> None:
+    """papers/priced: v^pi >= v and v^{pi_b} = u if the model is right about the baseline's rows."""
+    rng, s_n, a_n, gamma = np.random.default_rng(seed), 9, 4, 0.8
+    p_model = rng.dirichlet(np.full(s_n, 20.0), (s_n, a_n))
+    r_model = rng.standard_normal((s_n, a_n))
+    b = rng.dirichlet(np.ones(a_n), s_n)
+    other = rng.dirichlet(np.ones(s_n), (s_n, a_n))
+    error = other - p_model
+    error -= np.einsum("sa,sat->st", b, error)[:, None, :]  # so that sum_a pi_b D = 0
+    scale = min(1.0, float((p_model[error < 0] / -error[error < 0]).min()))  # p stays at least 0
+    p, r = p_model + scale * error, r_model + 0.0
+    price = np.full((s_n, a_n), 0.5)
+    e, pi = np.ones((s_n, a_n)), np.array(b)
+    for _ in range(60):
+        fee = (price * np.maximum(pi - b, 0)).sum(axis=1)
+        step = np.einsum("sa,sat->st", pi, p_model)
+        v = np.linalg.solve(np.eye(s_n) - gamma * step, (pi * r_model).sum(axis=1) - fee)
+        q = r_model + gamma * p_model @ v
+        pi = best_rows(q, b, e, np.zeros_like(e), 9.0, price=price, tolerance=1e-11).pi
+    wrong = gamma * (p - p_model) @ v
+    assert 0.1 < (wrong.max(axis=1) - wrong.min(axis=1)).max() <= price.min()  # (ii)
+
+    def value(policy: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        chain = np.einsum("sa,sat->st", policy, moves)
+        return np.linalg.solve(np.eye(s_n) - gamma * chain, (policy * r).sum(axis=1))
+
+    u = value(b, p_model)
+    assert_allclose(value(b, p), u, atol=1e-9)
+    assert (v >= u - 1e-9).all()
+    assert (v - u).max() > 0.1
+    assert (value(pi, p) >= v - 1e-9).all()

@@ -73,6 +73,7 @@ def test_differences_are_paired_and_in_shares_of_the_way_to_the_optimum() -> Non
         assert x.mean_low < x.mean < x.mean_high
         assert_allclose(x.worse, (ours.score[0] < 30).mean())
         assert_allclose(x.rival_worse, (rival.score[0] < 30).mean())
+        assert x.worse_low <= x.worse - x.rival_worse <= x.worse_high
 
 
 def test_on_the_figures_the_method_meets_all_of_the_paper_and_every_part_meets_lower_approx() -> (
@@ -142,6 +143,8 @@ def cell(mean: float, tail: float, half: float = 0.1, **changes: Any) -> PairedC
         cvar_high=tail + half,
         worse=0.1,
         rival_worse=0.2,
+        worse_low=-0.11,
+        worse_high=-0.09,
     )
     return replace(made, **changes)
 
@@ -168,7 +171,7 @@ def test_the_words_count_the_cells_and_name_those_that_are_not_above() -> None:
     figures = [cell(0.2, 0.2), cell(0.2, 0.05, size=20)]
     others = [
         cell(0.2, -0.3, size=50, benchmark="c"),
-        cell(0.2, 0.3, size=50, benchmark="c", parameters="growth=0.12", worse=0.3),
+        cell(0.2, 0.3, size=50, benchmark="c", parameters="growth=0.12", worse=0.3, worse_low=0.05),
     ]
     text = priced_words(figures, others)
     assert "Of 2 cells: in mean 2 above; in CVaR 1 above, 1 touches 0." in text

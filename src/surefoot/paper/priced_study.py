@@ -19,9 +19,10 @@ from surefoot.studies.metrics import (
     MEAN,
     ROUNDING,
     Intervals,
+    contrast,
     mean_and_cvar,
     numbers,
-    worse_than_baseline,
+    worse_trials,
 )
 from surefoot.studies.results import Cell, Results
 from surefoot.studies.spec import Study, Variant, variants
@@ -46,7 +47,8 @@ class PairedCell:
     """One setting minus a rival on the same trials of one benchmark and size.
 
     Differences are shares of the way from the baseline to the optimum, with 95 % intervals of each
-    cell by itself; worse: the share of trials that end below the baseline.
+    cell by itself; worse: the share of trials that end below the baseline, with the interval of
+    the difference to the rival's share.
     """
 
     benchmark: str
@@ -64,6 +66,8 @@ class PairedCell:
     cvar_high: float
     worse: float
     rival_worse: float
+    worse_low: float
+    worse_high: float
 
     def verdict(self, metric: str) -> str:
         """Where the interval of the mean or the CVaR lies."""
@@ -140,7 +144,8 @@ def _differences(
     score = here.score / way
     contrasts = [((i, 1.0), (j, -1.0)) for i, j in pairs]
     found = numbers(mean_and_cvar(score, how, contrasts))
-    worse = worse_than_baseline(score, here.baseline / way)
+    below = worse_trials(here.score, here.baseline)
+    worse = contrast(below.astype(float), contrasts, MEAN, how).interval()
     for k, (i, j) in enumerate(pairs):
         ours, rival = here.cells[i], here.cells[j]
         yield PairedCell(
@@ -151,8 +156,10 @@ def _differences(
             rival=rival.algorithm,
             rival_parameters=rival.parameters,
             trials=here.n_trials,
-            worse=float(worse[i]),
-            rival_worse=float(worse[j]),
+            worse=float(below[i].mean()),
+            rival_worse=float(below[j].mean()),
+            worse_low=float(worse[0][k]),
+            worse_high=float(worse[1][k]),
             **{name: float(x[k]) for name, x in found.items()},
         )
 
@@ -227,14 +234,12 @@ def line_table(cells: Sequence[PairedCell]) -> Table:
     columns = (
         "benchmark", "setting", "rival", "mean: above, touches 0, below",
         "CVaR: above, touches 0, below", "lowest mean", "lowest CVaR", "cells not above 0",
-        "worse than the baseline more often than the rival",
+        "decidedly more often worse than the baseline (share of trials, rival's)",
     )  # fmt: skip
     rows = []
     for (benchmark, ours, rival), line in lines_of(cells).items():
         often = [
-            f"{x.size:,} ({x.worse:.1%} and {x.rival_worse:.1%})"
-            for x in line
-            if x.worse > x.rival_worse
+            f"{x.size:,} ({x.worse:.1%} and {x.rival_worse:.1%})" for x in line if x.worse_low > 0
         ]
         about = (benchmark, _short(ours), _short(rival), *(_tally(line, m) for m in METRICS))
         lowest = (_lowest(line, m) for m in METRICS)
@@ -360,8 +365,8 @@ def _count(cells: Sequence[PairedCell]) -> str:
             f"{verdicts.count(v)} {v}" for v in (ABOVE, TOUCHES, BELOW, UNKNOWN) if v in verdicts
         )
         found.append(f"in {word} {tally}")
-    more = sum(x.worse > x.rival_worse for x in cells)
+    more, less = sum(x.worse_low > 0 for x in cells), sum(x.worse_high < 0 for x in cells)
     return (
-        f"Of {len(cells)} cells: {'; '.join(found)}. Worse than the baseline more often than the"
-        f" rival: {more}."
+        f"Of {len(cells)} cells: {'; '.join(found)}. Worse than the baseline decidedly more often"
+        f" than the rival in {more}, less often in {less}."
     )

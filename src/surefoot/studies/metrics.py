@@ -99,10 +99,17 @@ def worse_than_baseline(
     Below by more than 1e-9 of the scale: the largest magnitude in both arrays, or one that is given
     (of a whole benchmark, where one cell may hold rounding only).
     """
+    return np.asarray(np.mean(worse_trials(score, baseline, scale), axis=-1))
+
+
+def worse_trials(
+    score: np.ndarray, baseline: np.ndarray, scale: np.ndarray | float | None = None
+) -> np.ndarray:
+    """Which trials score below the baseline, by more than rounding."""
     score, baseline = checked(score), checked(baseline)
     if scale is None:
         scale = largest(score, baseline)
-    return np.asarray(np.mean(score < baseline - ROUNDING * scale, axis=-1))
+    return np.asarray(score < baseline - ROUNDING * scale)
 
 
 def largest(*arrays: np.ndarray) -> float:
