@@ -253,7 +253,6 @@ def _priced(options: RunOptions) -> Verdicts:
         write_paired(options.out / f"{stem}.csv", cells)
         drawn = differences_figure(
             curves(cells, label),
-            alpha=done[0].study.alpha,
             title="Difference to Lower-Approx-Soft-SPIBB, in shares of the way to the optimum",
         )
         save(drawn, options.out / stem)

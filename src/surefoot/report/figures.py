@@ -149,7 +149,7 @@ def pareto_figure(
     return made
 
 
-def differences_figure(curves: Sequence[Curve], *, alpha: float = 0.01, title: str = "") -> Figure:
+def differences_figure(curves: Sequence[Curve], *, title: str = "") -> Figure:
     """Paired differences of mean and CVaR over the size of the data: a row of panels a benchmark.
 
     A line for each label, with its intervals; 0 is the rival.
@@ -157,11 +157,10 @@ def differences_figure(curves: Sequence[Curve], *, alpha: float = 0.01, title: s
     benchmarks = list(dict.fromkeys(one.benchmark for one in curves))
     labels = list(dict.fromkeys(one.label for one in curves))
     styles = {label: style_of(label, {}, i) for i, label in enumerate(labels)}
-    names = ("mean", f"{100 * alpha:g}%-CVaR")
     with figure(10.0, 2.5 * len(benchmarks) + 0.7, len(benchmarks), 2) as (made, panels):
         places = [(name, metric) for name in benchmarks for metric in (0, 1)]
         for panel, (name, metric) in zip(panels, places, strict=True):
-            panel.set_title(f"{name}: {names[metric]}", loc="left")
+            panel.set_title(f"{name}: {('mean', 'CVaR')[metric]}", loc="left")
             panel.axhline(0.0, color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
             here = [one for one in curves if one.benchmark == name]
             for one in here:
