@@ -159,10 +159,8 @@ def test_a_rare_action_that_did_well_by_chance_is_not_believed_where_rare_action
     assert lucky.sum() > 10
     assert (drawn[:, 1:][lucky] < drawn[:, :1].repeat(2, axis=1)[lucky]).mean() > 0.9
     found = tune(problem, models=100, simulated=0)
-    assert (
-        found.simulation.pi[[row is found.chosen for row in found.rows][1:]][..., :STATES, 0]
-        >= 0.9 - 1e-9
-    ).mean() > 0.9
+    (pi,) = found.simulation.pi[[row is found.chosen for row in found.rows][1:]]
+    assert pi[:STATES, 0].mean() > 0.95  # of 0.9: the rare ones less often
 
 
 def test_the_log_tells_whether_actions_differ() -> None:

@@ -38,7 +38,7 @@ class TuneOptions(LogOptions):
             "A setting to try, such as --try 'pi-b-spibb n_wedge=5,20' (one for each value). May"
             " be repeated.",
             "--try",
-            default="priced-soft-spibb at four budgets",
+            default="priced-soft-spibb at three budgets",
         ),
     ] = None
     rule: Annotated[

@@ -14,9 +14,10 @@ from surefoot.parameters import value_of
 from surefoot.problems import Problem
 
 FAMILY = "priced-soft-spibb"
-# Around its default of 1. The least is for logs in which most changes hurt; not beyond 1.4, since
-# the tail of epsilon 2 is lower on Wet Chicken and drawn models do not show it (papers/tuning).
-EPSILONS = (0.3, 0.6, 1.0, 1.4)
+# The default, one for logs in which most changes hurt, and a larger one. Not beyond 1.2: on Wet
+# Chicken the tail of 1.4 is below that of Table 1's setting; drawn models do not show it. None
+# between: 0.6 was chosen where 1 gains more (papers/tuning).
+EPSILONS = (0.3, 1.0, 1.2)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def setting(problem: Problem, name: str, given: Mapping[str, Any] | None = None)
 
 
 def default_settings(problem: Problem) -> tuple[Setting, ...]:
-    """One family, Priced Soft-SPIBB, at four budgets."""
+    """One family, Priced Soft-SPIBB, at three budgets."""
     return tuple(setting(problem, FAMILY, {"epsilon": x}) for x in EPSILONS)
 
 
