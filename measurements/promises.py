@@ -2,12 +2,13 @@
 of logs with known truth.
 
     python measurements/promises.py [--logs 300] [--only NAME,NAME] [--kind false|true|studies]
-    [--direct] [--workers 2] [--out FILE]
+    [--direct] [--algorithm NAME] [--workers 2] [--out FILE]
 
 Each log is a CSV file that goes through the command line (`surefoot improve`, in this process);
 exit code 0 is SUPPORTED. A false promise is a supported policy that is truly worse than the
-baseline, or no better where no policy can be. Families marked "hidden" mislead every method that
-sees the log alone. `families.py` lists what there is.
+baseline, or no better where no policy can be. The gain printed is that of what is used: the policy
+where it is supported, else the baseline (gain 0); a mean over the logs. Families marked "hidden"
+mislead every method that sees the log alone. `families.py` lists what there is.
 """
 
 from __future__ import annotations
@@ -127,10 +128,13 @@ def direct(case: Case) -> tuple[bool, float]:
     return True, case.world.gain(np.where(problem.terminal[:, None], case.world.pi_b, found.pi))
 
 
-def one(name: str, i: int, quick: bool = False) -> dict[str, object]:
-    """What happens on log i of a family."""
+def one(
+    name: str, i: int, quick: bool = False, algorithm: str | None = None
+) -> dict[str, object]:
+    """What happens on log i of a family; `algorithm` stands in for the default."""
     family = {f.name: f for f in (*FALSE, *TRUE, *STUDIES)}[name]
     made = family.make(np.random.default_rng([seed_of(name), i]))
+    made = replace(made, algorithm=made.algorithm or algorithm)
     if quick:
         supported, gain = direct(made)
         return {"family": name, "log": i, "supported": supported, "gain": gain, "reason": ""}
@@ -166,6 +170,7 @@ def main() -> None:
         action="store_true",
         help="the test alone: many times faster; masks and smoothing are left out",
     )
+    parser.add_argument("--algorithm", default=None, help="in place of the default of improve")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
         "--out", type=Path, default=None, help="a CSV file with a row for each family"
@@ -187,21 +192,24 @@ def main() -> None:
                 family.make(np.random.default_rng(0)).options
             ):
                 continue
-            each = [family.name] * given.logs, range(given.logs), [given.direct] * given.logs
-            found = list(pool.map(one, *each, chunksize=10))
+            each = [(family.name, i, given.direct, given.algorithm) for i in range(given.logs)]
+            found = list(pool.map(one, *zip(*each, strict=True), chunksize=10))
             supported = sum(bool(x["supported"]) for x in found)
             wrong = sum(bool(x["supported"]) and float(str(x["gain"])) <= ZERO for x in found)
+            gain = np.mean([float(str(x["gain"])) for x in found])
             print(
                 f"{family.name:26} supported {rate(supported, given.logs)}  not better"
-                f" {rate(wrong, given.logs)}{'  hidden' if family.hidden else ''}  {family.words}",
+                f" {rate(wrong, given.logs)}  gain {gain:8.3g}"
+                f"{'  hidden' if family.hidden else ''}  {family.words}",
                 flush=True,
             )
-            table.append((family.name, family.words, family.hidden, given.logs, supported, wrong))
+            counted = given.logs, supported, wrong, f"{gain:.6g}"
+            table.append((family.name, family.words, family.hidden, *counted))
     print(f"{time.perf_counter() - begin:.0f} s")
     if given.out is not None:
         with open(given.out, "w", newline="") as file:
             csv.writer(file).writerows(
-                [("family", "words", "hidden", "logs", "supported", "not_better"), *table]
+                [("family", "words", "hidden", "logs", "supported", "not_better", "gain"), *table]
             )
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-from scipy import sparse
-
 from surefoot.algorithms.algorithm import NEITHER, Estimates
 from surefoot.core import Model
 from surefoot.parameters import check_number
 from surefoot.planning import ModelEstimate
 from surefoot.problems import Problem
-from surefoot.rows.arrays import namespace, row_dot, row_sum
+from surefoot.rows.arrays import namespace, row_sum
 
 
 @dataclass(frozen=True)
@@ -45,18 +42,8 @@ def shrunk_model(problem: Problem, m: float) -> Model:
     xp = namespace(problem.n_sa)
     n, seen = problem.n_sa, problem.seen
     n_s = row_sum(n)[..., None]
-    weight = xp.where(seen, 1.0 / (n + m), 0.0)
-    usual = row_dot(n, xp.where(seen, problem.r, 0.0))[..., None] / xp.where(n_s > 0, n_s, 1.0)
-    r = xp.where(seen, (n * problem.r + m * usual) * weight, problem.r)
-    model = problem.model_of(r, weight)
     share = m / xp.where(n_s > 0, n_s, 1.0)  # of each row from s
-    if problem.counts.is_sparse:
-        rows = np.repeat(np.arange(problem.n_states), problem.n_actions)
-        per_state = sparse.csr_array(
-            (np.repeat(share.reshape(-1), problem.n_actions), (rows, np.arange(len(rows)))),
-            shape=(problem.n_states, len(rows)),
-        )
-        usual_rows = (per_state @ problem.counts.n_sas).tocsr()[rows]
-        return replace(model, transitions=(problem.counts.n_sas + usual_rows).tocsr())
-    mix = share[..., None] * xp.sum(problem.counts.n_sas, axis=-2)[..., None, :]
-    return replace(model, transitions=problem.counts.n_sas + mix)
+    weight = xp.where(seen, 1.0 / (n + m), 0.0)
+    total = n * xp.where(seen, problem.r, 0.0)
+    r = xp.where(seen, (total + share * row_sum(total)[..., None]) * weight, problem.r)
+    return replace(problem.model_of(r, weight), pull=share)

@@ -17,12 +17,13 @@ from surefoot.rows.arrays import Array, count_up, device_of, like, namespace, ro
 @dataclass(frozen=True, repr=False)
 class Model:
     """A finite MDP: q = r + gamma P v, with P(.|s, a) = weight(s, a) (transitions(s, a, .) +
-    prior).
+    prior + pull(s) sum_a' transitions(s, a', .)).
 
     An estimated model keeps its counts and the weight 1 / n(s, a): the quotient is never formed,
     which halves its memory. A row of weight 0 leads nowhere: a terminal state (r = 0), or a pair
     never seen (r = the value it is given). `prior` is the Dirichlet pseudo-count that every
-    successor of a pair with positive weight gets; 0 for all but the Bayesian estimates.
+    successor of a pair with positive weight gets; 0 for all but the Bayesian estimates. `pull`
+    [..., S, 1] draws the actions of a state together (`shrunk`); None for all others.
     """
 
     transitions: Any
@@ -30,6 +31,7 @@ class Model:
     r: Array
     gamma: float
     prior: float = 0.0
+    pull: Array | None = None
 
     def __repr__(self) -> str:
         return (
@@ -55,12 +57,21 @@ class Model:
         """q = r + gamma P v, [..., S, A]."""
         return self.r + self.gamma * self.expect(v)
 
+    def row_weights(self, pi: Array) -> Array:
+        """u [..., S, A]: P_pi(.|s) = sum_a u transitions(s, a, .) + prior sum_a pi weight; pi: any
+        weights.
+        """
+        u = pi * self.weight
+        return u if self.pull is None else u + self.pull * row_sum(u)[..., None]
+
     def take(self, index: Array) -> Model:
         """The models of these problems of the batch."""
         raise NotImplementedError
 
     def squared(self, r: Array, keep: Array) -> Model:
-        """The model that backs up variances: P and gamma squared, rewards r, pairs in `keep`."""
+        """The model that backs up variances: P and gamma squared, rewards r, pairs in `keep`; of
+        a model without `pull`.
+        """
         raise NotImplementedError
 
 
@@ -75,6 +86,8 @@ class DenseModel(Model):
         shape = self.r.shape
         flat = xp.reshape(self.transitions, (*shape[:-2], s * a, s))
         total = xp.reshape(xp.matmul(flat, v[..., None]), shape)
+        if self.pull is not None:
+            total = total + self.pull * row_sum(total)[..., None]
         if self.prior:
             total = total + self.prior * xp.sum(v, axis=-1)[..., None, None]
         return self.weight * total
@@ -82,9 +95,10 @@ class DenseModel(Model):
     def policy_system(self, pi: Array) -> Array:
         """I - gamma P_pi, [..., S, S],  P_pi(s'|s) = sum_a pi(a|s) P(s'|s, a);  pi: any weights."""
         xp = namespace(self.r)
-        share = -self.gamma * pi * self.weight
+        share = self.row_weights(-self.gamma * pi)
         # Deterministic: one row a state, no sums.
-        if bool(xp.all((pi == 0) | (pi == 1))) and bool(xp.all(row_sum(pi) == 1.0)):
+        one = self.pull is None and bool(xp.all((pi == 0) | (pi == 1)))
+        if one and bool(xp.all(row_sum(pi) == 1.0)):
             rows = count_up(math.prod(pi.shape[:-1]), pi) * self.n_actions
             choice = rows + xp.reshape(xp.argmax(pi, axis=-1), (-1,))
             system = xp.take(xp.reshape(self.transitions, (-1, self.n_states)), choice, axis=0)
@@ -93,13 +107,13 @@ class DenseModel(Model):
         else:
             system = xp.matmul(share[..., None, :], self.transitions)[..., 0, :]
         if self.prior:
-            system += self.prior * row_sum(share)[..., None]
+            system += self.prior * row_sum(-self.gamma * pi * self.weight)[..., None]
         system += xp.eye(self.n_states, dtype=pi.dtype, device=device_of(pi))
         return system
 
     def take(self, index: Array) -> DenseModel:
         """The models of these problems of the batch."""
-        return take_fields(self, index, "transitions", "weight", "r")
+        return take_fields(self, index, "transitions", "weight", "r", "pull")
 
     def squared(self, r: Array, keep: Array) -> DenseModel:
         """See Model: (n + prior)^2 = n^2 + 2 prior n + prior^2."""
@@ -111,7 +125,11 @@ class DenseModel(Model):
     @cached_property
     def p(self) -> Array:
         """P [..., S, A, S], formed."""
-        return self.weight[..., None] * (self.transitions + self.prior)
+        total = self.transitions + self.prior
+        if self.pull is not None:
+            usual = namespace(self.r).sum(self.transitions, axis=-2)
+            total = total + (self.pull * usual)[..., None, :]
+        return self.weight[..., None] * total
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,6 +153,8 @@ class SparseModel(Model):
 
     def _counted(self, v: Array) -> Array:
         total = (self.transitions @ v[0]).reshape(self.r.shape)
+        if self.pull is not None:
+            total += self.pull * row_sum(total)[..., None]
         if self.prior:
             total += self.prior * v.sum()
         return total

@@ -199,10 +199,10 @@ def _krylov(
 def _policy_product(model: SparseModel, pi: np.ndarray) -> tuple[Product, np.ndarray]:
     """(x -> P_pi x, r_pi), by the cheapest of three ways."""
     n_states, n_actions = model.n_states, model.n_actions
-    used = np.flatnonzero(pi)
+    by_state = model.row_weights(pi)[0]
+    used = np.flatnonzero(pi if model.pull is None else by_state)
     if len(used) > 0.5 * n_states * n_actions:  # most pairs are used: no rows are taken out
-        by_state = (pi * model.weight)[0]
-        prior = model.prior * by_state.sum(axis=1) if model.prior else None
+        prior = model.prior * row_dot(pi, model.weight)[0] if model.prior else None
 
         def full(x: np.ndarray) -> np.ndarray:
             q = (model.transitions @ x).reshape(by_state.shape)
@@ -211,7 +211,8 @@ def _policy_product(model: SparseModel, pi: np.ndarray) -> tuple[Product, np.nda
 
         return full, row_dot(pi, model.r)[0]
     first = np.arange(n_states) * n_actions
-    if len(used) == n_states and bool(((used >= first) & (used < first + n_actions)).all()):
+    single = model.pull is None and len(used) == n_states
+    if single and bool(((used >= first) & (used < first + n_actions)).all()):
         chosen = pi.reshape(-1)[used]
         share, rows = chosen * model.weight.reshape(-1)[used], model.transitions[used]
         one_prior = model.prior * share
@@ -236,12 +237,12 @@ def _policy_matrix(
     joined, not summed (CSR allows duplicates). c is None without a prior.
     """
     n_states, n_actions = model.n_states, model.n_actions
-    used = np.flatnonzero(pi)
-    share = pi.reshape(-1)[used] * model.weight.reshape(-1)[used]
-    rows = model.transitions[used]
+    weights = model.row_weights(pi)
+    used = np.flatnonzero(weights)
+    share, rows = weights.reshape(-1)[used], model.transitions[used]
     data = rows.data * np.repeat(share, np.diff(rows.indptr))
     start = rows.indptr[np.searchsorted(used, np.arange(n_states + 1) * n_actions)]
     matrix = sparse.csr_array((data, rows.indices, start), shape=(n_states, n_states))
     if not model.prior:
         return matrix, None
-    return matrix, model.prior * np.bincount(used // n_actions, share, minlength=n_states)
+    return matrix, model.prior * row_dot(pi, model.weight)[0]

@@ -292,11 +292,11 @@ def optimal(
     tie = 1e-12 * max(spread * horizon, largest) if tolerance is None else tolerance
     accuracy = max(tie, 1e-15 * largest * horizon**2)  # rounding allows a sparse model no more
     if isinstance(model, DenseModel):
-        transitions, weight, r = (
-            xp.reshape(x, (-1, *x.shape[len(shape) - 2 :]))
-            for x in (model.transitions, model.weight, model.r)
+        transitions, weight, r, pull = (
+            None if x is None else xp.reshape(x, (-1, *x.shape[len(shape) - 2 :]))
+            for x in (model.transitions, model.weight, model.r, model.pull)
         )
-        model = DenseModel(transitions, weight, r, model.gamma, model.prior)
+        model = DenseModel(transitions, weight, r, model.gamma, model.prior, pull)
     may_rise = model.r == model.r if allowed is None else xp.broadcast_to(allowed, shape)
     may_rise = xp.reshape(may_rise, model.r.shape)
     rows = xp.astype(may_rise, xp.float64)
