@@ -25,6 +25,7 @@ ALGORITHMS = {
     "pi-b-spibb, n_wedge 5": surefoot.PiBSPIBB(n_wedge=5),
     "pi-b-spibb, n_wedge 20": surefoot.PiBSPIBB(n_wedge=20),
     "lower-approx-soft-spibb": surefoot.LowerApproxSoftSPIBB(**SOFT),
+    "priced-soft-spibb": surefoot.PricedSoftSPIBB(epsilon=1),
     "ramdp + soft": surefoot.algorithm("ramdp+lower-approx-soft-spibb", kappa=0.05, **SOFT),
 }
 GIVEN = {"gamma": 0.99, "return_range": (0, 1), "needs_returns": False}

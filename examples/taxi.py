@@ -21,6 +21,7 @@ ALGORITHMS = {
     "basic-rl": surefoot.BasicRL(),
     "pi-b-spibb, n_wedge 10": surefoot.PiBSPIBB(n_wedge=10),
     "lower-approx-soft-spibb": surefoot.LowerApproxSoftSPIBB(epsilon=1, delta=1),
+    "priced-soft-spibb": surefoot.PricedSoftSPIBB(epsilon=1),
     "pi-leq-b-spibb, n_wedge 2": surefoot.PiLeqBSPIBB(n_wedge=2),
 }
 

@@ -48,6 +48,20 @@ def win_stay(rng: np.random.Generator) -> Case:
     return Case(world=world, columns=found, given=False)
 
 
+def quiet_habit(rng: np.random.Generator) -> Case:
+    """20 states in which the usual action always gives 0, so that outcomes hardly scatter; the
+    other gives .1, but -20 once in a hundred.
+    """
+    means = np.tile([0.0, 0.99 * 0.1 - 0.01 * 20], (20, 1))
+    world = bandit(
+        np.tile([0.95, 0.05], (20, 1)),
+        means,
+        lambda rng, h, a, to, passed: np.where(rng.random(len(h)) < 0.01, -20.0, 0.1) * a,
+        ends=1,
+    )
+    return case(world, rng, 3000, 1)
+
+
 def later_steps(rng: np.random.Generator) -> Case:
     """Outcomes get better with the step of an episode, and the second action is taken later; it
     costs .05.

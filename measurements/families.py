@@ -182,6 +182,11 @@ FALSE = (
         circumstances.win_stay,
     ),
     Family(
+        "quiet-habit",
+        "the usual action always gives 0, the other .1 or, once in 100, -20",
+        circumstances.quiet_habit,
+    ),
+    Family(
         "later-steps",
         "outcomes and the second action come later in an episode",
         circumstances.later_steps,

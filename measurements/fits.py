@@ -33,6 +33,7 @@ FITS: list[tuple[str, dict[str, object], float | None]] = [
     ("exact-soft-spibb", SOFT, 30),
     ("lower-exact-soft-spibb", LOWER, 30),
     ("adv-exact-soft-spibb", SOFT, 60),
+    ("priced-soft-spibb", {"epsilon": 1}, 25),
     ("duipi", {"xi": 0.1, "max_steps": 1000}, 200),
     ("duipi", {"xi": 0.1, "prior": "frequentist", "max_steps": 1000}, None),
     ("duipi-centred", {"xi": 0.1}, None),

@@ -128,9 +128,7 @@ def direct(case: Case) -> tuple[bool, float]:
     return True, case.world.gain(np.where(problem.terminal[:, None], case.world.pi_b, found.pi))
 
 
-def one(
-    name: str, i: int, quick: bool = False, algorithm: str | None = None
-) -> dict[str, object]:
+def one(name: str, i: int, quick: bool = False, algorithm: str | None = None) -> dict[str, object]:
     """What happens on log i of a family; `algorithm` stands in for the default."""
     family = {f.name: f for f in (*FALSE, *TRUE, *STUDIES)}[name]
     made = family.make(np.random.default_rng([seed_of(name), i]))

@@ -3,7 +3,7 @@
 The straight line: a log becomes a `Problem`, an algorithm makes it a `Solution`.
 
     problem = surefoot.problem("log.csv", gamma=0.95, pi_b="rule.csv", reward_range=(0, 1))
-    solution = surefoot.improve(problem, "lower-exact-soft-spibb")
+    solution = surefoot.improve(problem, surefoot.PricedSoftSPIBB(epsilon=1))
     solution.save("policy.csv")
     action = surefoot.load_policy("policy.csv").act(state, rng)
 

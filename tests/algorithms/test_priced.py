@@ -14,6 +14,7 @@ from surefoot import Problem
 from surefoot.algorithms.priced_soft_spibb import sigma
 from surefoot.algorithms.shrunk import shrunk_model
 from surefoot.core import Counts
+from surefoot.planning import visits
 from surefoot.rows import best_rows
 
 
@@ -177,6 +178,21 @@ def test_a_pair_is_pulled_to_what_usually_happens_in_its_state_and_unseen_pairs_
     assert_array_equal(model.p[0, 0, 2], [0.0, 0.0])
     assert model.r[0, 0, 2] == p.return_range.lo
     assert_allclose(model.p[0, 1, 0], [1.0, 0.0])
+
+
+def test_values_and_visits_in_the_shrunk_model_are_those_of_the_model_formed() -> None:
+    dense, sparse = (shrunk_model(problem(6, sparse=x).blocks[0], 3.0) for x in (False, True))
+    for pi in (np.full((1, 12, 3), 1 / 3), np.eye(3)[np.arange(12) % 3][None]):
+        p_pi = np.einsum("sa,sat->st", pi[0], dense.p[0])
+        system, r_pi = np.eye(12) - dense.gamma * p_pi, (pi * dense.r)[0].sum(axis=-1)
+        start = np.full((1, 12), 1 / 12)
+        for model in (dense, sparse):
+            assert_allclose(
+                surefoot.evaluate(model, pi, tolerance=None)[0], np.linalg.solve(system, r_pi)
+            )
+            assert_allclose(visits(model, pi, start)[0], np.linalg.solve(system.T, start[0]))
+    best = surefoot.optimal(dense)
+    assert_allclose(best.q[0], dense.r[0] + dense.gamma * dense.p[0] @ best.q[0].max(axis=-1))
 
 
 def test_sigma_is_pooled_where_rows_are_few_and_its_own_where_they_are_many() -> None:

@@ -47,7 +47,7 @@ def test_a_log_that_shows_a_better_action_gives_a_better_policy_and_exit_code_0(
     assert code == 0
     for word in (
         "600 rows = 480 used + 120 left out",
-        "lower-exact-soft-spibb (epsilon = 0.5",
+        "priced-soft-spibb (epsilon = 1",
         "OPTIMISTIC",
         "SUPPORTED",
     ):

@@ -30,7 +30,7 @@ def test_the_readmes_first_use_runs(
     monkeypatch.chdir(tmp_path)  # it writes a file
     names: dict[str, object] = {}
     exec(compile(code, "README.md", "exec", dont_inherit=True), names)
-    assert "lower-approx" not in capsys.readouterr().err
+    assert "PricedSoftSPIBB" in capsys.readouterr().out
     assert names["solution"].pi.argmax(axis=1).tolist() == [1, 1]
 
 

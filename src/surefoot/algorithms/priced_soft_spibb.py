@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import RESTRICTS, Estimates, Restricts
 from surefoot.algorithms.shrunk import shrunk_model
+from surefoot.errors import NotAvailableError
 from surefoot.parameters import LARGEST, check_number
-from surefoot.planning import ModelEstimate, Trust, evaluate
+from surefoot.planning import ModelEstimate, Trust, values_within
 from surefoot.problems import Problem
 from surefoot.rows.arrays import Array, namespace, row_sum
 from surefoot.trust import error_function, soft
+
+DIGITS = 1e-7  # of the return range: how exact v_b is for sigma, where evaluation is iterative
+SMALLEST = 1e-140  # rewards that differ by less have squares of 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,22 +78,35 @@ class PricedSoftSPIBB(Estimates, Restricts):
 def sigma(problem: Problem, pool: float) -> Array:
     """The standard deviation [B, S] of y = r + gamma v_b(s') over the rows from s.
 
-    Its square is shrunk to the mean over all rows: (n_s var_s + pool var) / (n_s + pool).
+    Its square is shrunk to the mean over all rows: (n_s var_s + pool var) / (n_s + pool). It is 0
+    everywhere only if y is the same in all rows of every state; then no action is better.
     """
     xp = namespace(problem.n_sa)
     n_s = row_sum(problem.n_sa)
     some = xp.where(n_s > 0, n_s, 1.0)
-    v_b = evaluate(problem.model, problem.pi_b, tolerance=None)
+    enough = DIGITS * problem.return_range.width + problem.evaluation_tolerance
+    v_b, _ = values_within(problem.model, problem.pi_b, None, enough)
     v_b = v_b - xp.mean(v_b, axis=-1)[..., None]  # a constant changes no variance
     support = problem.support
     y = support.reward + problem.gamma * support.at(v_b)
-    mean = row_sum(support.total(support.n * y)) / some
+    mean = row_sum(support.dot(support.n, y)) / some
     off = y - support.spread(mean[..., None] + xp.zeros_like(problem.n_sa))
-    squares = support.total(support.n * off**2)
+    squares = row_sum(support.dot(support.n, off**2))
     if problem.counts.r_rest is not None and problem.reward_table is None:
-        squares = squares + problem.counts.r_rest
-    var_s = row_sum(squares) / some
-    var = (row_sum(n_s * var_s) / row_sum(n_s))[..., None]
-    if pool == xp.inf:
-        return xp.sqrt(var + 0.0 * var_s)
-    return xp.sqrt((n_s * var_s + pool * var) / (n_s + pool))
+        squares = squares + row_sum(problem.counts.r_rest)
+    rows = row_sum(n_s)
+    var = (row_sum(squares) / xp.where(rows > 0, rows, 1.0))[..., None]
+    found = var + 0.0 * squares if pool == xp.inf else (squares + pool * var) / (n_s + pool)
+    _check_variance(problem, found)
+    return xp.sqrt(found)
+
+
+def _check_variance(problem: Problem, variance: Array) -> None:
+    """Squares of rewards must lie within floating point: else there would be no price."""
+    low, high = problem.reward_range
+    if bool(namespace(variance).all(variance < math.inf)) and not 0 < high - low < SMALLEST:
+        return
+    raise NotAvailableError(
+        f"priced-soft-spibb squares rewards, and those between {low:g} and {high:g} are too"
+        " large or too small for that: multiply all rewards by a constant"
+    )

@@ -51,7 +51,7 @@ Only = Annotated[
 
 def improve(
     log: Source,
-    algorithm: Algorithm = "lower-exact-soft-spibb",
+    algorithm: Algorithm = "priced-soft-spibb",
     settings: Settings = None,
     accept: Accept = False,
     despite: Despite = "",
@@ -63,9 +63,9 @@ def improve(
 ) -> None:
     """Improve the policy that made a log, if the data support it.
 
-    A random half of the log makes the policy, the other half tests it. The default method moves
-    away from the baseline only as far as the counts allow. Its parameters have no unit, so they
-    need no tuning to the scale of the rewards.
+    A random half of the log makes the policy, the other half tests it. The default method leaves
+    the baseline only where a move gains more than a price, which grows with the uncertainty of the
+    action. Its parameters have no unit, so they need no tuning to the scale of the rewards.
 
     Exit code 0: supported, or accepted with --accept. Exit code 3: not supported; policy.csv then
     holds the baseline, and candidate.csv the policy that was not supported.

@@ -78,15 +78,19 @@ class DenseSupport:
 @dataclass(frozen=True)
 class SparseSupport:
     """The same for one large problem, entries [nnz] in the order of a CSR matrix [S * A, S];
-    `pair` is their row.
+    `start` says where its rows begin.
     """
 
     state: np.ndarray
     n: np.ndarray
     reward: np.ndarray
-    pair: np.ndarray
     start: np.ndarray
     shape: tuple[int, int, int]
+
+    @cached_property
+    def pair(self) -> np.ndarray:
+        """The row of every entry."""
+        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
     def at(self, v: Array) -> Array:
         """v [1, S] at every entry."""
@@ -94,7 +98,7 @@ class SparseSupport:
 
     def spread(self, x: Array) -> Array:
         """x [1, S, A] at every entry of the pair."""
-        return x.reshape(-1)[self.pair]
+        return np.repeat(x.reshape(-1), np.diff(self.start))
 
     def total(self, x: Array) -> Array:
         """The sum over the entries of every pair, [1, S, A]."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from surefoot.core import Counts, DenseSupport, SparseSupport, Support
-from surefoot.rows.arrays import Array, count_up, namespace
+from surefoot.rows.arrays import Array, bincount, count_up, namespace
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,11 @@ class Arrivals:
             found: Array = self.table[0][s, a, support.state]
             return found
         xp = namespace(self.table)
-        full = xp.broadcast_to(self.table, (*support.state.shape[1:], self.table.shape[-1]))
-        found = xp.take_along_axis(full, xp.permute_dims(support.state, (1, 2, 3, 0)), axis=-1)
-        return xp.permute_dims(found, (3, 0, 1, 2))
+        *lead, n_states = self.table.shape
+        rows = xp.reshape(count_up(math.prod(lead), self.table), tuple(lead))
+        cell = support.state + n_states * xp.broadcast_to(rows, support.state.shape[1:])[None, ...]
+        flat = xp.take(xp.reshape(self.table, (-1,)), xp.reshape(cell, (-1,)))
+        return xp.reshape(flat, cell.shape)
 
     def take(self, index: Array) -> Arrivals:
         """The tables of these problems of the batch."""
@@ -82,9 +85,8 @@ def support(counts: Counts, table: Array | None) -> Support:
     """The successors seen of every pair; the reward of a triple is declared, or its mean."""
     if counts.is_sparse:
         n_sas, n = counts.n_sas, counts.n_sas.data
-        pair = np.repeat(np.arange(n_sas.shape[0]), np.diff(n_sas.indptr))
         shape = (1, counts.n_states, counts.n_actions)
-        found: Support = SparseSupport(n_sas.indices, n, n, pair, n_sas.indptr, shape)
+        found: Support = SparseSupport(n_sas.indices, n, n, n_sas.indptr, shape)
     else:
         state, n = _lists(counts.n_sas)
         found = DenseSupport(state, n, n)
@@ -102,7 +104,7 @@ def _lists(n_sas: Array) -> tuple[Array, Array]:
     n_states = n_sas.shape[-1]
     flat = xp.reshape(n_sas, (-1,))
     where = xp.nonzero(flat > 0)[0]
-    length = xp.reshape(xp.sum(xp.astype(n_sas > 0, xp.int64), axis=-1), (-1,))
+    length = xp.astype(bincount(where // n_states, flat.shape[0] // n_states), xp.int64)
     k = max(int(xp.max(length)), 1)
     shape = (k, *n_sas.shape[:-1])
     start = xp.cumulative_sum(length) - length
