@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import binomtest
 
 from surefoot.paper import reproduction
 from surefoot.paper.claim import ALL, LOWER
@@ -73,7 +74,10 @@ def test_differences_are_paired_and_in_shares_of_the_way_to_the_optimum() -> Non
         assert x.mean_low < x.mean < x.mean_high
         assert_allclose(x.worse, (ours.score[0] < 30).mean())
         assert_allclose(x.rival_worse, (rival.score[0] < 30).mean())
-        assert x.worse_low <= x.worse - x.rival_worse <= x.worse_high
+        lost = [one.score[0] < 30 for one in (ours, rival)]
+        k, n = int((lost[0] & ~lost[1]).sum()), int((lost[0] != lost[1]).sum())
+        assert x.more_often == pytest.approx(binomtest(k, n, alternative="greater").pvalue)
+        assert x.less_often == pytest.approx(binomtest(k, n, alternative="less").pvalue)
 
 
 def test_on_the_figures_the_method_meets_all_of_the_paper_and_every_part_meets_lower_approx() -> (
@@ -143,8 +147,8 @@ def cell(mean: float, tail: float, half: float = 0.1, **changes: Any) -> PairedC
         cvar_high=tail + half,
         worse=0.1,
         rival_worse=0.2,
-        worse_low=-0.11,
-        worse_high=-0.09,
+        more_often=0.9,
+        less_often=0.2,
     )
     return replace(made, **changes)
 
@@ -171,7 +175,9 @@ def test_the_words_count_the_cells_and_name_those_that_are_not_above() -> None:
     figures = [cell(0.2, 0.2), cell(0.2, 0.05, size=20)]
     others = [
         cell(0.2, -0.3, size=50, benchmark="c"),
-        cell(0.2, 0.3, size=50, benchmark="c", parameters="growth=0.12", worse=0.3, worse_low=0.05),
+        cell(
+            0.2, 0.3, size=50, benchmark="c", parameters="growth=0.12", worse=0.3, more_often=0.01
+        ),
     ]
     text = priced_words(figures, others)
     assert "Of 2 cells: in mean 2 above; in CVaR 1 above, 1 touches 0." in text

@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
+from scipy.special import bdtr
 
 from surefoot.atomic import write_csv
 from surefoot.benchmarks import NORMALISED
@@ -19,7 +20,6 @@ from surefoot.studies.metrics import (
     MEAN,
     ROUNDING,
     Intervals,
-    contrast,
     mean_and_cvar,
     numbers,
     worse_trials,
@@ -43,6 +43,7 @@ PRICED = "priced-soft-spibb"
 ABOVE, TOUCHES, BELOW, UNKNOWN = "above", "touches 0", "below", "not reported"
 SHOWN = ("the method", "the default", "without shrinkage", "without price")  # in the figure
 METRICS = {MEAN: "mean", CVAR: "CVaR"}
+DECIDED = 0.025
 TABLE_1 = {RANDOM_MDPS: (1.0,), WET_CHICKEN: (0.5,)}  # epsilon of Lower-Approx; elsewhere both
 
 
@@ -51,8 +52,9 @@ class PairedCell:
     """One setting minus a rival on the same trials of one benchmark and size.
 
     Differences are shares of the way from the baseline to the optimum, with 95 % intervals of each
-    cell by itself; worse: the share of trials that end below the baseline, with the interval of
-    the difference to the rival's share.
+    cell by itself; worse: the share of trials that end below the baseline; more_often: the
+    probability of so many trials in which the setting is worse and the rival is not, if both were
+    equally likely (sign test); less_often: the reverse.
     """
 
     benchmark: str
@@ -70,8 +72,8 @@ class PairedCell:
     cvar_high: float
     worse: float
     rival_worse: float
-    worse_low: float
-    worse_high: float
+    more_often: float
+    less_often: float
 
     def verdict(self, metric: str) -> str:
         """Where the interval of the mean or the CVaR lies."""
@@ -79,6 +81,11 @@ class PairedCell:
         if math.isnan(low) or math.isnan(high):
             return UNKNOWN
         return ABOVE if low > ROUNDING else BELOW if high < -ROUNDING else TOUCHES
+
+    @property
+    def lost_more(self) -> bool:
+        """Whether the setting is decidedly more often worse than the baseline than the rival."""
+        return self.more_often < DECIDED
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -150,7 +157,6 @@ def _differences(
     contrasts = [((i, 1.0), (j, -1.0)) for i, j in pairs]
     found = numbers(mean_and_cvar(score, how, contrasts))
     below = worse_trials(here.score, here.baseline)
-    worse = contrast(below.astype(float), contrasts, MEAN, how).interval()
     for k, (i, j) in enumerate(pairs):
         ours, rival = here.cells[i], here.cells[j]
         yield PairedCell(
@@ -163,10 +169,16 @@ def _differences(
             trials=here.n_trials,
             worse=float(below[i].mean()),
             rival_worse=float(below[j].mean()),
-            worse_low=float(worse[0][k]),
-            worse_high=float(worse[1][k]),
+            more_often=_sign_test(below[i], below[j]),
+            less_often=_sign_test(below[j], below[i]),
             **{name: float(x[k]) for name, x in found.items()},
         )
+
+
+def _sign_test(ours: np.ndarray, rival: np.ndarray) -> float:
+    """P(X >= k), X binomial(n, 1/2): k of the n trials that only one loses are lost by ours."""
+    k, n = int((ours & ~rival).sum()), int((ours ^ rival).sum())
+    return float(bdtr(n - k, n, 0.5))
 
 
 def write_paired(path: Path, cells: Sequence[PairedCell]) -> None:
@@ -243,9 +255,7 @@ def line_table(cells: Sequence[PairedCell]) -> Table:
     )  # fmt: skip
     rows = []
     for (benchmark, ours, rival), line in lines_of(cells).items():
-        often = [
-            f"{x.size:,} ({x.worse:.1%} and {x.rival_worse:.1%})" for x in line if x.worse_low > 0
-        ]
+        often = [f"{x.size:,} ({x.worse:.1%} and {x.rival_worse:.1%})" for x in line if x.lost_more]
         about = (benchmark, _short(ours), _short(rival), *(_tally(line, m) for m in METRICS))
         lowest = (_lowest(line, m) for m in METRICS)
         rows.append((*about, *lowest, _not_above(line), ", ".join(often) or "never"))
@@ -371,7 +381,7 @@ def _count(cells: Sequence[PairedCell]) -> str:
             f"{verdicts.count(v)} {v}" for v in (ABOVE, TOUCHES, BELOW, UNKNOWN) if v in verdicts
         )
         found.append(f"in {word} {tally}")
-    more, less = sum(x.worse_low > 0 for x in cells), sum(x.worse_high < 0 for x in cells)
+    more, less = sum(x.lost_more for x in cells), sum(x.less_often < DECIDED for x in cells)
     return (
         f"Of {len(cells)} cells: {'; '.join(found)}. Worse than the baseline decidedly more often"
         f" than the rival in {more}, less often in {less}."
