@@ -50,7 +50,7 @@ def win_stay(rng: np.random.Generator) -> Case:
 
 def quiet_habit(rng: np.random.Generator) -> Case:
     """20 states in which the usual action always gives 0, so that outcomes hardly scatter; the
-    other gives .1, but -20 once in a hundred.
+    other gives .1, but -20 once in a hundred. The range is declared.
     """
     means = np.tile([0.0, 0.99 * 0.1 - 0.01 * 20], (20, 1))
     world = bandit(
@@ -59,7 +59,7 @@ def quiet_habit(rng: np.random.Generator) -> Case:
         lambda rng, h, a, to, passed: np.where(rng.random(len(h)) < 0.01, -20.0, 0.1) * a,
         ends=1,
     )
-    return case(world, rng, 3000, 1)
+    return case(world, rng, 3000, 1, options={"reward_range": "-20,1"})
 
 
 def later_steps(rng: np.random.Generator) -> Case:

@@ -183,7 +183,7 @@ FALSE = (
     ),
     Family(
         "quiet-habit",
-        "the usual action always gives 0, the other .1 or, once in 100, -20",
+        "always 0, but the other action .1 or, once in 100, -20, range declared",
         circumstances.quiet_habit,
     ),
     Family(
