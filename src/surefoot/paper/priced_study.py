@@ -362,7 +362,7 @@ def priced_words(figures: Sequence[PairedCell], others: Sequence[PairedCell]) ->
     same = [x for x in others if not x.is_default]
     default = [x for x in everywhere if x.is_default]
     parts += [
-        "## Where nothing was chosen: against Lower-Approx-Soft-SPIBB at the same epsilon",
+        "## Elsewhere: against Lower-Approx-Soft-SPIBB at the same epsilon",
         _count(same),
         line_table(same).markdown(),
         "## One setting for everybody, against Lower-Approx-Soft-SPIBB at Table 1's",
