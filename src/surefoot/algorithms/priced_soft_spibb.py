@@ -69,7 +69,7 @@ class PricedSoftSPIBB(Estimates, Restricts):
         e = error_function(problem, "hoeffding", self.delta, n=n)
         some = xp.where(n > 0, n, 1.0)
         n_s = row_sum(problem.n_sa)
-        visited = row_sum(xp.where(n_s > 0, 1.0, 0.0))
+        visited = row_sum(xp.astype(n_s > 0, n_s.dtype))
         z = self.z + self.growth * xp.log(1.0 + row_sum(n_s) / xp.where(visited > 0, visited, 1.0))
         price = (z[..., None] * sigma(problem, self.pool))[..., None] / xp.sqrt(some)
         return soft(problem, e, min(self.epsilon, LARGEST), lower=True, price=price)

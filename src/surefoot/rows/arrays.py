@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_torch_array
 from array_api_compat import device as _device
 
 if TYPE_CHECKING:
@@ -121,11 +121,15 @@ def restore(indices: list[Array], pieces: list[Array], axis: int = 0) -> Array:
 
 def bincount(index: Array, n: int, weights: Array | None = None) -> Array:
     """How often each of 0, ..., n - 1 occurs in `index`, or its weights summed; floats [n]."""
-    index, weights = index.reshape(-1), None if weights is None else weights.reshape(-1)
+    xp = namespace(index)
+    index = xp.reshape(index, (-1,))
+    weights = None if weights is None else xp.reshape(weights, (-1,))
     if is_numpy_array(index):
         return np.bincount(index, weights, minlength=n).astype(float)
-    xp = namespace(index)
-    return xp.astype(index.bincount(weights, minlength=n), xp.float64)
+    if is_torch_array(index):
+        return xp.astype(index.bincount(weights, minlength=n), xp.float64)
+    found = xp.astype(one_hot(index, n), xp.float64)
+    return xp.sum(found if weights is None else found * weights[None, :], axis=-1)
 
 
 def one_hot(index: Array, n: int) -> Array:
