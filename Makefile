@@ -33,14 +33,13 @@ demo: $(VENV)/.demo-installed ## Run the demonstration (needs the runtime depend
 test: $(VENV)/.test-installed ## Run the quick tests (no PyTorch)
 	$(ONE_THREAD) $(PY) -m pytest -m "not slow" -n 2 $(PYTEST_ARGS)
 
-COVERED := --cov=surefoot --cov-report=term-missing --cov-fail-under=95
 ALL := $(VENV)/.torch-installed $(VENV)/.test-installed $(VENV)/.slow-installed
 
-test-slow: $(ALL) ## Run the other tests but the longest; adds to the coverage of: make test PYTEST_ARGS=--cov=surefoot
-	$(ONE_THREAD) $(PY) -m pytest -m "slow and not long" -n 2 $(COVERED) --cov-append $(PYTEST_ARGS)
+test-slow: $(ALL) ## Run the other tests but the longest
+	$(ONE_THREAD) $(PY) -m pytest -m "slow and not long" -n 2 $(PYTEST_ARGS)
 
 test-all: $(ALL) ## Run all tests with PyTorch, the longest too; coverage of 95 % or more
-	$(ONE_THREAD) $(PY) -m pytest -n 2 $(COVERED) $(PYTEST_ARGS)
+	$(ONE_THREAD) $(PY) -m pytest -n 2 --cov=surefoot --cov-report=term-missing --cov-fail-under=95 $(PYTEST_ARGS)
 
 check: $(VENV)/.check-installed ## Lint, check the format, the types and the layers
 	$(PY) -m ruff check .
