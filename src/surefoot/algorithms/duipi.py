@@ -38,7 +38,7 @@ class DUIPI(PropagatesUncertainty, Whole):
         pi <- pi + step towards  argmax_a q - xi sqrt(u)  over seen actions;  at step m at most 1/m
                                  of mass moves.
 
-    Hans & Udluft 2009, Jain et al. 2010. prior "bayesian": Dirichlet counts n + alpha on every
+    Hans & Udluft 2009, 2010. prior "bayesian": Dirichlet counts n + alpha on every
     state, P their mean and Var(P) their variance; "frequentist": P = n_sas / n, Var(P) =
     P (1 - P) / (n - 1), and 1/4 for every successor where n <= 1. As published, this is not
     invariant to a constant added to all rewards (the row's negative covariances are dropped), the
