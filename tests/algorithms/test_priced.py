@@ -236,3 +236,31 @@ def test_where_the_price_bounds_the_error_of_a_move_the_plan_promises_too_little
     assert (v >= u - 1e-9).all()
     assert (v - u).max() > 0.1
     assert (value(pi, p) >= v - 1e-9).all()
+
+
+def test_the_price_is_that_of_the_formula() -> None:
+    """A policy may be the same at a slightly wrong price; the price is not."""
+    p = problem(0, size=3)
+    (block,) = p.blocks
+    found = surefoot.algorithm("priced-soft-spibb", epsilon=1.0, z=0.1, growth=0.12)
+    n_s = p.n_sa.sum(axis=1)
+    z = 0.1 + 0.12 * np.log(1 + n_s.sum() / (n_s > 0).sum())
+    expected = z * sigma(block, 10.0)[0][:, None] / np.sqrt(np.maximum(p.n_sa, 1))
+    assert_allclose(found.trust(block, block.n_sa).price[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["priced-soft-spibb", "vi-lcb+priced-soft-spibb"])
+def test_the_values_of_a_solution_are_those_after_the_fee_is_paid(name: str) -> None:
+    """q = r + gamma P v with v = sum_a pi q - sum_a c (pi - pi_b)^+, penalties included."""
+    p = problem(1)
+    (block,) = p.blocks
+    settings = {"c_b": 0.0} if "vi-lcb" in name else {"shrink": 2.0}
+    chosen = surefoot.algorithm(name, epsilon=1.0, z=0.35, delta=1.0, **settings)
+    found = surefoot.improve(p, chosen)
+    price = chosen.trust(block, block.n_sa).price[0]
+    fee = (price * np.maximum(found.pi - p.pi_b, 0)).sum(axis=1)
+    assert fee.max() > 1e-4
+    estimate = chosen.estimate(block)
+    v = ((found.pi * found.q).sum(axis=1) - fee)[None]
+    operator = estimate.model if name == "priced-soft-spibb" else estimate
+    assert_allclose(operator.backup(v)[0], found.q, atol=1e-7)

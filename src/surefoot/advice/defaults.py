@@ -14,8 +14,8 @@ DEFAULT = "priced-soft-spibb"
 # Why: it leaves the baseline only where the gain is worth more than the uncertainty of the action
 # that gets more, and no further than the counts allow; it never raises an action that the log has
 # not tried. Its parameters have no unit, so the same values serve rewards in cents and in lives
-# (kappa of RaMDP has the unit of a reward), and one setting was good on all benchmarks: see
-# papers/priced. docs/supported.md compares it with the default before, lower-exact-soft-spibb, on
+# (kappa of RaMDP has the unit of a reward). papers/priced says on which benchmarks this setting is
+# good and where not; docs/supported.md compares it with the old default, lower-exact-soft-spibb, on
 # logs whose truth is known. A heuristic: what protects is the held-out test.
 #
 # Soft-SPIBB: Table 1 of Scholl et al. 2022; of the lower ones the more cautious of its two
