@@ -94,7 +94,7 @@ def test_no_bit_depends_on_threads_or_on_the_order_of_rows(
     assert len({log.accounting for log in logs}) == 1
 
 
-@pytest.mark.parametrize("kind", ["numpy", "category"])
+@pytest.mark.parametrize("kind", ["numpy", pytest.param("category", marks=pytest.mark.slow)])
 def test_text_in_memory_is_whole(tmp_path: Path, kind: str) -> None:
     """DuckDB 2.0.0 with four threads found some of it empty in one of ten such copies."""
     names = np.repeat([f"e{i:03d}" for i in range(MANY // LENGTH)], LENGTH)
