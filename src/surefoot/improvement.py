@@ -36,8 +36,7 @@ def problem(
 
     source                CSV or Parquet files, a folder, a pandas, polars or Arrow table, columns
                           by name, or what `read_log` returned; `log` are the options of `read_log`,
-                          such as state="ward,bed" or episode_end="terminal" (its `allowed` is
-                          called `actions` here: the labels of all actions there are)
+                          such as state="ward,bed" or episode_end="terminal"
     without source        `log` are arrays with one entry a step: state, action, reward, next_state,
                           episode, time, terminal, truncated, and n_states, n_actions,
                           terminal_states, sparse (see `surefoot.problems.problem`)
@@ -57,7 +56,7 @@ def problem(
     needs_returns         of a log: see `Log.problem`
 
     >>> import surefoot
-    >>> steps = {"episode": [0, 0, 0], "state": ["low", "high", "low"],
+    >>> steps = {"episode": [0, 0, 0], "state": ["low", "high", "high"],
     ...          "action": ["up", "stay", "up"], "reward": [0.0, 1.0, 0.0],
     ...          "next_state": ["high", "high", "low"]}
     >>> surefoot.problem(steps, gamma=0.9, reward_range=(0, 1)).labels.states

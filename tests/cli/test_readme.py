@@ -81,9 +81,10 @@ def test_docstring_examples_run() -> None:
     import doctest
 
     import surefoot.algorithms
+    import surefoot.improvement
     import surefoot.problems.build
 
-    for module in (surefoot.algorithms, surefoot.problems.build):
+    for module in (surefoot.algorithms, surefoot.improvement, surefoot.problems.build):
         result = doctest.testmod(module)
         assert result.attempted > 0
         assert result.failed == 0
@@ -140,7 +141,8 @@ def test_the_map_names_every_package() -> None:
     assert sorted(x.strip("`") for x in named if "." not in x) == sorted(there)
 
 
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", *(f"docs/{x.name}" for x in (ROOT / "docs").iterdir()))
+PAGES = (x.relative_to(ROOT).as_posix() for x in sorted((ROOT / "docs").rglob("*.md")))
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", *PAGES)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

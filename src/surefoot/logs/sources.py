@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from surefoot.core.labels import nearest
 from surefoot.errors import LogError
 
@@ -46,6 +48,14 @@ class Source:
         return self.titles[0] + others
 
 
+def _column(values: Any) -> Any:
+    """A list as an array, which DuckDB reads; values of several types stay what they are."""
+    if not isinstance(values, (list, tuple)):
+        return values
+    same = len({type(x) for x in values}) == 1 and isinstance(values[0], (str, int, float))
+    return np.array(values, dtype=None if same else object)
+
+
 def find_source(source: Any) -> Source:
     """The files or the table meant by `source`, looked at from outside."""
     if isinstance(source, Source):
@@ -58,9 +68,9 @@ def find_source(source: Any) -> Source:
         and all(isinstance(x, (str, os.PathLike)) for x in source)
     ):
         files = [file for x in source for file in _files(os.fspath(x))]
-    elif (isinstance(source, dict) and source) or type(source).__module__.partition(".")[
-        0
-    ] in TABLES:
+    elif isinstance(source, dict) and source:
+        return Source("table", table={name: _column(x) for name, x in source.items()})
+    elif type(source).__module__.partition(".")[0] in TABLES:
         return Source("table", table=source)
     else:
         raise LogError(
