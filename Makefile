@@ -20,7 +20,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 BLIS_NU
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-all check bench clean
+.PHONY: help demo test test-slow test-all check bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,10 @@ check: $(VENV)/.check-installed ## Lint, check the format, the types and the lay
 bench: $(VENV)/.bench-installed ## Run the measurements, each library on one thread
 	$(ONE_THREAD) $(PY) measurements/run.py
 
+docs: $(VENV)/.docs-installed ## Build the documentation site in build/docs; warnings are errors
+	$(PY) -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+	@echo 'Open build/docs/index.html'
+
 clean: ## Remove the virtual environment, caches and build products
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* coverage.xml
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -70,7 +74,7 @@ $(VENV)/.demo-installed: pyproject.toml $(VENV)/.created
 	@$(PIP) install -e .
 	@touch $@
 
-$(VENV)/.test-installed $(VENV)/.slow-installed $(VENV)/.check-installed $(VENV)/.bench-installed: $(VENV)/.%-installed: pyproject.toml $(VENV)/.created
+$(VENV)/.test-installed $(VENV)/.slow-installed $(VENV)/.check-installed $(VENV)/.bench-installed $(VENV)/.docs-installed: $(VENV)/.%-installed: pyproject.toml $(VENV)/.created
 	@echo 'Installing surefoot[$*]'
 	@$(PIP) install -e '.[$*]'
 	@touch $@

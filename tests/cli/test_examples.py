@@ -42,6 +42,40 @@ def test_frozen_lake_is_improved_from_its_log() -> None:
     assert best_row(output) > 0.1
 
 
+def test_the_five_minutes_end_with_an_action() -> None:
+    output = run("five_minutes.py")
+    assert "3. supported: asymptotic test at 5%" in output
+    assert output.endswith("5. in state x=2 y=2: hold\n")
+
+
+def test_an_own_algorithm_works_alone_and_combined() -> None:
+    output = run("own_algorithm.py").splitlines()
+    assert [x.split(":")[0] for x in output] == ["only-often", "only-often", "ramdp+only-often"]
+    assert "not supported, 0 states change" in output[1]  # with a share of one half
+
+
+def test_the_cliff_is_walked_better_with_the_policy_in_the_loop() -> None:
+    pytest.importorskip("gymnasium")
+    played, improved = map(float, re.findall(r"mean return\s+(-\d+\.\d+)", run("cliff_walking.py")))
+    assert improved > played / 2  # both are negative
+
+
+@pytest.mark.slow
+def test_an_own_study_prints_a_row_for_every_cell() -> None:
+    rows = re.findall(r"^ *(\d+) steps  (\S+) +mean (\d+\.\d+)", run("own_study.py"), re.M)
+    assert [x[0] for x in rows] == ["500"] * 3 + ["2000"] * 3
+    assert float(rows[5][2]) > 35 > float(rows[3][2])  # priced-soft-spibb, basic-rl
+
+
+@pytest.mark.slow
+def test_a_frame_goes_in_and_comes_out() -> None:
+    pytest.importorskip("polars")
+    pytest.importorskip("pandas")
+    output = run("frames.py")
+    assert output.startswith("polars in;")
+    assert re.search(r"0 +A +False +high +1\.0+ +0\.18\d+ +24", output)
+
+
 @pytest.mark.slow
 def test_the_gate_lets_a_better_policy_pass_and_the_readme_shows_what_it_prints() -> None:
     output = run("safety_gate.py")

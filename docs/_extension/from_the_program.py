@@ -1,0 +1,299 @@
+"""Parts of the documentation that are generated from surefoot, so that they cannot be out of date.
+
+    {commands}              every command with its options, from the command line itself
+    {public-names}          every name of surefoot.__all__, by autodoc
+    {algorithm} NAME ...    what the code says of these algorithms
+    {product}               estimate x restriction: where each algorithm stands
+
+Links that leave docs/ (`../papers/...`) become links into the checkout around the built site, or,
+with SUREFOOT_REPOSITORY_URL set, to the files there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import typer
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+import surefoot
+from surefoot.advice.defaults import DEFAULT, KAPPA, PARAMETERS
+from surefoot.algorithms import ALGORITHMS, Algorithm, Estimates, Restricts
+from surefoot.cli import COMMANDS, app
+
+ROOT = Path(__file__).parents[2]
+CLASSES = {name: classes[0] for name, classes in ALGORITHMS.items() if len(classes) == 1}
+log = logging.getLogger(__name__)
+
+
+class Generated(SphinxDirective):
+    """A directive whose content is Markdown that a function writes."""
+
+    optional_arguments = 99
+    write: Callable[[list[str]], Iterator[str]]
+
+    def run(self) -> list[nodes.Node]:
+        """Parse what was written, as if it stood in the page."""
+        lines = list(type(self).write(self.arguments))
+        holder = nodes.section()
+        holder.document = self.state.document
+        self.state.nested_parse(
+            StringList(lines, self.get_source_info()[0]), 0, holder, match_titles=True
+        )
+        return holder.children
+
+
+# Commands
+
+
+def commands(_: list[str]) -> Iterator[str]:
+    """Every command: what it does, its arguments and options by panel, its example."""
+    group = typer.main.get_command(app)
+    for panel, name, _call, _example in COMMANDS:
+        command = group.commands[name]
+        yield from (f"## surefoot {name}", "", f"*{panel}.* {command.help}", "")
+        yield from options_of(command)
+        yield from (f"Example: `{command.epilog.removeprefix('Example: ')}`", "")
+
+
+def options_of(command: Any) -> Iterator[str]:
+    """The arguments, then one table a panel."""
+    panels: dict[str, list[Any]] = {}
+    for parameter in command.params:
+        panel = getattr(parameter, "rich_help_panel", None) or "Arguments"
+        panels.setdefault(str(panel), []).append(parameter)
+    for panel, parameters in panels.items():
+        yield from (f"| {panel} | |", "|---|---|")
+        for x in parameters:
+            words = x.opts[0] if x.opts[0].startswith("-") else ""
+            shown = f"{words} {x.metavar or ''}".strip()
+            yield f"| `{shown}` | {cell(x.help or '')}{default_of(x)} |"
+        yield ""
+
+
+def default_of(parameter: Any) -> str:
+    """What the help says in brackets."""
+    if parameter.required:
+        return " *Required.*"
+    shown = getattr(parameter, "show_default", None)
+    if isinstance(shown, str):
+        return f" Default: {cell(shown)}."
+    plain = parameter.default
+    if shown and plain not in (None, "", False) and not callable(plain):
+        return f" Default: `{plain}`."
+    return ""
+
+
+def cell(text: str) -> str:
+    """Text as a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
+
+
+# Public names
+
+
+def public_names(_: list[str]) -> Iterator[str]:
+    """One section a kind, in it every name by autodoc."""
+    kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for name in surefoot.__all__:
+        kinds[kind_of(getattr(surefoot, name))].append(name)
+    for kind, names in kinds.items():
+        yield from (f"## {kind}", "", KINDS[kind][1], "")
+        for name in names:
+            yield from ("```{eval-rst}", *entry(name, KINDS[kind][0]), "```", "")
+
+
+KINDS = {
+    "Functions": ("function", "What you call."),
+    "Data": ("class", "What the functions take and give. All are frozen."),
+    "Algorithms": (
+        "class",
+        "Hyper-parameters in, policy out; [one page each](algorithms/index.md).",
+    ),
+    "Errors": ("exception", "All are a `SurefootError`, and say what to do."),
+    "Tables": ("data", "Names to classes."),
+    "Modules": ("module", "With more inside."),
+}
+
+
+def kind_of(x: Any) -> str:
+    """The section of a public name."""
+    if inspect.ismodule(x):
+        return "Modules"
+    if not inspect.isclass(x):
+        return "Functions" if callable(x) else "Tables"
+    if issubclass(x, Exception):
+        return "Errors"
+    return "Algorithms" if issubclass(x, Algorithm) else "Data"
+
+
+def entry(name: str, role: str) -> Iterator[str]:
+    """The directives of one name."""
+    if role == "module":
+        yield from (f".. py:module:: surefoot.{name}", "   :no-index:", "")
+        yield from (f"**surefoot.{name}**", "")
+        yield from described(inspect.getdoc(getattr(surefoot, name)) or "")
+        listed = ", ".join(f"``{x}``" for x in module_names(getattr(surefoot, name)))
+        yield from ("", f"It has {listed}.", "")
+    elif role == "data":
+        yield from (f".. py:data:: surefoot.{name}", "")
+        yield f"   {', '.join(f'``{x}``' for x in getattr(surefoot, name))}"
+    else:
+        yield f".. auto{role}:: surefoot.{name}"
+        if role == "class":
+            yield "   :members:"
+
+
+def module_names(module: Any) -> list[str]:
+    """The public names of a module."""
+    own = (x for x, y in vars(module).items() if getattr(y, "__module__", "") == module.__name__)
+    return list(getattr(module, "__all__", None) or sorted(x for x in own if x[0] != "_"))
+
+
+def described(text: str) -> list[str]:
+    """A docstring of surefoot as reStructuredText: prose as prose, all that is indented as it is.
+
+    `x` is code; other signs mean nothing.
+    """
+    lines: list[str] = []
+    for paragraph in re.split(r"\n[ \t]*\n", text):
+        rows = paragraph.split("\n")
+        columns = any(re.match(r"\S.*?\S {2,}\S", row) for row in rows[:1]) and len(rows) > 1
+        code = rows[0].startswith((" ", ">>>")) or columns or any(r.startswith(" ") for r in rows)
+        if code:
+            lines += ["", ".. code-block:: text", "", *(f"   {row}" for row in rows), ""]
+        else:
+            lines += ["", *(prose(row) for row in rows), ""]
+    return lines
+
+
+def prose(line: str) -> str:
+    """One line without markup but code."""
+    parts = re.split(r"`([^`]*)`", line)
+    for i, part in enumerate(parts):
+        parts[i] = f"``{part}``" if i % 2 else re.sub(r"([\\*|_])", r"\\\1", part)
+    return "".join(parts)
+
+
+def plain_docstring(app: Sphinx, what: str, name: str, x: Any, o: Any, lines: list[str]) -> None:
+    """Docstrings of surefoot are plain text, not reStructuredText."""
+    lines[:] = described("\n".join(lines))
+
+
+# Algorithms
+
+
+def algorithm_facts(names: list[str]) -> Iterator[str]:
+    """Class, kind, formula, parameters, data it needs and the certificate tried."""
+    for name in names:
+        cls = CLASSES[name]
+        yield from (f"**`{name}`**, in Python {{py:class}}`surefoot.{cls.__name__}`", "")
+        yield from (f"- {kind_of_method(cls)}", f"- certificate tried by `improve`: {fit(cls)}", "")
+        yield from ("| parameter | of the class | of `surefoot improve` |", "|---|---|---|")
+        for f in fields(cls):
+            own = "required" if f.default is MISSING else f"`{f.default}`"
+            ours = PARAMETERS.get(name, {}).get(f.name)
+            said = "as the class" if ours is None else f"`{ours:g}`"
+            if f.name == "kappa":
+                said = f"{KAPPA:g} times the width of the reward range"
+            yield f"| `{f.name}` | {own} | {said} |"
+        if not fields(cls):
+            yield "| none | | |"
+        yield ""
+
+
+def kind_of_method(cls: type[Algorithm]) -> str:
+    """What it is, as the code declares it."""
+    lends, limits = issubclass(cls, Estimates), issubclass(cls, Restricts)
+    said = {
+        (True, True): "has an estimate and a restriction of its own",
+        (True, False): "an estimate: it can stand before the + of a composed name",
+        (False, True): "a restriction: it can stand behind the + of a composed name",
+        (False, False): "whole: it combines with no other",
+    }
+    is_default = " **The default of `surefoot improve`.**" if cls.name == DEFAULT else ""
+    return said[lends, limits] + "." + is_default
+
+
+def fit(cls: type[Algorithm]) -> str:
+    """The certificates of an algorithm."""
+    given = {f.name: f.default for f in fields(cls) if f.default is not MISSING}
+    needed = {f.name: 0.5 for f in fields(cls) if f.default is MISSING}
+    found = cls(**given, **needed).certificates
+    return ", then ".join(f"`{name}`" for name, _ in found)
+
+
+def product(_: list[str]) -> Iterator[str]:
+    """A table: every algorithm with its estimate, its restriction, and what uncertainty does."""
+    yield from ("| algorithm | estimate | restriction | uncertainty |", "|---|---|---|---|")
+    for name, cls in CLASSES.items():
+        lends, limits = issubclass(cls, Estimates), issubclass(cls, Restricts)
+        model = "maximum-likelihood model"
+        whole = "its own" if name != "basic-rl" else model
+        estimate = "its own" if lends else model if limits else whole
+        none = "none" if lends or name == "basic-rl" else "its own"
+        yield (
+            f"| [`{name}`](algorithms/{PAGES.get(name, name)}.md) | {estimate} |"
+            f" {'its own' if limits else none} | {cls.taxonomy} |"
+        )
+    yield ""
+
+
+PAGES = {
+    "mbie": "robust",
+    "approx-soft-spibb": "soft-spibb",
+    "exact-soft-spibb": "soft-spibb",
+    "lower-approx-soft-spibb": "lower-soft-spibb",
+    "lower-exact-soft-spibb": "lower-soft-spibb",
+    "adv-approx-soft-spibb": "adv-soft-spibb",
+    "adv-exact-soft-spibb": "adv-soft-spibb",
+    "one-step-certified-advantage": "certified-advantage",
+}
+
+
+# Links that leave docs/
+
+
+def outside_links(app: Sphinx, page: str, source: list[str]) -> None:
+    """Links to files of the repository that are no page of the site."""
+    here = posixpath.dirname(page)
+    base = os.environ.get("SUREFOOT_REPOSITORY_URL", "")
+
+    def link(match: re.Match[str]) -> str:
+        words, target = match.groups()
+        path, _, anchor = target.partition("#")
+        inside = posixpath.normpath(posixpath.join("docs", here, path))
+        if inside.startswith("docs/"):
+            return match.group(0)
+        if not (ROOT / inside).exists():
+            log.warning("%s links to %s, which is not in the repository", page, inside)
+        up = "../" * (page.count("/") + 2)  # from build/docs
+        url = f"{base or up.rstrip('/')}/{inside}" + (f"#{anchor}" if anchor else "")
+        return f'<a href="{url}">{words}</a>'
+
+    source[0] = re.sub(r"\[([^\]]*)\]\((\.\./[^)\s]*)\)", link, source[0])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directives."""
+    for name, write in {
+        "commands": commands,
+        "public-names": public_names,
+        "algorithm": algorithm_facts,
+        "product": product,
+    }.items():
+        app.add_directive(name, type(name, (Generated,), {"write": staticmethod(write)}))
+    app.connect("autodoc-process-docstring", plain_docstring)
+    app.connect("source-read", outside_links)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,34 @@
+"""Sphinx: how `make docs` builds the documentation site."""
+
+import sys
+from pathlib import Path
+
+import surefoot
+
+sys.path.insert(0, str(Path(__file__).parent / "_extension"))
+
+project = "surefoot"
+author = "The surefoot authors"
+copyright = "The surefoot authors, MIT licence"
+release = version = surefoot.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "from_the_program"]
+exclude_patterns = ["_extension"]
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 90
+
+smartquotes = False
+
+html_theme = "furo"
+html_title = f"surefoot {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False

@@ -1,0 +1,92 @@
+"""Write the small logs that the pages of this documentation use, into the current folder.
+
+    python docs/make_logs.py
+
+log.csv, rule.csv          the boat of `surefoot demo` and its rule of thumb
+visits.csv, later.csv      visits to three wards, last year's and this year's; ends are flagged
+visits-rule.csv            how often the wards treat as usual: 7 times of 10
+careless.csv               a policy that does the wrong thing in every ward
+export.csv                 last year's visits as another program exports them: other names, ";",
+                           decimal commas, an outcome in the last row of a visit alone
+readings.csv               measurements instead of states
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefoot import Labels, Policy
+
+HEALS = {"usual": (0.30, 0.30, 0.45), "other": (0.50, 0.45, 0.20)}  # in ward 0, 1, 2
+LABELS = Labels(("ward 0", "ward 1", "ward 2"), ("usual", "other"))
+Rows = list[tuple[Any, ...]]
+
+
+def visits(n: int, rng: np.random.Generator, prefix: str) -> Rows:
+    """n visits of up to three steps: the healed go home with reward 1."""
+    rows: Rows = []
+    for visit in range(n):
+        for step in range(3):
+            ward, action = int(rng.integers(3)), "usual" if rng.random() < 0.7 else "other"
+            healed = rng.random() < HEALS[action][ward]
+            ended = healed or step == 2
+            rows.append((f"{prefix}{visit}", step, f"ward {ward}", action, int(healed), int(ended)))
+            if healed:
+                break
+    return rows
+
+
+def exported(rows: Rows) -> Rows:
+    """The same as another program writes it: no reward but in the last row, decimal commas."""
+    return [
+        (visit, step, ward.removeprefix("ward "), "B", action, f"{healed},0" if ended else "")
+        for visit, step, ward, action, healed, ended in rows
+    ]
+
+
+def readings(n: int, rng: np.random.Generator) -> Rows:
+    """Episodes of ten steps with two measurements; the dose lowers a high pulse."""
+    rows: Rows = []
+    for i in range(n):
+        if i % 10 == 0:
+            pulse = rng.normal(95, 15)
+        dose = "high" if rng.random() < 0.3 else "low"
+        rows.append((i // 10, i % 10, round(pulse, 1), round(rng.normal(60, 9), 1), dose))
+        pulse += rng.normal(-6 if dose == "high" else 0, 4)
+        rows[-1] += (round(-abs(pulse - 75) / 10, 2),)
+    return rows
+
+
+def write(name: str, header: str, rows: Rows, delimiter: str = ",") -> None:
+    """One file."""
+    with open(name, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(header.split(","))
+        writer.writerows(rows)
+
+
+def main() -> None:
+    """All of them."""
+    with resources.as_file(resources.files("surefoot") / "data") as data:
+        shutil.copy(data / "wet_chicken.csv", "log.csv")
+        shutil.copy(data / "wet_chicken_rule.csv", "rule.csv")
+    rng = np.random.default_rng(0)
+    header = "episode,time,state,action,reward,terminal"
+    last_year, this_year = visits(1500, rng, "a"), visits(4000, rng, "b")
+    write("visits.csv", header, last_year)
+    write("later.csv", header, this_year)
+    write("export.csv", "patient,day,ward,severity,treatment,outcome", exported(last_year), ";")
+    write("readings.csv", "episode,time,pulse,age,action,reward", readings(2000, rng))
+    careless = np.array([(0.9, 0.1), (0.9, 0.1), (0.1, 0.9)])
+    for name, pi in (("visits-rule", np.array([(0.7, 0.3)] * 3)), ("careless", careless)):
+        Policy(pi=pi, labels=LABELS).save(Path(f"{name}.csv"))
+
+
+if __name__ == "__main__":
+    main()

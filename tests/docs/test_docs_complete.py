@@ -1,0 +1,145 @@
+"""The documentation names every algorithm, command, certificate, benchmark and public name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import surefoot
+from support.documents import DOCS, PAGES, ROOT, blocks, text_of
+from surefoot.advice.defaults import GROWTH
+from surefoot.algorithms import parts
+from surefoot.benchmarks import BENCHMARKS
+from surefoot.cli import COMMANDS
+
+PARTS = ("Idea", "Formula", "Guarantee", "Parameters", "When it fails", "Try it", "Reference")
+ALGORITHM_PAGES = [x for x in PAGES if x.startswith("algorithms/") and not x.endswith("index.md")]
+OWN = {name: classes[0] for name, classes in surefoot.ALGORITHMS.items() if len(classes) == 1}
+
+
+def described(page: str) -> list[str]:
+    """The algorithms that a page is about."""
+    return re.findall(r"^```\{algorithm\} (.*)$", text_of(page), re.M)[0].split()
+
+
+def test_every_algorithm_has_its_page() -> None:
+    found = [name for page in ALGORITHM_PAGES for name in described(page)]
+    assert sorted(found) == sorted(OWN)
+
+
+@pytest.mark.parametrize("page", ALGORITHM_PAGES)
+def test_a_page_of_an_algorithm_has_all_its_parts(page: str) -> None:
+    assert tuple(re.findall(r"^## (.*)$", text_of(page), re.M)) == PARTS
+
+
+@pytest.mark.parametrize("page", ALGORITHM_PAGES)
+def test_a_page_of_an_algorithm_explains_every_parameter_and_runs_every_name(page: str) -> None:
+    text = text_of(page).split("## Parameters")[1].split("## When it fails")[0]
+    code = "".join(x.text for x in blocks(page) if x.language in ("python", "console"))
+    for name in described(page):
+        for parameter in fields(OWN[name]):
+            assert f"`{parameter.name}`" in text, (name, parameter.name)
+        assert OWN[name].__name__ in code or f'"{name}' in code or f"{name}+" in code, name
+
+
+def test_the_default_growth_is_the_one_that_is_shown() -> None:
+    shown = [
+        x for page in PAGES for x in re.findall(r"growth(?:=| = | )(0\.\d+)", text_of(page)) if x
+    ]
+    assert len(shown) >= 3
+    assert set(shown) == {f"{GROWTH:g}"}
+
+
+def test_the_taxonomy_names_every_algorithm() -> None:
+    table = text_of("taxonomy.md").split("## The product")[1].split("## What the code says")[0]
+    assert [name for name in surefoot.ALGORITHMS if f"`{name}`" not in table] == []
+
+
+def test_every_composed_name_of_the_taxonomy_exists() -> None:
+    table = text_of("taxonomy.md").split("**Restrictions.**")[1].split("Two methods")[0]
+    names = [x for x in re.findall(r"`([^`]+)`", table) if "+" in x]
+    assert len(names) > 10
+    for estimate in ("shrunk", "ramdp", "r-min", "duipi-centred", "mbie", "robust", "vi-lcb"):
+        for name in names:
+            assert len(parts(re.sub(r"^E\+", f"{estimate}+", name))) == 2
+
+
+def test_the_list_of_algorithms_links_every_page() -> None:
+    listed = re.search(r"```\{toctree\}(.*?)```", text_of("algorithms/index.md"), re.S)
+    assert listed is not None
+    names = [x for x in listed[1].split() if not x.startswith(":") and not x.isdigit()]
+    assert sorted(f"algorithms/{x}.md" for x in names) == sorted(ALGORITHM_PAGES)
+
+
+def test_every_page_is_in_the_tree() -> None:
+    trees = "".join(re.findall(r"```\{toctree\}(.*?)```", text_of("index.md"), re.S)).split()
+    there = {x.removesuffix(".md") for x in PAGES if "/" not in x} - {"index"}
+    assert there | {"algorithms/index"} == {x for x in trees if "/" in x or x in there}
+
+
+def test_every_command_is_shown_at_work() -> None:
+    shown = "".join(x.text for page in PAGES for x in blocks(page) if x.language != "python")
+    quiet = [name for _, name, _, _ in COMMANDS if f"surefoot {name}" not in shown]
+    assert quiet == ["list"]
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning_and_lists_every_command_and_public_name(
+    tmp_path: Path,
+) -> None:
+    for module in ("sphinx", "myst_parser", "furo"):
+        pytest.importorskip(module)
+    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    done = subprocess.run([*build, str(DOCS), str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    commands, names = ((tmp_path / f"{x}.html").read_text() for x in ("commands", "python"))
+    for _, name, _, _ in COMMANDS:
+        assert f'id="surefoot-{name}"' in commands, name
+    assert "--missing-reward" in commands
+    for name in set(surefoot.__all__) - {"certificates", "theory", "tuning"}:
+        assert f'id="surefoot.{name}"' in names, name
+    assert (tmp_path / "algorithms" / "priced-soft-spibb.html").exists()
+
+
+def test_the_references_are_generated_from_the_program() -> None:
+    """So that they list `COMMANDS` and `surefoot.__all__` whole; the test above looks at them."""
+    assert "```{commands}\n```" in text_of("commands.md")
+    assert "```{public-names}\n```" in text_of("python.md")
+
+
+@pytest.mark.parametrize("names", [surefoot.CERTIFICATES, BENCHMARKS])
+def test_certificates_and_benchmarks_are_named(names: dict[str, object]) -> None:
+    text = "".join(map(text_of, PAGES))
+    assert [name for name in names if name not in text] == []
+
+
+def test_every_figure_is_there_and_names_its_command() -> None:
+    found = 0
+    for page in PAGES:
+        for alternative, path in re.findall(r"!\[([^\]]*)\]\(([^)]*)\)", text_of(page)):
+            assert len(alternative) > 30, f"{page}: {path} has no text for those who do not see it"
+            assert ((DOCS / page).parent / path).exists()
+            rest = text_of(page).split(path)[1]
+            assert re.match(r"\)\s+\*Figure: `python docs/figures.py`", rest), f"{page}: {path}"
+            found += 1
+    assert found >= 3
+
+
+def test_links_of_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)\s]+)\)", text_of(page)):
+            path = target.split("#")[0]
+            if path and not target.startswith("http"):
+                place = ((DOCS / page).parent / path).resolve()
+                assert place.exists() and place.is_relative_to(ROOT), f"{page}: {target}"
+
+
+def test_the_examples_are_all_listed() -> None:
+    text = text_of("examples.md")
+    names = [x.name for x in (ROOT / "examples").glob("*.py")]
+    assert [name for name in names if f"examples/{name}" not in text] == []
