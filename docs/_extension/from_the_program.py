@@ -68,18 +68,19 @@ def commands(_: list[str]) -> Iterator[str]:
 
 
 def options_of(command: Any) -> Iterator[str]:
-    """The arguments, then one table a panel."""
+    """The arguments, then the options panel by panel."""
     panels: dict[str, list[Any]] = {}
     for parameter in command.params:
         panel = getattr(parameter, "rich_help_panel", None) or "Arguments"
         panels.setdefault(str(panel), []).append(parameter)
+    yield from ("| option | meaning |", "|---|---|")
     for panel, parameters in panels.items():
-        yield from (f"| {panel} | |", "|---|---|")
+        yield f"| **{panel}** | |"
         for x in parameters:
             words = x.opts[0] if x.opts[0].startswith("-") else ""
             shown = f"{words} {x.metavar or ''}".strip()
             yield f"| `{shown}` | {cell(x.help or '')}{default_of(x)} |"
-        yield ""
+    yield ""
 
 
 def default_of(parameter: Any) -> str:
