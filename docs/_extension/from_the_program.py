@@ -44,7 +44,8 @@ class Generated(SphinxDirective):
     write: Callable[[list[str]], Iterator[str]]
 
     def run(self) -> list[nodes.Node]:
-        """Parse what was written, as if it stood in the page."""
+        """Parse what was written, as if it stood in the page; in every build anew."""
+        self.env.note_reread()
         lines = list(type(self).write(self.arguments))
         holder = nodes.section()
         holder.document = self.state.document
