@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from test_logs_read import same
 
+from surefoot.errors import LogError
 from surefoot.logs import minari_columns, read_log, rollout_columns
 
 
@@ -90,3 +91,18 @@ def test_a_polars_table_is_the_log_of_its_columns() -> None:
     }
     named = read_log(polars.DataFrame(labels))
     assert set(named.states) == {f"s{x}" for x in read_log(table).states}
+
+
+def test_columns_that_are_lists_are_the_log_of_their_arrays() -> None:
+    lists = {
+        "episode": [0, 0, 1, 1],
+        "state": ["a", "b", "a", "b"],
+        "action": [1, 2, 1, 2],
+        "reward": [0.0, 1.0, 0.5, 1.0],
+        "next_state": ["b", "a", "b", "a"],
+    }
+    same(read_log(lists), read_log({name: np.array(x) for name, x in lists.items()}))
+    mixed = read_log(lists | {"reward": [0, 1.5, None, 1]}, missing_reward=0)
+    assert mixed.counts.r_sas.sum() == 2.5
+    with pytest.raises(LogError, match="without a state"):
+        read_log(lists | {"state": ["a", None, "a", "b"]})
