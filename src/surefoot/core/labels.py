@@ -15,6 +15,7 @@ from surefoot.errors import LogError
 from surefoot.text import some
 
 POLICY_COLUMNS = ("action", "probability", "baseline", "count")  # of a policy file, after the state
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how a text begins that a spreadsheet would compute
 TEXT = "text of"  # (TEXT, "7") is the key of what reads as 7, beside the label itself
 
 
@@ -98,12 +99,41 @@ def as_text(label: Any) -> str:
     return ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
+def as_cell(text: str) -> str:
+    """A text as a field of a CSV file that no spreadsheet takes for a formula: one that begins
+    with =, +, -, @, a tab or a carriage return, and is no number, gets an apostrophe before it.
+    """
+    return f"'{text}" if FORMULA.match(text) and _number(text) is None else text
+
+
+def from_cell(label: Any) -> Any:
+    """The label without the apostrophe of `as_cell`."""
+    if isinstance(label, tuple):
+        return tuple(map(from_cell, label))
+    marked = isinstance(label, str) and label.startswith("'") and FORMULA.match(label)
+    return label[1:] if marked else label
+
+
 def match(label: Any, places: dict[Any, int]) -> int | None:
     """The place of a label among those of `places_of`; None if it is not there.
 
     It is the equal one, else the only one that reads the same as text (7 and "7"), else, for a
-    text, the number that it says ("1e3" and 1000).
+    text, the number that it says ("1e3" and 1000). A label that `as_cell` wrote is the one that it
+    was made of.
     """
+    found, bare = _match(label, places), from_cell(label)
+    if bare is label or bare == label:
+        return found
+    meant = _match(bare, places)
+    if found is not None and meant is not None:
+        raise LogError(
+            f"{as_text(label)!r} can be itself or {as_text(bare)!r}, protected from spreadsheets:"
+            " rename one of them"
+        )
+    return found if meant is None else meant
+
+
+def _match(label: Any, places: dict[Any, int]) -> int | None:
     try:
         found = places.get(label)
     except TypeError:  # a list or a dict is no label

@@ -14,7 +14,7 @@ import numpy as np
 
 from surefoot.atomic import write_whole
 from surefoot.core.counts import read_only
-from surefoot.core.labels import POLICY_COLUMNS, Labels, as_text, unknown
+from surefoot.core.labels import POLICY_COLUMNS, Labels, as_cell, as_text, unknown
 from surefoot.errors import PolicyError
 
 Row = tuple[Any, Any, float]  # state, action, probability
@@ -133,7 +133,9 @@ class Policy:
 
 
 def quoted_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """A CSV file piece by piece; every text is quoted, so that a label is always data."""
+    """A CSV file piece by piece; every text is quoted and made safe for spreadsheets (`as_cell`),
+    so that a label is always data.
+    """
     text = io.StringIO()
     names = (
         name if name.replace("_", "").isalnum() else '"' + name.replace('"', '""') + '"'
@@ -142,7 +144,7 @@ def quoted_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
     text.write(",".join(names) + "\n")
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     for i, row in enumerate(rows):
-        writer.writerow(row)
+        writer.writerow([as_cell(x) if isinstance(x, str) else x for x in row])
         if i % 10_000 == 9_999:
             yield text.getvalue()
             text.seek(0)

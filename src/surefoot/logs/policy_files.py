@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefoot.core import Labels, Policy
-from surefoot.core.labels import as_text, nearest, unknown
+from surefoot.core.labels import as_text, from_cell, nearest, unknown
 from surefoot.core.policy import Row
 from surefoot.errors import BaselineError, LogError, PolicyError, SurefootError
 from surefoot.logs.database import Database, Workspace, name_sql, path_sql
@@ -52,6 +52,7 @@ def load_policy(source: Any) -> Policy:
         rows = read_table(source, roles)
     except LogError as error:
         raise PolicyError(f"{source} cannot be read, or is no policy: {error}") from error
+    rows = [(from_cell(s), from_cell(a), p) for s, a, p in rows]
     states, actions = (tuple(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
     labels = Labels(states, actions, tuple(columns))
     return _policy(rows, labels, np.zeros(len(states), dtype=bool), "policy")
