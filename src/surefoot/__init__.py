@@ -18,6 +18,7 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from surefoot import certificates as certificates
+    from surefoot import plot as plot
     from surefoot import theory as theory
     from surefoot import tuning as tuning
     from surefoot.advice.advise import Advice as Advice
@@ -91,7 +92,7 @@ if TYPE_CHECKING:
     from surefoot.trust import error_function as error_function
     from surefoot.tuning import tune as tune
 
-_MODULES = ("certificates", "theory", "tuning")
+_MODULES = ("certificates", "plot", "theory", "tuning")
 _HOMES = {
     "advice.advise": "Advice advise",
     "advice.safety": "safety_test",

@@ -51,28 +51,35 @@ def study_figure(
     title: str = "",
 ) -> Figure:
     """Mean and CVaR of one benchmark over the size of the data; a line a setting, with interval."""
+    names = ("Mean", f"{100 * alpha:g}%-CVaR")
+    with figure(10.0, 4.4, 1, 2) as (made, panels):
+        for panel, metric, name in zip(panels, ("mean", "cvar"), names, strict=True):
+            panel.set_title(f"{name} of the {score}", loc="left")
+            draw_metric(panel, rows, metric, baseline=baseline)
+        _legend(made, panels[0], loc="outside right center", handlelength=3.6, labelspacing=0.7)
+        _title(made, title)
+    return made
+
+
+def draw_metric(
+    panel: Axes, rows: Sequence[SummaryRow], metric: str, *, baseline: float | None = None
+) -> None:
+    """The metric "mean" or "cvar" of one benchmark over the size of the data."""
     _check_one_benchmark([row.benchmark for row in rows])
     lines: dict[tuple[str, str], list[SummaryRow]] = {}
     for row in rows:
         lines.setdefault((row.algorithm, row.parameters), []).append(row)
     styles = _line_styles(list(lines))
     sizes, unit = sorted({row.size for row in rows}), _unit(rows[0].benchmark)
-    names = ("Mean", f"{100 * alpha:g}%-CVaR")
-    with figure(10.0, 4.4, 1, 2) as (made, panels):
-        for panel, metric, name in zip(panels, ("mean", "cvar"), names, strict=True):
-            panel.set_title(f"{name} of the {score}", loc="left")
-            for key, line in lines.items():
-                _draw_line(panel, sorted(line, key=lambda row: row.size), metric, styles[key])
-            if baseline is not None:
-                dashes = (0, (4, 3))
-                look: Look = {"color": FAINT, "linewidth": 0.9, "linestyle": dashes, "zorder": 1}
-                panel.axhline(baseline, label="Baseline", **look)
-            _size_axis(panel, sizes, unit or "size of the data")
-            labels = {key: style.label for key, style in styles.items()}
-            _clip(panel, rows, metric, labels, baseline)
-        _legend(made, panels[0], loc="outside right center", handlelength=3.6, labelspacing=0.7)
-        _title(made, title)
-    return made
+    for key, line in lines.items():
+        _draw_line(panel, sorted(line, key=lambda row: row.size), metric, styles[key])
+    if baseline is not None:
+        dashes = (0, (4, 3))
+        look: Look = {"color": FAINT, "linewidth": 0.9, "linestyle": dashes, "zorder": 1}
+        panel.axhline(baseline, label="Baseline", **look)
+    _size_axis(panel, sizes, unit or "size of the data")
+    labels = {key: style.label for key, style in styles.items()}
+    _clip(panel, rows, metric, labels, baseline)
 
 
 def assumption_1_figure(shares: Sequence[Share], *, title: str = "") -> Figure:

@@ -109,6 +109,17 @@ def figure(
         yield made, list(made.subplots(rows, columns, squeeze=False, **keywords).flat)
 
 
+@contextmanager
+def in_style(ax: Axes | None) -> Iterator[Axes]:
+    """These axes, or new ones, with the settings above."""
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise NotAvailableError("figures need matplotlib: pip install matplotlib") from error
+    with _settings():
+        yield pyplot.subplots(layout="constrained")[1] if ax is None else ax
+
+
 def save(made: Figure, stem: str | Path) -> tuple[Path, Path]:
     """Write stem.svg and stem.png, without a date: equal figures give equal bytes."""
     paths = []
