@@ -20,6 +20,7 @@ import pytest
 from support import logfiles
 from surefoot.advice import advise, chosen_algorithm, plain, summarise, write_advice
 from surefoot.atomic import write_together
+from surefoot.core.labels import as_cell
 from surefoot.errors import PolicyError, WriteError
 from surefoot.logs import load_policy, read_log, read_policy
 
@@ -131,7 +132,7 @@ def test_hostile_labels_come_back_as_they_were(tmp_path: Path) -> None:
     again = read_policy(files["policy.csv"], log, probability="probability")
     assert np.allclose(again.pi, advice.policy, atol=1e-15)
     with open(files["changes.csv"], newline="", encoding="utf-8") as file:
-        assert {row["state"] for row in csv.DictReader(file)} == set(HOSTILE[:3])
+        assert {row["state"] for row in csv.DictReader(file)} == set(map(as_cell, HOSTILE[:3]))
 
 
 def test_every_label_is_quoted_so_that_no_program_takes_it_for_a_number(tmp_path: Path) -> None:

@@ -54,7 +54,9 @@ def test_a_log_that_shows_a_better_action_gives_a_better_policy_and_exit_code_0(
         assert word in text
     assert sorted(path.name for path in out.iterdir()) == [
         "changes.csv",
+        "pairs.csv",
         "policy.csv",
+        "report.html",
         "summary.json",
         "training.npz",
     ]
@@ -154,7 +156,9 @@ def test_files_of_an_earlier_run_do_not_stay(tmp_path: Path, run: Run) -> None:
     assert sorted(path.name for path in out.iterdir()) == [
         "changes.csv",
         "mine.txt",
+        "pairs.csv",
         "policy.csv",
+        "report.html",
         "summary.json",
         "training.npz",
     ]

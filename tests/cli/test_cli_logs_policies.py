@@ -189,6 +189,8 @@ def test_the_demo_goes_the_whole_way(tmp_path: Path, run: Run) -> None:
     assert {path.name for path in (tmp_path / "demo").iterdir()} == {
         "policy.csv",
         "changes.csv",
+        "pairs.csv",
+        "report.html",
         "summary.json",
         "training.npz",
     }

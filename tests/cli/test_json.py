@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from support import logfiles
+from surefoot import demo
 from surefoot.advice.files import SCHEMA
 from surefoot.cli.terminal import json_text
 
@@ -35,8 +36,14 @@ def policy(folder: Path) -> Path:
     return logfiles.coin(folder / "policy.csv", 0.9)
 
 
+def improved_folder(folder: Path) -> Path:
+    demo.improved(folder / "demo")
+    return folder / "demo"
+
+
 COMMANDS: dict[str, Arguments] = {
     "improve": lambda x: ("improve", *learning(x), "--out", x / "out"),
+    "report": lambda x: ("report", improved_folder(x)),
     "compare": lambda x: ("compare", *learning(x), "--only", "basic-rl,hcpi"),
     "evaluate": lambda x: ("evaluate", *learning(x), "--policy", policy(x)),
     "safety-test": lambda x: (

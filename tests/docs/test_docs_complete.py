@@ -102,7 +102,7 @@ def test_the_site_is_built_without_a_warning_and_lists_every_command_and_public_
     for _, name, _, _ in COMMANDS:
         assert f'id="surefoot-{name}"' in commands, name
     assert "--missing-reward" in commands
-    for name in set(surefoot.__all__) - {"certificates", "theory", "tuning"}:
+    for name in set(surefoot.__all__) - {"certificates", "plot", "theory", "tuning"}:
         assert f'id="surefoot.{name}"' in names, name
     assert (tmp_path / "algorithms" / "priced-soft-spibb.html").exists()
 

@@ -18,7 +18,7 @@ from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
 from surefoot.algorithms import Algorithm
 from surefoot.core import Policy, Solution
-from surefoot.diagnosis import Finding, vetoes
+from surefoot.diagnosis import Finding, check_log
 from surefoot.diagnosis.finding import BASELINE, KEYS, MARKOV
 from surefoot.errors import ParameterError
 from surefoot.logs import Log
@@ -40,8 +40,8 @@ class Advice:
     `accepted` says to use it all the same), and the baseline otherwise. `gain` is held out;
     `in_sample` is optimistic, since half of the data made the candidate. `pi_b` made the log: gains
     are against it; `over_renormalised` is the gain in sample over the problem's baseline where
-    forbidden actions were taken out of that. `against` are the findings about the log that forbid a
-    promise, `despite` those that were waived.
+    forbidden actions were taken out of that. `findings` are what `check_log` says, where it was
+    asked; `against` those that forbid a promise, `despite` those that were waived.
     """
 
     log: Log
@@ -57,6 +57,7 @@ class Advice:
     own: OwnReturn | None = None
     accepted: bool = False
     against: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     despite: tuple[str, ...] = ()
     assurance: Assurance | None = None
     over_renormalised: float | None = None
@@ -129,7 +130,7 @@ def advise(
     Supported: the policy that one half of the log makes differs from the baseline in a visited
     state; the other half shows its gain at the start to be above 0, in one test at level 5 %
     (`held_out_gain`); no unseen outcome within the range could take the gain away; and nothing in
-    the log speaks against the test (`against`: by default what `surefoot.diagnosis.vetoes` finds),
+    the log speaks against the test (`against`: by default the findings of `check_log` that veto),
     but for what `despite` names. An algorithm with a proof of its own is supported by that proof.
     `pi_b` is the policy that made the log where it differs from the problem's baseline (forbidden
     actions were taken out of it). `units` are those of the log where they are known.
@@ -148,8 +149,9 @@ def advise(
         return advice
     # 1. What is independent in the log, and what in it forbids a promise.
     units = units_of(log, problem.log, problem.gamma) if units is None else units
-    findings = tuple(found_against(log, problem, made) if against is None else against)
-    stands = [x for x in findings if x.key not in despite]
+    findings = findings_about(log, problem, made) if against is None else ()
+    against = [x for x in findings if x.vetoes] if against is None else against
+    stands = [x for x in against if x.key not in despite]
     # 2. One half makes the policy, the other tests it. Without the Markov property only the test
     #    that does not need it may be used; where it is, that finding no longer matters.
     markov = all(x.key != MARKOV for x in stands)
@@ -164,7 +166,8 @@ def advise(
     # 4. What the policy changes and is worth in the model of all data.
     in_sample = model_of_units(problem, units, pi_b=made).compare(pi)
     advice = replace(
-        advice, against=findings, gain=gain, solution=solution, candidate=pi, in_sample=in_sample,
+        advice, against=tuple(against), findings=findings, gain=gain, solution=solution,
+        candidate=pi, in_sample=in_sample,
         own=own_return(problem, in_sample.baseline.value),
     )  # fmt: skip
     if masked:
@@ -177,17 +180,18 @@ def advise(
         keys, words = ",".join(x.key for x in stands), "; ".join(x.sentence for x in stands)
         verdict = NOT_SUPPORTED
         reason = f"{words}. (Otherwise: {reason}. To accept this: --despite {keys})"
-    doubt = next((x.sentence for x in findings if x.key == BASELINE), "")
+    doubt = next((x.sentence for x in against if x.key == BASELINE), "")
     found = assure(problem, replace(solution, pi=pi), algorithm, doubt=doubt) if assured else None
     accepted = accept and verdict != SUPPORTED
     return replace(advice, verdict=verdict, reason=reason, accepted=accepted, assurance=found)
 
 
-def found_against(log: Log, problem: Problem, pi_b: np.ndarray) -> tuple[Finding, ...]:
-    """What in a log forbids a promise; `pi_b` made it, unless the problem's baseline was
+def findings_about(log: Log, problem: Problem, pi_b: np.ndarray) -> tuple[Finding, ...]:
+    """What `check_log` says of a log; `pi_b` made it, unless the problem's baseline was
     estimated.
     """
-    return vetoes(log, None if problem.pi_b_estimated else Policy(pi=pi_b, labels=log.labels))
+    given = None if problem.pi_b_estimated else Policy(pi=pi_b, labels=log.labels)
+    return check_log(log, gamma=problem.gamma, baseline=given)
 
 
 def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:

@@ -134,10 +134,10 @@ def assurance_lines(summary: Mapping[str, Any]) -> list[str]:
         f"{c['bounded']} >= {c['bound']:.4g} with probability {1 - c['delta']:g} ({c['method']};"
         f" {c['label']})"
     )
-    return [f"certified {words}:", f"          {_worth(c)}"]
+    return [f"certified {words}:", f"          {assurance_worth(c)}"]
 
 
-def _worth(c: Mapping[str, Any]) -> str:
+def assurance_worth(c: Mapping[str, Any]) -> str:
     """What a bound is worth, plainly."""
     if c["useful"]:
         proved = c["label"] == RIGOROUS

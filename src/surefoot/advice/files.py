@@ -1,5 +1,5 @@
-"""The files of an improvement: policy.csv, changes.csv, summary.json, candidate.csv and
-training.npz, all of them or none.
+"""The files of an improvement: policy.csv, changes.csv, pairs.csv, summary.json, candidate.csv,
+training.npz and report.html, all of them or none.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.advise import Advice
+from surefoot.advice.advise import CHANGED, Advice
+from surefoot.advice.pairs import PAIRS, StateRecord, pair_lines, state_records
 from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
 from surefoot.atomic import write_together
-from surefoot.core.labels import as_text
 from surefoot.core.policy import Row, quoted_csv
 
 POLICY, CANDIDATE, CHANGES, SUMMARY = "policy.csv", "candidate.csv", "changes.csv", "summary.json"
+REPORT = "report.html"
 SCHEMA = "surefoot/improve/1"  # of summary.json, as of `surefoot improve --json`
 CHANGE_COLUMNS = (
     "mass_moved",
@@ -39,9 +40,13 @@ def write_advice(
     advice: Advice,
     summary: Mapping[str, Any],
     elsewhere: Sequence[Row] = (),
+    *,
+    states: Sequence[StateRecord] | None = None,
+    report: str = "",
 ) -> dict[str, Path]:
     """Write the files of an improvement into a folder, and say where.
 
+    `states` are those of `state_records`, `report` is the text of its page, if there is one.
     `elsewhere` are the baseline's rows about states that the log never visits: they join the policy
     as they are.
 
@@ -49,9 +54,14 @@ def write_advice(
     files, then the new ones come, policy.csv last: wherever the process is killed, a folder with a
     policy.csv holds the complete result of one run.
     """
+    headers = advice.log.labels.headers
+    states = state_records(advice) if states is None else states
     texts: dict[str, Iterable[str] | bytes] = {
-        CHANGES: quoted_csv((*advice.log.labels.headers, *CHANGE_COLUMNS), _changes(advice))
+        CHANGES: quoted_csv((*headers, *CHANGE_COLUMNS), _changes(states)),
+        PAIRS: pair_lines(headers, states),
     }
+    if report:
+        texts[REPORT] = [report]
     if not advice.supported and not advice.accepted and advice.solution is not None:
         texts[CANDIDATE] = _policy(advice, advice.candidate, elsewhere)
     if summary.get("training_fingerprints") and advice.problem.log is not None:
@@ -64,7 +74,10 @@ def write_advice(
     ]
     texts[POLICY] = _policy(advice, advice.policy, elsewhere)
     return write_together(
-        folder, texts, last=POLICY, known=(CHANGES, CANDIDATE, SUMMARY, TRAINING, POLICY)
+        folder,
+        texts,
+        last=POLICY,
+        known=(CHANGES, PAIRS, CANDIDATE, SUMMARY, TRAINING, REPORT, POLICY),
     )
 
 
@@ -75,27 +88,24 @@ def _policy(advice: Advice, pi: np.ndarray, elsewhere: Sequence[Row]) -> Iterato
     return replace(made, baseline=pi_b, elsewhere=tuple(elsewhere)).as_csv()
 
 
-def _changes(advice: Advice) -> Iterator[tuple[Any, ...]]:
+def _changes(states: Sequence[StateRecord]) -> Iterator[tuple[Any, ...]]:
     """One row for every visited state in which something changes, most mass first."""
-    if advice.in_sample is None:
-        return
-    n, step = advice.log.n_sa, advice.candidate - advice.pi_b
-    advantage = advice.in_sample.advantage
-    order = advice.changed[np.argsort(-advice.moved[advice.changed], kind="stable")]
-    for s in order:
-        more, less = int(np.argmax(step[s])), int(np.argmin(step[s]))
-        label = advice.log.states[s]
+    for state in states:
+        if state.moved <= CHANGED:
+            continue
+        more = max(state.pairs, key=lambda pair: pair.candidate - pair.baseline)
+        less = min(state.pairs, key=lambda pair: pair.candidate - pair.baseline)
         yield (
-            *map(str, label if isinstance(label, tuple) else (label,)),
-            _short(advice.moved[s]),
-            _short(advantage[s]),
-            int(n[s].sum()),
-            as_text(advice.log.actions[more]),
-            int(n[s, more]),
-            _short(step[s, more]),
-            as_text(advice.log.actions[less]),
-            int(n[s, less]),
-            _short(-step[s, less]),
+            *state.fields,
+            _short(state.moved),
+            _short(state.gain),
+            state.visits,
+            more.action,
+            more.count,
+            _short(more.candidate - more.baseline),
+            less.action,
+            less.count,
+            _short(less.baseline - less.candidate),
         )
 
 

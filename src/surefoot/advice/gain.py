@@ -63,10 +63,12 @@ class Gain:
     informative     how many held-out steps took an action that gains probability
     explained       what time and the past explain of the gain; a gain must stay after that
     longest         the steps of the longest episode, where episodes were weighed
+    learned         the problem of the half that the policy is learned from
     """
 
     pi: np.ndarray
     solution: Solution
+    learned: Problem
     units: int
     tested: int
     kind: str
@@ -110,10 +112,12 @@ def held_out_gain(
     """
     pi_b = np.asarray(problem.pi_b if pi_b is None else pi_b)
     learning = random_part(units.number, units.number // 2, np.random.default_rng(seed))
-    solution = improve(part_problem(problem, units, learning), algorithm)
+    learned = part_problem(problem, units, learning)
+    solution = improve(learned, algorithm)
     found = Gain(
         pi=np.asarray(solution.pi),
         solution=solution,
+        learned=learned,
         units=units.number,
         tested=int((~learning).sum()),
         kind=units.kind,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import surefoot
@@ -90,6 +91,9 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             for x in advice.against
         ],
         "despite": list(advice.despite),
+        "findings": [
+            {"name": x.name, "level": x.level, "sentence": x.sentence} for x in advice.findings
+        ],
         "assumptions": _assumptions(advice),
         "cannot_exclude": _cannot_exclude(advice),
         "gamma": problem.gamma,
@@ -213,7 +217,10 @@ def text(summary: Mapping[str, Any]) -> str:
         summary["reason"] if nothing else f"verdict   {word}: {summary['reason']}",
         f"          policy.csv holds {summary['policy_is']}",
         *_worth_lines(summary),
-        *_unseen_lines(summary["cannot_exclude"]),
+        *(
+            f"{'' if i else 'unseen':9} {x}"
+            for i, x in enumerate(wrap(unseen_sentence(summary["cannot_exclude"]), 110))
+        ),
         f"changes   {changes['states_changed']:,} of {changes['states_visited']:,} visited states;"
         f" {changes['mass_moved']:.1%} of decisions would change",
         *assurance_lines(summary),
@@ -249,26 +256,24 @@ def _worth_lines(summary: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _unseen_lines(found: Mapping[str, Any] | None) -> list[str]:
-    """What this log cannot exclude."""
+def unseen_sentence(found: Mapping[str, Any] | None) -> str:
+    """What this log cannot exclude; "" where nothing could undo the gain."""
     if found is None:
-        return []
+        return ""
     kind = "worst" if found["more_often"] else "best"
     origin = "declared" if found["range_declared"] else "this log suggests, none is declared"
     outcome = f"an outcome of {found['outcome']:.4g} (the {kind} {origin})"
     where = f"{found['action']!r} in state {found['state']!r}"
     undo, possible = found["would_undo_one_in"], found["not_excluded_one_in"]
     if undo <= 1:
-        return [
-            "unseen    no outcome within the range would undo this gain by itself;"
-            f" {outcome} in every",
-            f"          decision for {where} would take {signed(-undo * found['gain'])}",
-        ]
-    return [
-        f"unseen    {outcome} in one of {undo:.3g} decisions for {where}",
-        f"          would undo this gain; the held-out half has {found['held_out_visits']:.0f} of"
-        f" them and cannot exclude one in {possible:.3g}",
-    ]
+        return (
+            f"no outcome within the range would undo this gain by itself; {outcome} in every"
+            f" decision for {where} would take {signed(-undo * found['gain'])}"
+        )
+    return (
+        f"{outcome} in one of {undo:.3g} decisions for {where} would undo this gain; the held-out"
+        f" half has {found['held_out_visits']:.0f} of them and cannot exclude one in {possible:.3g}"
+    )
 
 
 def read_lines(log: Mapping[str, Any]) -> list[str]:

@@ -42,7 +42,6 @@ class Comparison:
     weight      d(s) (pi - pi_b)(a|s) [S, A]: the gain is the sum over pairs of weight times the
                 baseline's action values
     v           the baseline's values [S]
-    advantage   sum_a (pi - pi_b)(a|s) q_b(s, a) in every state [S]
     """
 
     policy: UnitEstimate
@@ -50,7 +49,6 @@ class Comparison:
     gain: UnitEstimate
     weight: np.ndarray
     v: np.ndarray
-    advantage: np.ndarray
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -120,9 +118,6 @@ class UnitModel:
         base_scores = self._scores(self.mixture, base, by_state=self.problem.pi_b_estimated)
         spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * self.mixture
         doubt = self._lost_doubt(chain, base) + self._forced_doubt(pi, chain, base) if strict else 0
-        u = self.units
-        target = u.r + self.problem.gamma * u.k * base.v[u.next_state]
-        q = _sum(u.pair, target, self.n_sa.size).reshape(self.n_sa.shape) / _or_1(self.n_sa)
         gain = chain.at_start - base.at_start - doubt
         return Comparison(
             policy=self._estimate(chain.at_start, scores, spent, chain.v),
@@ -130,7 +125,6 @@ class UnitModel:
             gain=self._estimate(gain, scores - base_scores, spent - base_spent, base.v),
             weight=chain.d[:, None] * (rows - self.mixture),
             v=base.v,
-            advantage=((rows - self.mixture) * q).sum(axis=1),
         )
 
     def _chain(self, rows: np.ndarray) -> tuple[sparse.csr_array, np.ndarray]:

@@ -18,6 +18,7 @@ from surefoot.cli.ending import run_to_the_end
 from surefoot.cli.improve import compare, improve
 from surefoot.cli.options import Commands, add
 from surefoot.cli.policies import apply, demo, evaluate, list_all
+from surefoot.cli.report_command import report
 from surefoot.cli.safety_test import safety_test
 from surefoot.cli.studies import reproduce, run
 from surefoot.cli.tune import tune
@@ -29,6 +30,7 @@ COMMANDS = (
     (WITH_A_LOG, "demo", demo, "--out demo"),
     (WITH_A_LOG, "check", check, "log.csv --baseline rule.csv"),
     (WITH_A_LOG, "improve", improve, f"log.csv {RULE} --out improved"),
+    (WITH_A_LOG, "report", report, "improved"),
     (WITH_A_LOG, "compare", compare, f"log.csv {RULE}"),
     (WITH_A_LOG, "tune", tune, f"log.csv {RULE} --out tuning.csv"),
     (WITH_A_LOG, "evaluate", evaluate, f"new.csv {RULE} --policy improved/policy.csv"),

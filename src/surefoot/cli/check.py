@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.text import Text
 
 from surefoot.cli.log_options import ReadOptions, read
-from surefoot.cli.options import BASELINE, PROBLEM, AsJson, Source, option
+from surefoot.cli.options import BASELINE, PROBLEM, AsJson, ReportFile, Source, option
 from surefoot.cli.terminal import show
 from surefoot.text import plural
 
@@ -32,6 +33,7 @@ def check(
             BASELINE, "FILE", "The policy that made the log: columns state, action, probability."
         ),
     ] = None,
+    report: ReportFile = None,
     as_json: AsJson = False,
     *,
     options: ReadOptions,
@@ -58,7 +60,10 @@ def check(
         "vetoes": [finding.key for finding in findings if finding.vetoes],
         "findings": [asdict(finding) for finding in findings],
     }
-    show("check", document, lambda: _lines(found, findings), as_json)
+    from surefoot.report.log_pages import check_page
+
+    page = functools.partial(check_page, document)
+    show("check", document, lambda: _lines(found, findings), as_json, report, page)
 
 
 def _lines(log: Log, findings: tuple[Finding, ...]) -> Iterator[str | Text]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefoot.cli.log_options import LogOptions, Posed, listed, parsed_settings, pose
-from surefoot.cli.options import METHOD, OUTPUT, READING, AsJson, Source, option
+from surefoot.cli.options import METHOD, OUTPUT, READING, AsJson, ReportFile, Source, option
 from surefoot.cli.terminal import NO_SUPPORT, bars, show
 from surefoot.text import aligned, interval, signed
 
@@ -38,7 +38,10 @@ Despite = Annotated[
     ),
 ]
 Folder = Annotated[
-    Path, option(OUTPUT, "FOLDER", "Where policy.csv, changes.csv and summary.json go.")
+    Path, option(OUTPUT, "FOLDER", "Where policy.csv, report.html and the other files go.")
+]
+NoReport = Annotated[
+    bool, option(OUTPUT, "", "Leave out report.html, the page for people.", "--no-report")
 ]
 Dask = Annotated[
     str | None,
@@ -56,6 +59,7 @@ def improve(
     accept: Accept = False,
     despite: Despite = "",
     out: Folder = Path("improved"),
+    no_report: NoReport = False,
     dask: Dask = None,
     as_json: AsJson = False,
     *,
@@ -70,8 +74,10 @@ def improve(
     Exit code 0: supported, or accepted with --accept. Exit code 3: not supported; policy.csv then
     holds the baseline, and candidate.csv the policy that was not supported.
     """
-    from surefoot.advice import advise, chosen_algorithm, summarise, write_advice
+    from surefoot.advice import advise, chosen_algorithm, summarise
     from surefoot.advice.summary import text
+    from surefoot.report.improvement_page import write_improvement
+    from surefoot.report.page import made_by
 
     posed = pose(log, options, dask)
     advice = advise(
@@ -84,8 +90,8 @@ def improve(
         assured=True,
         despite=listed(despite),
     )
-    summary = summarise(advice, log, posed.disagreement)
-    written = write_advice(out, advice, summary, posed.elsewhere)
+    summary = summarise(advice, log, posed.disagreement) | made_by()
+    written = write_improvement(out, advice, summary, posed.elsewhere, page=not no_report)
     files = {name: str(path) for name, path in written.items()}
     last = f"files     {', '.join(files.values())}"
     show("improve", summary | {"files": files}, lambda: [text(summary), last], as_json)
@@ -93,7 +99,14 @@ def improve(
         raise typer.Exit(NO_SUPPORT)
 
 
-def compare(log: Source, only: Only = "", as_json: AsJson = False, *, options: LogOptions) -> None:
+def compare(
+    log: Source,
+    only: Only = "",
+    report: ReportFile = None,
+    as_json: AsJson = False,
+    *,
+    options: LogOptions,
+) -> None:
     """Run all algorithms on one log, and print one table.
 
     They run with default parameters. The gain is measured on the half of the log that the policy
@@ -102,6 +115,7 @@ def compare(log: Source, only: Only = "", as_json: AsJson = False, *, options: L
     """
     from surefoot.advice.summary import log_summary
     from surefoot.algorithms import ALGORITHMS
+    from surefoot.report.log_pages import compare_page
 
     posed = pose(log, options)
     found = {
@@ -110,18 +124,19 @@ def compare(log: Source, only: Only = "", as_json: AsJson = False, *, options: L
         "algorithms": _compared(posed, listed(only) or list(ALGORITHMS)),
         "notes": posed.notes,
     }
-    show("compare", found, lambda: _lines(found), as_json)
+    show("compare", found, lambda: _lines(found), as_json, report, lambda: compare_page(found))
 
 
 def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
     """One row of the table for each algorithm; one that cannot run on this log says why."""
     from surefoot.advice import advise, chosen_algorithm, units_of
-    from surefoot.advice.advise import found_against
+    from surefoot.advice.advise import findings_about
     from surefoot.errors import BaselineError, NotAvailableError, ParameterError
 
     log, problem = posed.log, posed.problem
     units = units_of(log, problem.log, problem.gamma)
-    against = found_against(log, problem, posed.made_by)
+    findings = findings_about(log, problem, posed.made_by)
+    against = [x for x in findings if x.vetoes]
     rows = []
     with bars() as shown:
         for i, name in enumerate(names):

@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -35,6 +36,10 @@ Source = Annotated[
         metavar="LOG",
         help="The log: a CSV or Parquet file, a folder, or a pattern such as 'a*.csv'.",
     ),
+]
+ReportFile = Annotated[
+    Path | None,
+    option(OUTPUT, "FILE", "Also write a page for people there, such as page.html.", "--report"),
 ]
 AsJson = Annotated[bool, option(OUTPUT, "", "Print JSON for machines, and nothing else.", "--json")]
 

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefoot.cli.log_options import LogOptions, Posed, given_policy, pose
-from surefoot.cli.options import BASELINE, METHOD, POLICY, PROBLEM, AsJson, Source, option
+from surefoot.cli.options import (
+    BASELINE,
+    METHOD,
+    POLICY,
+    PROBLEM,
+    AsJson,
+    ReportFile,
+    Source,
+    option,
+)
 from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, show
 from surefoot.core.array_checks import LARGEST
 from surefoot.errors import BaselineError, LogError, ParameterError
@@ -104,6 +113,7 @@ def safety_test(
     log: Source,
     policy: PolicyFile,
     training: Training = None,
+    report: ReportFile = None,
     as_json: AsJson = False,
     *,
     options: TestOptions,
@@ -120,6 +130,7 @@ def safety_test(
     """
     from surefoot.advice import safety as tests
     from surefoot.advice.summary import log_summary
+    from surefoot.report.log_pages import safety_page
 
     if options.start is not None:
         raise ParameterError(
@@ -147,7 +158,14 @@ def safety_test(
     }
     found |= tests.safety_summary(result) | {"training_overlap": overlap}
     found["notes"] = [*posed.log.notes, *found["notes"]]
-    show("safety-test", found, lambda: _lines(found), as_json)
+    show(
+        "safety-test",
+        found,
+        lambda: _lines(found),
+        as_json,
+        report,
+        lambda: safety_page(found, tests.safety_lines(found)),
+    )
     codes = {tests.PASSES: DONE, tests.FAILS: WORSE}
     raise typer.Exit(codes.get(found["verdict"], NO_SUPPORT))
 

@@ -41,10 +41,10 @@ def run(
 ) -> None:
     """Run a study from a TOML file.
 
-    The file names benchmark, sizes, algorithms and trials. Writes summary.csv and figures. What is
-    finished is never computed again: run the same command to resume.
+    The file names benchmark, sizes, algorithms and trials. Writes summary.csv, figures and
+    report.html. What is finished is never computed again: run the same command to resume.
     """
-    from surefoot.paper.reproduction import RunOptions, draw_study, run_study
+    from surefoot.paper.reproduction import RunOptions, draw_study, run_study, write_page
     from surefoot.studies.spec import read_study
 
     study = read_study(file, trials=trials)
@@ -53,11 +53,11 @@ def run(
             out=out, trials=trials, workers=workers, device=device, dask=dask, progress=progress
         )
         done = run_study(study, out, options)
-        made = draw_study(done)
+        made = [*draw_study(done), write_page(done)]
     cells = len(done.results.cells)
     typer.echo(f"{study.trials:,} trials of {cells} cells: {out / 'summary.csv'}")
     for path in made:
-        typer.echo(f"figure: {path}")
+        typer.echo(f"{'page' if path.suffix == '.html' else 'figure'}: {path}")
 
 
 def reproduce(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -58,8 +59,17 @@ def show(
     found: Mapping[str, Any],
     lines: Callable[[], Iterable[str | Text]],
     as_json: bool,
+    report: Path | None = None,
+    page: Callable[[], str] | None = None,
 ) -> None:
-    """Print what a command found: a JSON document (docs/json.md has the fields), or its lines."""
+    """Print what a command found: a JSON document (docs/json.md has the fields), or its lines.
+
+    With `report`, its page is written there first.
+    """
+    if report is not None and page is not None:
+        from surefoot.atomic import write_whole
+
+        found = {**found, "report": str(write_whole(report, page()))}
     if as_json:
         typer.echo(json_text(command, found))
         return
@@ -68,6 +78,8 @@ def show(
             console.print(line, highlight=False, soft_wrap=True)
         else:
             typer.echo(line)
+    if "report" in found:
+        typer.echo(f"report    {found['report']}")
 
 
 def print_json_error(kind: str, message: str, exit_code: int) -> None:

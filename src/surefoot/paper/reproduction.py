@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
+from surefoot.advice.files import REPORT
 from surefoot.algorithms import PENALISES, RESTRICTS, parts, taxonomy
 from surefoot.atomic import write_csv, write_whole
 from surefoot.errors import StudyError
@@ -40,6 +41,7 @@ from surefoot.report.figures import (
     pareto_figure,
     study_figure,
 )
+from surefoot.report.study_page import study_page
 from surefoot.report.style import save
 from surefoot.studies.metrics import Intervals
 from surefoot.studies.pareto import (
@@ -129,6 +131,14 @@ def draw_study(done: FinishedStudy) -> list[Path]:
     return made
 
 
+def write_page(done: FinishedStudy, verdicts: Verdicts = ()) -> Path:
+    """report.html of a study, with the figures in its folder."""
+    claims = [{"claim": x.claim, "verdict": x.verdict, "note": x.note} for x in verdicts]
+    figures = sorted(done.out.glob("*.svg"))
+    page = study_page(done.study, done.out, done.results, done.summary, done.how, figures, claims)
+    return write_whole(done.out / REPORT, page)
+
+
 def reproduce(target: str, options: RunOptions) -> Verdicts:
     """Run what a target needs, write its outputs under `options.out`, and return its verdicts."""
     if target not in TARGETS:
@@ -153,12 +163,15 @@ def _shipped(name: str, options: RunOptions) -> FinishedStudy:
 
 def _figures(options: RunOptions, names: Sequence[str] = BENCHMARKS) -> Verdicts:
     """C1 to C8, C14 and C15."""
-    results = []
+    finished = []
     for name in names:
         done = _shipped(name, options)
         draw_study(done)
-        results.append(done.results)
-    return judge_figures(results)
+        finished.append(done)
+    verdicts = judge_figures([done.results for done in finished])
+    for done in finished:
+        write_page(done, verdicts)
+    return verdicts
 
 
 def _table_1(options: RunOptions) -> Verdicts:

@@ -1,0 +1,242 @@
+"""What an improvement does in every state, pair by pair, and why it went no further there: the
+content of pairs.csv, from which the report is made.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from surefoot.advice.advise import CHANGED, Advice
+from surefoot.algorithms.algorithm import Algorithm, Restricts
+from surefoot.core.labels import as_text, from_cell
+from surefoot.core.policy import quoted_csv
+from surefoot.errors import LogError
+from surefoot.planning import evaluate
+from surefoot.problems import Problem
+from surefoot.rows.arrays import row_sum
+from surefoot.trust.trusts import FreeTrust, SoftTrust, TradeTrust
+
+PAIRS = "pairs.csv"
+PAIR_COLUMNS = ("action", "count", "baseline", "candidate", "action_value", "standard_error", "why")
+
+ONE_ACTION = "the log tried one action only"
+NOT_LEARNED = "the half that the policy is learned from never came here"
+NOTHING_BETTER = "no action that the log has tried looks better than what the baseline does"
+TOO_RARE = "what looks better was tried too rarely"
+TOO_DEAR = "what looks better does not pay the price of its uncertainty"
+SPENT = "the budget of this state is spent"
+NEXT_TOO_DEAR = "the next move would gain less than the price of its uncertainty"
+ALL_MOVED = "all of the probability that may move has moved to the best action"
+NO_FURTHER = "a further move would gain nothing"
+TAKEN_BACK = "the half that tests saw too little of the other moves: they were taken back"
+
+
+@dataclass(frozen=True)
+class PairRecord:
+    """One action in one state: how often it was seen, its probabilities, and what it is worth
+    where the candidate is followed afterwards; NaN where nothing is known.
+    """
+
+    action: str
+    count: int
+    baseline: float
+    candidate: float
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class StateRecord:
+    """One visited state: the fields of its label, its pairs, and why it changes no further."""
+
+    fields: tuple[str, ...]
+    why: str
+    pairs: tuple[PairRecord, ...]
+
+    @property
+    def label(self) -> str:
+        """The state in one text."""
+        return ", ".join(self.fields)
+
+    @property
+    def visits(self) -> int:
+        """How often the log acted here."""
+        return sum(pair.count for pair in self.pairs)
+
+    @property
+    def moved(self) -> float:
+        """The share of decisions that would change here."""
+        return 0.5 * sum(abs(pair.candidate - pair.baseline) for pair in self.pairs)
+
+    @property
+    def gain(self) -> float:
+        """sum_a (pi - pi_b) q_pi: what the change here is worth in sample, which is optimistic.
+
+        The gain of the policy is the sum of these over the discounted visits of the baseline
+        (Kakade and Langford 2002).
+        """
+        moves = ((p.candidate - p.baseline, p.value) for p in self.pairs)
+        return sum(d * q for d, q in moves if d and not math.isnan(q))
+
+
+def state_records(advice: Advice) -> list[StateRecord]:
+    """Every visited state in which somebody acts, the most changed first, then the most visited."""
+    log, pi = advice.log, advice.candidate
+    q, error = action_values(advice.problem, pi)
+    why = reasons(advice)
+    n = log.n_sa
+    acting = (n.sum(axis=1) > 0) & ~np.asarray(advice.problem.terminal)
+    order = np.lexsort((-n.sum(axis=1), -np.round(advice.moved, 9)))
+    found = []
+    for s in order[acting[order]]:
+        label = log.states[s]
+        shown = np.flatnonzero((n[s] > 0) | (pi[s] > 0) | (advice.pi_b[s] > 0))
+        found.append(
+            StateRecord(
+                fields=tuple(map(str, label if isinstance(label, tuple) else (label,))),
+                why=why[s],
+                pairs=tuple(
+                    PairRecord(
+                        action=as_text(log.actions[a]),
+                        count=int(n[s, a]),
+                        baseline=_short(advice.pi_b[s, a]),
+                        candidate=_short(pi[s, a]),
+                        value=_short(q[s, a]),
+                        error=_short(error[s, a]),
+                    )
+                    for a in shown
+                ),
+            )
+        )
+    return found
+
+
+def action_values(problem: Problem, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(q, its standard error) [S, A] of every pair, if pi is followed afterwards.
+
+    q is the mean of y = r + gamma v(s') over the visits of the pair, the error the standard
+    deviation of y over sqrt(n); NaN without a visit, or for the error of fewer than two.
+    """
+    (block,) = problem.blocks
+    support, n = block.support, block.n_sa
+    v = evaluate(block.model, pi[None], tolerance=None)
+    y = support.reward + problem.gamma * support.at(v)
+    some = np.where(n > 0, n, 1.0)
+    q = support.total(support.n * y) / some
+    square = support.total(support.n * (y - support.spread(q)) ** 2)
+    if block.counts.r_rest is not None and block.reward_table is None:
+        square = square + block.counts.r_rest
+    error = np.sqrt(square / np.where(n > 1, n - 1, 1.0) / some)
+    return np.where(n > 0, q, np.nan)[0], np.where(n > 1, error, np.nan)[0]
+
+
+def reasons(advice: Advice) -> list[str]:
+    """Why the candidate moves no further in each state, from the half that it was learned from."""
+    gain, solution = advice.gain, advice.solution
+    if gain is None or solution is None:
+        return [ONE_ACTION] * advice.problem.n_states
+    learned, pi = gain.learned, np.asarray(solution.pi)
+    base, n, q = np.asarray(learned.pi_b), np.asarray(learned.n_sa), np.asarray(solution.q)
+    tolerance = learned.tolerance
+    changed = 0.5 * np.abs(pi - base).sum(axis=1) > CHANGED
+    limits = _limits(learned, advice.algorithm, pi)
+    price = _priced(learned, advice.algorithm)
+    best = np.where(n > 0, q, -np.inf).max(axis=1)
+    better = best > (base * np.where(n > 0, q, 0.0)).sum(axis=1) + tolerance
+    back = 0.5 * np.abs(pi - advice.candidate).sum(axis=1) > CHANGED
+    n_log = advice.log.n_sa
+    found = []
+    for s in range(len(pi)):
+        if int((n_log[s] > 0).sum()) <= 1:
+            words = ONE_ACTION
+        elif not n[s].any():
+            words = NOT_LEARNED
+        elif changed[s]:
+            words = TAKEN_BACK if back[s] else limits[s]
+        elif better[s]:
+            words = TOO_DEAR if price else TOO_RARE
+        else:
+            words = NOTHING_BETTER
+        found.append(words)
+    return found
+
+
+def _priced(problem: Problem, algorithm: Algorithm) -> bool:
+    """Whether moves have a price."""
+    if not isinstance(algorithm, Restricts):
+        return False
+    (block,) = problem.blocks
+    return algorithm.trust(block, block.n_sa).price is not None
+
+
+def _limits(problem: Problem, algorithm: Algorithm, pi: np.ndarray) -> list[str]:
+    """What ended the moves of each state that changes."""
+    (block,) = problem.blocks
+    if not isinstance(algorithm, Restricts):
+        return [NO_FURTHER] * len(pi)
+    trust = algorithm.trust(block, block.n_sa)
+    if isinstance(trust, FreeTrust):
+        return [ALL_MOVED] * len(pi)
+    if not isinstance(trust, (SoftTrust, TradeTrust)):
+        return [NO_FURTHER] * len(pi)
+    rise, fall = np.maximum(pi - trust.b, 0.0), np.maximum(trust.b - pi, 0.0)
+    if isinstance(trust, SoftTrust):
+        up, down = trust.up, trust.down
+    else:
+        up, down = trust.e, np.zeros_like(trust.e) if trust.lower else trust.e
+    up, down = (np.where(np.isfinite(x), x, 0.0) for x in (up, down))
+    spent = np.asarray(row_sum(up * rise + down * fall)[0]) >= trust.budget * (1 - 1e-6)
+    single = np.any(pi > 1 - CHANGED, axis=1)
+    further = NO_FURTHER if trust.price is None else NEXT_TOO_DEAR
+    return [SPENT if spent[s] else ALL_MOVED if single[s] else further for s in range(len(pi))]
+
+
+def pair_lines(headers: Sequence[str], records: Sequence[StateRecord]) -> Iterator[str]:
+    """pairs.csv, piece by piece."""
+    rows = (
+        (
+            *state.fields,
+            p.action,
+            p.count,
+            p.baseline,
+            p.candidate,
+            *("" if math.isnan(x) else x for x in (p.value, p.error)),
+            state.why,
+        )
+        for state in records
+        for p in state.pairs
+    )
+    return quoted_csv((*headers, *PAIR_COLUMNS), rows)
+
+
+def read_pairs(path: Path) -> tuple[list[StateRecord], list[str]]:
+    """(the states of a pairs.csv, in its order; the columns of their labels)."""
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.reader(file)
+        header = next(reader, [])
+        wide = len(header) - len(PAIR_COLUMNS)
+        if wide < 1 or tuple(header[wide:]) != PAIR_COLUMNS:
+            raise LogError(
+                f"{path} is not the pairs.csv of surefoot improve: its columns must end in"
+                f" {', '.join(PAIR_COLUMNS)}"
+            )
+        states: dict[tuple[str, ...], tuple[str, list[PairRecord]]] = {}
+        for row in reader:
+            action, count, *numbers = row[wide:-1]
+            pair = PairRecord(
+                from_cell(action), int(count), *(float(x) if x else math.nan for x in numbers)
+            )
+            states.setdefault(from_cell(tuple(row[:wide])), (row[-1], []))[1].append(pair)
+    found = [StateRecord(key, why, tuple(pairs)) for key, (why, pairs) in states.items()]
+    return found, header[:wide]
+
+
+def _short(x: float) -> float:
+    """Nine digits: a page made from the file is the one made from the numbers."""
+    return float(f"{float(x):.9g}")

@@ -1,0 +1,76 @@
+"""Pages: one self-contained HTML file each, from the templates beside this file.
+
+Every value that goes into a page is escaped by Jinja2; what scripts read is JSON in which no tag
+can end. The page's own policy forbids the browser every request.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from importlib.metadata import version
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import surefoot
+
+MOST_BYTES = 5_000_000  # of a page
+
+
+def render(template: str, **content: Any) -> str:
+    """The page of a template."""
+    return _environment().get_template(template).render(version=surefoot.__version__, **content)
+
+
+def made_by() -> dict[str, Any]:
+    """The command line of this process and the versions it runs, for `summary.json` and a page."""
+    names = ("numpy", "scipy", "duckdb")
+    versions = {"surefoot": surefoot.__version__, "Python": platform.python_version()}
+    return {
+        "command": shlex.join(["surefoot", *sys.argv[1:]]),
+        "versions": versions | {name: version(name) for name in names},
+    }
+
+
+def embedded(data: Mapping[str, Any]) -> Markup:
+    """Data for a page's script: JSON in which "<" cannot begin a tag."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028"))
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("surefoot.report", "pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    folder = resources.files("surefoot.report") / "pages"
+    for name in ("style.css", "script.js"):
+        made.globals[name.replace(".", "_")] = Markup((folder / name).read_text("utf-8"))
+    made.filters |= {"percent": percent, "number": number, "signed": signed_number}
+    return made
+
+
+def number(x: float | None) -> str:
+    """Four digits; a dash where it is not known."""
+    return "–" if x is None or x != x else f"{x:.4g}".replace("-", "\u2212")
+
+
+def signed_number(x: float | None) -> str:
+    """A difference with its sign."""
+    return "–" if x is None or x != x else f"{x:+.4g}".replace("-", "\u2212")
+
+
+def percent(x: float | None) -> str:
+    """A share; small ones keep a digit."""
+    return "–" if x is None or x != x else f"{x:.1%}" if x < 0.1 else f"{x:.0%}"

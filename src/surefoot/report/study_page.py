@@ -1,0 +1,128 @@
+"""The page of a study: figures, a table for every size, paired differences, claims, provenance."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from surefoot.report.page import number, percent
+from surefoot.report.sections_page import Item, PageTable, Picture, Section, sections_page
+from surefoot.studies.metrics import Intervals, mean_and_cvar
+from surefoot.studies.results import Results, SummaryRow
+from surefoot.studies.shards import MANIFEST
+from surefoot.studies.spec import Study
+from surefoot.text import plural, with_interval
+
+MARKS = {"holds": "ok", "does not hold": "warning"}
+
+
+def study_page(
+    study: Study,
+    folder: Path,
+    results: Results,
+    summary: Sequence[SummaryRow],
+    how: Intervals,
+    figures: Sequence[Path],
+    claims: Sequence[Mapping[str, str]] = (),
+) -> str:
+    """What a study found; `claims` have the fields claim, verdict and note."""
+    labels = list(dict.fromkeys(cell.label for cell in results.cells))
+    sections = [
+        Section(title="Figures", pictures=[_drawn(path, study) for path in figures]),
+        Section(
+            title="Mean and CVaR",
+            sentences=[
+                f"With 95 % intervals over {study.trials:,} trials; CVaR is the mean of the worst"
+                f" {percent(study.alpha)} of them. Worse: the share of trials below the baseline."
+            ],
+            tables=_tables(summary),
+        ),
+    ]
+    if len(labels) > 1:
+        sections.append(
+            Section(
+                title="Paired differences",
+                sentences=[
+                    f"Against {labels[0]}, on the same trials. An interval that does not touch 0 is"
+                    " decided; one in twenty is by chance."
+                ],
+                tables=_differences(results, labels[0], how),
+            )
+        )
+    if claims:
+        items = [
+            Item(f"{x['claim']} {x['verdict']}: {x['note']}", MARKS.get(x["verdict"], "note"))
+            for x in claims
+        ]
+        sections.insert(0, Section(title="Claims", items=items))
+    lost = sum(row.not_converged for row in summary)
+    notes = [f"{plural(lost, 'fit')} did not converge: the last iterate counts."] * bool(lost)
+    return sections_page(
+        heading=f"Study {study.name}",
+        word=f"{plural(len(labels), 'setting')} on {study.benchmark.name}, {study.trials:,} trials",
+        good=True,
+        sentences=notes,
+        sections=[x for x in sections if x.pictures or x.tables or x.items],
+        made=_provenance(folder),
+    )
+
+
+def _drawn(path: Path, study: Study) -> Picture:
+    """A figure file as a picture of the page."""
+    content = base64.b64encode(path.read_bytes()).decode()
+    words = f"Mean and CVaR of every setting over the size of the data ({study.benchmark.name})."
+    image = Markup('<img alt="{}" src="data:image/svg+xml;base64,{}">').format(words, content)
+    return Picture(image, f"{words} The tables below have the numbers.", drawn=True)
+
+
+def _tables(summary: Sequence[SummaryRow]) -> list[PageTable]:
+    """A table for every benchmark and size."""
+    found: dict[tuple[str, int], list[tuple[str, ...]]] = {}
+    for row in summary:
+        found.setdefault((row.benchmark, row.size), []).append(
+            (
+                f"{row.algorithm} {row.parameters}".strip(),
+                f"{number(row.mean)} [{number(row.mean_low)}, {number(row.mean_high)}]",
+                f"{number(row.cvar)} [{number(row.cvar_low)}, {number(row.cvar_high)}]",
+                percent(row.worse_than_baseline),
+            )
+        )
+    columns = ("setting", "mean", "CVaR", "worse")
+    return [
+        PageTable(f"{benchmark}, size {size:,}", columns, rows, frozenset({1, 2, 3}))
+        for (benchmark, size), rows in found.items()
+    ]
+
+
+def _differences(results: Results, reference: str, how: Intervals) -> list[PageTable]:
+    """Every setting less the reference, for each benchmark and size."""
+    cells = results.cells
+    first = {(c.benchmark, c.size): i for i, c in enumerate(cells) if c.label == reference}
+    pairs = [
+        (i, first[c.benchmark, c.size])
+        for i, c in enumerate(cells)
+        if c.label != reference and (c.benchmark, c.size) in first
+    ]
+    contrasts = [((i, 1.0), (j, -1.0)) for i, j in pairs]
+    mean, cvar = mean_and_cvar(results.score, how, contrasts)
+    ends = [(x.value, *x.interval()) for x in (mean, cvar)]
+    found: dict[tuple[str, int], list[tuple[str, ...]]] = {}
+    for k, (i, _) in enumerate(pairs):
+        words = [with_interval(float(x[k]), float(low[k]), float(high[k])) for x, low, high in ends]
+        found.setdefault((cells[i].benchmark, cells[i].size), []).append((cells[i].label, *words))
+    return [
+        PageTable(f"{name}, size {size:,}", ("setting", "mean", "CVaR"), rows, frozenset({1, 2}))
+        for (name, size), rows in found.items()
+    ]
+
+
+def _provenance(folder: Path) -> dict[str, str]:
+    """What the manifest of the study's folder says."""
+    found: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    versions = ", ".join(f"{k} {v}" for k, v in found.pop("versions", {}).items())
+    return {str(k): str(v) for k, v in found.items()} | {"versions": versions}

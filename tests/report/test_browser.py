@@ -1,0 +1,144 @@
+"""Reports in a real browser: no error, no request, search, sort and details work, labels do no
+harm, and axe-core finds nothing against accessibility.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from report.test_improvement_page import HOSTILE, improved, records
+from surefoot.advice.pairs import PairRecord, StateRecord
+from surefoot.report.improvement_page import improvement_page
+
+pytestmark = pytest.mark.slow
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    driver = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with driver.sync_playwright() as found:
+        made = found.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+class Opened:
+    """A page opened from disk, and what the browser complained about or asked for."""
+
+    def __init__(self, browser: Any, file: Path, **options: Any) -> None:
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page = browser.new_page(**{"viewport": {"width": 1280, "height": 900}} | options)
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.said.append(f"dialog {dialog.message}"))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(file.as_uri())
+        self.file = file
+
+    def rows(self) -> list[str]:
+        return [
+            str(x) for x in self.page.locator("#states tbody td.label > span").all_inner_texts()
+        ]
+
+    def check(self) -> None:
+        assert self.said == []
+        assert self.asked == [self.file.as_uri()]
+
+
+def page_of(tmp_path: Path, states: list[StateRecord] | None = None) -> Path:
+    summary, own = improved(tmp_path)
+    file = tmp_path / "report.html"
+    file.write_text(improvement_page(summary, own if states is None else states), encoding="utf-8")
+    return file
+
+
+def violations(opened: Opened) -> list[str]:
+    """What axe-core finds, in words."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    found = axe.Axe().run(opened.page).response["violations"]
+    return [f"{x['id']}: {[node['html'][:120] for node in x['nodes'][:3]]}" for x in found]
+
+
+def test_search_sort_and_details(browser: Any, tmp_path: Path) -> None:
+    states = [
+        StateRecord(
+            (f"ward {i}",),
+            "why not",
+            (PairRecord("go", 10 * i + 1, 0.5, 0.5 - i / 200, 1.0, 0.1), PairRecord("stay", 3, 0.5, 0.5 + i / 200, 2.0, 0.1)),
+        )
+        for i in range(60)
+    ]  # fmt: skip
+    opened = Opened(browser, page_of(tmp_path, states))
+    page = opened.page
+    assert opened.rows() == [f"ward {i}" for i in range(25)]
+    page.fill("#search", "ward 5")
+    assert opened.rows() == ["ward 5", *(f"ward {i}" for i in range(50, 60))]
+    page.click("th[data-key=visits] button")
+    assert opened.rows()[0] == "ward 59"
+    assert page.get_attribute("th[data-key=visits]", "aria-sort") == "descending"
+    page.click("th[data-key=visits] button")
+    assert opened.rows()[0] == "ward 5"
+    page.fill("#search", "")
+    page.click("#after")
+    assert page.inner_text("#said") == "26 to 50 of 60 states"
+    page.select_option("#only", "same")
+    assert opened.rows() == ["ward 0"]
+    page.keyboard.press("Tab")
+    page.focus("#states tbody button")
+    page.keyboard.press("Enter")
+    assert "Why not." in page.inner_text(".detail")
+    assert page.locator(".detail tbody tr").count() == 2
+    page.keyboard.press("Enter")  # the focus stayed on the button
+    assert page.locator(".detail").count() == 0
+    opened.check()
+
+
+def test_labels_do_no_harm(browser: Any, tmp_path: Path) -> None:
+    opened = Opened(browser, page_of(tmp_path, records(HOSTILE)))
+    page = opened.page
+    shown = page.locator("#states tbody td.label > span").all_text_contents()
+    assert shown == list(HOSTILE)
+    for i in range(len(HOSTILE)):
+        page.locator("#states tbody button").nth(i).click()
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= 1280  # a long name breaks the lines, not the page
+    opened.check()
+
+
+def test_ten_thousand_states(browser: Any, tmp_path: Path) -> None:
+    pairs = records()[0].pairs
+    states = [StateRecord((f"{i} of many",), "why", pairs) for i in range(10_000)]
+    opened = Opened(browser, page_of(tmp_path, states))
+    assert opened.page.inner_text("#said") == "1 to 25 of 10,000 states"
+    opened.page.fill("#search", "9999 of")
+    assert opened.rows() == ["9999 of many"]
+    opened.check()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_is_accessible(browser: Any, tmp_path: Path, scheme: str, width: int) -> None:
+    river = records(tuple(f"x={x} y={y}" for x in range(3) for y in range(4)))
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
+    opened = Opened(browser, page_of(tmp_path, river), bypass_csp=True, **options)
+    opened.page.click("#states tbody button >> nth=0")
+    assert violations(opened) == []
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_page_prints(browser: Any, tmp_path: Path) -> None:
+    opened = Opened(browser, page_of(tmp_path))
+    opened.page.emulate_media(media="print")
+    assert not opened.page.is_visible("#search")
+    printed = opened.page.pdf(format="A4")
+    assert printed.startswith(b"%PDF")
+    assert printed.count(b"/Type /Page\n") <= 6 or printed.count(b"/Page") > 0

@@ -1,0 +1,234 @@
+"""The page of an improvement: its content, labels as data, its size, and the folder it can be made
+from again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support import logfiles
+from surefoot import LogError, load_policy, read_log
+from surefoot.advice import advise, chosen_algorithm, summarise
+from surefoot.advice.pairs import (
+    ONE_ACTION,
+    PairRecord,
+    StateRecord,
+    action_values,
+    read_pairs,
+    state_records,
+)
+from surefoot.cli import app
+from surefoot.report.improvement_page import improvement_page, read_folder
+from surefoot.report.page import MOST_BYTES, embedded
+from surefoot.report.pictures import coordinates, gain_picture, maps
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "\"quoted\" & 'single'",
+    "مرحبا بالعالم",
+    '=HYPERLINK("http://x")',
+    "'=already marked",
+    "x" * 5000,
+    "{{ 7 * 7 }}",
+)
+
+
+class Reader(HTMLParser):
+    """The tags and the words of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.words: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def records(labels: tuple[str, ...] = ("low", "high")) -> list[StateRecord]:
+    return [
+        StateRecord(
+            fields=(label,),
+            why="the budget of this state is spent",
+            pairs=(
+                PairRecord(f"do {label}", 40, 0.9, 0.6, 1.5, 0.1),
+                PairRecord("wait", 4, 0.1, 0.4, 2.5, float("nan")),
+            ),
+        )
+        for label in labels
+    ]
+
+
+def improved(tmp_path: Path) -> tuple[dict[str, Any], list[StateRecord]]:
+    log = read_log(logfiles.good_log(tmp_path))
+    problem = log.problem(0.9)
+    advice = advise(log, problem, chosen_algorithm(problem))
+    return summarise(advice, "log.csv"), state_records(advice)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert found is not None
+    return dict(json.loads(found.group(1)))
+
+
+def test_the_page_says_the_verdict_first_and_then_everything_in_order(tmp_path: Path) -> None:
+    summary, states = improved(tmp_path)
+    page = improvement_page(summary, states)
+    headings = re.findall(r"<h2>(.*?)</h2>", page)
+    assert headings == [
+        "What changes",
+        "How sure this is",
+        "What the data cover",
+        "What does not change, and why",
+        "How it was made",
+    ]
+    assert page.index("upported") < page.index("<h2>")
+    words = " ".join(Reader(page).words)
+    assert summary["log"]["fingerprint"] in words
+    assert "Nothing outside the state drives" in words
+    assert {row[0] for row in data_of(page)["states"]} == {state.label for state in states}
+
+
+def test_labels_are_data(tmp_path: Path) -> None:
+    summary, _ = improved(tmp_path)
+    plain = improvement_page(summary, records())
+    summary["log"]["source"] = HOSTILE[0]
+    summary["notes"] = list(HOSTILE)
+    page = improvement_page(summary, records(HOSTILE))
+    assert Reader(page).tags.count("script") == Reader(plain).tags.count("script")
+    assert "img" not in Reader(page).tags
+    assert [row[0] for row in data_of(page)["states"]] == list(HOSTILE)
+    assert "49" not in "".join(re.findall(r"<li>(.*?)</li>", page)[-1:])
+
+
+def test_data_for_the_script_cannot_end_it() -> None:
+    text = str(embedded({"a": "</script><!--", "b": "\u2028"}))
+    assert "<" not in text
+    assert json.loads(text) == {"a": "</script><!--", "b": "\u2028"}
+
+
+def test_a_page_of_many_states_stays_small(tmp_path: Path) -> None:
+    summary, _ = improved(tmp_path)
+    many = [
+        StateRecord(
+            (f"state {i} " + "x" * 40,),
+            "why",
+            tuple(PairRecord(f"a{k}", 7, 0.04, 0.04, 1 / 3, 0.1234567) for k in range(25)),
+        )
+        for i in range(10_000)
+    ]
+    page = improvement_page(summary, many)
+    assert len(page.encode()) < MOST_BYTES
+    shown = len(data_of(page)["states"])
+    assert 1000 < shown < 10_000
+    assert f"{10_000 - shown:,} states more" in page
+    ten_thousand = [StateRecord((f"s{i}",), "why", many[0].pairs[:5]) for i in range(10_000)]
+    assert len(data_of(improvement_page(summary, ten_thousand))["states"]) == 10_000
+
+
+def test_the_folder_of_an_improvement_makes_the_same_page(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    out = tmp_path / "out"
+    log = logfiles.good_log(tmp_path)
+    run = CliRunner()
+    first = run.invoke(app, ["improve", str(log), "--gamma", "0.9", "--out", str(out)])
+    assert first.exit_code in (0, 3), first.output
+    page = (out / "report.html").read_text("utf-8")
+    again = run.invoke(app, ["report", str(out), "--out", str(tmp_path / "again.html")])
+    assert again.exit_code == 0, again.output
+    assert data_of((tmp_path / "again.html").read_text("utf-8")) == data_of(page)
+    assert (tmp_path / "again.html").read_text("utf-8") == page
+    assert run.invoke(
+        app, ["improve", str(log), "--gamma", "0.9", "--out", str(out), "--no-report"]
+    )
+    assert not (out / "report.html").exists()  # nothing of an earlier run stays
+
+
+def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"has no summary\.json: give the folder"):
+        read_folder(tmp_path)
+    (tmp_path / "summary.json").write_text("{", encoding="utf-8")
+    (tmp_path / "pairs.csv").write_text("a,b\n", encoding="utf-8")
+    with pytest.raises(LogError, match="is no JSON"):
+        read_folder(tmp_path)
+    with pytest.raises(LogError, match="its columns must end in"):
+        read_pairs(tmp_path / "pairs.csv")
+
+
+def test_action_values_are_means_over_visits_with_their_standard_error(tmp_path: Path) -> None:
+    log = read_log(logfiles.good_log(tmp_path))
+    problem = log.problem(0.9)
+    q, error = action_values(problem, np.asarray(problem.pi_b))
+    batch = problem.log
+    assert batch is not None
+    from surefoot import evaluate
+
+    v = evaluate(problem.model, problem.pi_b)
+    y = batch.reward + 0.9 * v[batch.next_state]
+    for s, a in np.argwhere(log.n_sa > 1):
+        here = y[(batch.state == s) & (batch.action == a)]
+        assert q[s, a] == pytest.approx(here.mean())
+        assert error[s, a] == pytest.approx(here.std(ddof=1) / len(here) ** 0.5)
+    assert np.isnan(q[log.n_sa == 0]).all()
+
+
+def test_every_visited_state_says_why_it_goes_no_further(tmp_path: Path) -> None:
+    _, states = improved(tmp_path)
+    assert all(state.why for state in states)
+    single = [s for s in states if sum(pair.count > 0 for pair in s.pairs) == 1]
+    assert all(state.why == ONE_ACTION for state in single)
+    assert [s.moved for s in states] == sorted((s.moved for s in states), reverse=True)
+
+
+def test_labels_that_a_spreadsheet_would_compute_are_marked_and_read_back(tmp_path: Path) -> None:
+    rows = [
+        f"{e},{t},{s},{a},{(t + e) % 3}"
+        for e in range(30)
+        for t, (s, a) in enumerate([("=1+1", "go"), ("@x", "'=y"), ("-5", "go")])
+    ]
+    file = tmp_path / "log.csv"
+    text = "\n".join(["episode,time,state,action,reward", *rows]) + "\n"
+    file.write_text(text, encoding="utf-8")
+    log = read_log(file)
+    saved = log.estimated_baseline().save(tmp_path / "policy.csv")
+    lines = saved.read_text("utf-8").splitlines()
+    assert any(line.startswith('"\'=1+1"') for line in lines)
+    assert any("\"''=y\"" in line for line in lines)
+    assert any(line.startswith(('"-5"', "-5")) for line in lines)  # a number is no formula
+    assert set(map(str, load_policy(saved).labels.states)) == {"=1+1", "@x", "-5"}
+    problem = log.problem(0.9, saved)
+    assert np.allclose(problem.pi_b, log.problem(0.9).pi_b, atol=1e-3)
+
+
+def test_states_with_coordinates_get_a_map() -> None:
+    river = records(tuple(f"x={x} y={y}" for x in range(3) for y in range(4)))
+    assert coordinates(river) == [(x, y) for x in range(3) for y in range(4)]
+    (one,) = maps(river, ("state",))
+    assert str(one.picture).count("<g>") == 12
+    assert ">x</text>" in one.picture
+    assert (
+        len(maps(records(tuple(f"{x},{y},{z}" for x in "01" for y in "01" for z in "012")), ()))
+        == 3
+    )
+    for labels in (("low", "high", "a", "b"), ("1", "2", "3", "4"), ("1 1", "1 2", "2 1", "a 2")):
+        assert maps(records(labels), ()) == []
+
+
+def test_the_picture_of_a_gain_says_it_in_words_too() -> None:
+    picture = str(gain_picture(1.5, -0.25, 3.0))
+    assert 'role="img"' in picture
+    assert "at least −0.25" in picture
