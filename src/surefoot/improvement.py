@@ -22,6 +22,7 @@ def problem(
     pi_b: Any = None,
     start: Any = None,
     allowed: Any = None,
+    forbidden: Any = None,
     reward_range: Any = None,
     return_range: Any = None,
     reward_table: Any = None,
@@ -45,7 +46,8 @@ def problem(
                           estimates it from the log and marks the problem as such
     start                 a state's label (of arrays: its id), or a distribution over states, taken
                           as known (default: where the episodes started, an estimate)
-    allowed               a mask [S, A], or the path of a file, of the actions that may be used
+    allowed, forbidden    masks [S, A], or paths of files, of the actions that may, and must not,
+                          be used
     reward_range, return_range  (low, high), declared, of returns from any state on; else
                           observed, and noted as an assumption
     reward_table          [S'], [S, S'] or [S, A, S'], where known
@@ -65,6 +67,7 @@ def problem(
     declared = {
         "start": start,
         "allowed": allowed,
+        "forbidden": forbidden,
         "reward_range": reward_range,
         "return_range": return_range,
         "reward_table": reward_table,

@@ -139,6 +139,23 @@ def test_evaluating_a_policy_that_uses_forbidden_actions_exits_2(tmp_path: Path,
     assert "not allowed" in error
 
 
+def test_a_forbidden_action_is_never_chosen_and_one_that_the_log_takes_needs_a_word(
+    tmp_path: Path, run: Run
+) -> None:
+    log, out = logfiles.good_log(tmp_path), tmp_path / "out"
+    forbidden = logfiles.write(tmp_path / "no.csv", ("state", "action"), [("low", "try")])
+    given = ("improve", log, "--gamma", 0.9, "--forbidden", forbidden, "--out", out)
+    code, _, error = run(*given)
+    assert (code, "pairs that are not allowed" in error, "--renormalise" in error) == (
+        2,
+        True,
+        True,
+    )
+    code, _, error = run(*given, "--renormalise", "--accept")
+    assert code in (0, 3), error
+    assert surefoot.load_policy(out / "policy.csv").probabilities("low")["keep"] == 1.0
+
+
 def test_apply_lists_or_draws_actions(tmp_path: Path, run: Run) -> None:
     rule = logfiles.rule(tmp_path)
     code, text, _ = run("apply", rule, "--state", "mid")

@@ -15,7 +15,9 @@ from surefoot import BaselineError, LogError, ParameterError
 from surefoot.logs import (
     Log,
     disagreement,
+    permitted,
     read_allowed,
+    read_forbidden,
     read_log,
     read_policy,
 )
@@ -172,6 +174,34 @@ def test_a_file_of_allowed_actions_makes_a_mask(tmp_path: Path) -> None:
     assert read_allowed(path, log()).tolist() == [[True, True], [True, False], [True, True]]
     with pytest.raises(LogError, match="'d' is not in the log"):
         read_allowed(write(tmp_path / "allowed.csv", [("d", "x")], "state,action"), log())
+
+
+def test_a_file_of_forbidden_actions_makes_a_mask_and_must_name_what_the_log_has(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path / "forbidden.csv", [("a", "x"), ("c", "y")], "state,action")
+    taboo = read_forbidden(path, log())
+    assert taboo.tolist() == [[True, False], [False, False], [False, True]]
+    for pair, word in ((("d", "x"), "state 'd' is not in the log"), (("a", "z"), "action 'z'")):
+        write(path, [("a", "x"), pair], "state,action")
+        with pytest.raises(LogError, match=f"row 2 of .*forbidden.csv forbids nothing: {word}"):
+            read_forbidden(path, log())
+
+
+def test_what_is_both_allowed_and_forbidden_is_forbidden(tmp_path: Path) -> None:
+    allowed = write(tmp_path / "allowed.csv", [("a", "x"), ("a", "y")], "state,action")
+    forbidden = write(tmp_path / "forbidden.csv", [("a", "x"), ("b", "y")], "state,action")
+    assert permitted(log()) is None
+    found = permitted(log(), allowed, forbidden)
+    assert found is not None
+    assert found.tolist() == [[False, True], [True, False], [True, True]]
+    problem = log().problem(
+        0.9, allowed=allowed, forbidden=forbidden, masked_baseline="renormalise"
+    )
+    assert (np.asarray(problem.pi_b)[0] == [0.0, 1.0]).all()
+    write(forbidden, [("a", "x"), ("a", "y")], "state,action")
+    with pytest.raises(LogError, match="nothing may be chosen in state 'a'"):
+        permitted(log(), None, forbidden)
 
 
 def test_the_mean_and_variance_behind_a_p_value_are_exact_for_few_visits() -> None:

@@ -158,6 +158,10 @@ class LogOptions(ReadOptions):
     allowed: Annotated[
         Path | None, option(PROBLEM, "FILE", "The allowed actions: columns state, action.")
     ] = None
+    forbidden: Annotated[
+        Path | None,
+        option(PROBLEM, "FILE", "Actions that must never be chosen: columns state, action."),
+    ] = None
     baseline: Annotated[
         Path | None,
         option(
@@ -233,10 +237,10 @@ def read(source: str, options: ReadOptions, dask: str | None = None) -> tuple[Lo
 
 def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
     """Read a log and its baseline, and build their problem."""
-    from surefoot.logs import disagreement, read_allowed, read_policy
+    from surefoot.logs import disagreement, permitted, read_policy
 
     log, units = read(source, options, dask)
-    mask = None if options.allowed is None else read_allowed(options.allowed, log)
+    mask = permitted(log, options.allowed, options.forbidden)
     given = (
         log.estimated_baseline(options.smoothing, mask)
         if options.baseline is None

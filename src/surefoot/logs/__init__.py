@@ -7,7 +7,13 @@ from surefoot.logs.database import progress_bar
 from surefoot.logs.disagreement import Disagreement, disagreement
 from surefoot.logs.log import Log, make_log
 from surefoot.logs.on_dask import count_on_dask
-from surefoot.logs.policy_files import load_policy, read_allowed, read_policy
+from surefoot.logs.policy_files import (
+    load_policy,
+    permitted,
+    read_allowed,
+    read_forbidden,
+    read_policy,
+)
 from surefoot.logs.query import Options
 from surefoot.logs.read import count_part, read_log
 from surefoot.logs.rollouts import minari_columns, rollout_columns
@@ -28,8 +34,10 @@ __all__ = [
     "load_policy",
     "make_log",
     "minari_columns",
+    "permitted",
     "progress_bar",
     "read_allowed",
+    "read_forbidden",
     "read_log",
     "read_policy",
     "rollout_columns",

@@ -17,7 +17,7 @@ from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
 from surefoot.errors import LogError, NotAvailableError, ProblemError, option
 from surefoot.logs.accounting import Accounting, notes_on, warnings_on
 from surefoot.logs.database import Database, Workspace
-from surefoot.logs.policy_files import fitted, read_allowed, read_policy
+from surefoot.logs.policy_files import fitted, permitted, read_policy
 from surefoot.logs.query import Options, Reading
 from surefoot.logs.row_blocks import coded_blocks, joined, returns_of
 from surefoot.logs.tally import Tally, merged
@@ -175,6 +175,7 @@ class Log:
         *,
         start: Any = None,
         allowed: Any = None,
+        forbidden: Any = None,
         cut_returns: str | int = "as-end",
         needs_returns: bool | None = None,
         **declared: Any,
@@ -184,6 +185,8 @@ class Log:
         pi_b            a Policy, the path of a policy file, an array [S, A], or None: estimated
                         from the log without smoothing
         allowed         a mask [S, A], or the path of a file with the allowed (state, action)
+        forbidden       the same of what must never be chosen; with both, what is allowed and not
+                        forbidden may be
         start           a state's label or a distribution over states, taken as known; or "visits":
                         as often as the log was there. Default: where the episodes started, an
                         estimate; for a log of one episode its visits, since its first row is an
@@ -226,7 +229,7 @@ class Log:
             gamma,
             pi_b,
             self._start(start, data),
-            allowed=read_allowed(allowed, self) if isinstance(allowed, (str, Path)) else allowed,
+            allowed=permitted(self, allowed, forbidden),
             cut_returns=cut_returns,
             **declared,
         )

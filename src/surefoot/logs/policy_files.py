@@ -1,5 +1,5 @@
 """Policy files: a baseline or another policy with one row for each (state, action, probability);
-and files of allowed actions.
+and files of allowed and of forbidden actions.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from surefoot.logs.database import Database, Workspace, name_sql, path_sql
 from surefoot.logs.sources import find_source
 from surefoot.logs.store import header_of, read_text, text_trouble
 from surefoot.parameters import check_name
-from surefoot.problems.given import SUM_TO_ONE
+from surefoot.problems.given import SUM_TO_ONE, joint_mask
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log
@@ -103,6 +104,45 @@ def read_allowed(source: Any, log: Log, *, state: str = "", action: str = "") ->
     for row in read_table(source, _pair_columns(log.labels, state, action)):
         mask[log.labels.state_code(row[0]), log.labels.action_code(row[1])] = True
     mask[~mask.any(axis=1)] = True
+    return mask
+
+
+def read_forbidden(source: Any, log: Log, *, state: str = "", action: str = "") -> np.ndarray:
+    """The mask [S, A] of what a file of (state, action) forbids, its columns as in `read_policy`.
+
+    A label that the log does not have may be a misspelt one that the log has: it is refused.
+    """
+    mask = np.zeros((log.n_states, log.n_actions), dtype=bool)
+    rows = read_table(source, _pair_columns(log.labels, state, action))
+    for number, (s, a) in enumerate(rows, start=1):
+        try:
+            mask[log.labels.state_code(s), log.labels.action_code(a)] = True
+        except LogError as error:
+            raise LogError(
+                f"row {number} of {source} forbids nothing: {error}. Correct it, or leave it out:"
+                " what is not in the log is never chosen"
+            ) from error
+    return mask
+
+
+def permitted(log: Log, allowed: Any = None, forbidden: Any = None) -> np.ndarray | None:
+    """The mask [S, A] of what may be chosen, from masks or files of what is allowed and what is
+    forbidden; None where neither is given.
+    """
+    if allowed is None and forbidden is None:
+        return None
+    if isinstance(allowed, (str, Path)):
+        allowed = read_allowed(allowed, log)
+    if isinstance(forbidden, (str, Path)):
+        forbidden = read_forbidden(forbidden, log)
+    mask: np.ndarray = joint_mask(allowed, forbidden)
+    if isinstance(mask, np.ndarray) and mask.shape == (log.n_states, log.n_actions):
+        empty = np.flatnonzero(~mask.any(axis=1) & ~log.terminal)
+        if len(empty):
+            raise LogError(
+                f"nothing may be chosen in state {log.labels.state(empty[0])} ({len(empty)} such"
+                " states): leave it at least one action"
+            )
     return mask
 
 

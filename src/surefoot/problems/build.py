@@ -22,6 +22,7 @@ from surefoot.problems.given import (
     given_start,
     held_sparse,
     impossible_rows,
+    joint_mask,
     renormalise,
 )
 from surefoot.problems.montecarlo import check_cut_returns
@@ -99,6 +100,7 @@ def build(
     start: Start,
     *,
     allowed: Any = None,
+    forbidden: Any = None,
     reward_range: Any = None,
     return_range: Any = None,
     reward_table: Any = None,
@@ -111,7 +113,7 @@ def build(
     check_name("masked_baseline", masked_baseline, ("error", "renormalise"))
     check_cut_returns(cut_returns)
     gamma = checked_gamma(gamma)
-    mask = allowed_mask(allowed, data, masked_baseline)
+    mask = allowed_mask(joint_mask(allowed, forbidden), data, masked_baseline)
     notes = list(data.notes)
     if pi_b is None:
         pi_b = estimated_policy(data.n_sa, data.labels, allowed=mask)

@@ -92,6 +92,24 @@ def held_sparse(sparse: Any, n_states: int, n_actions: int) -> bool:
     return cells > DENSE_CELLS if sparse is None else bool(sparse)
 
 
+def joint_mask(allowed: Any, forbidden: Any) -> Any:
+    """What is allowed and not forbidden; None where neither mask [S, A] is given."""
+    if forbidden is None:
+        return allowed
+    taboo = plain_array("forbidden", forbidden, ProblemError)
+    if taboo.dtype != bool:
+        raise ProblemError(f"forbidden must be a boolean mask [S, A], got {taboo.dtype}")
+    if allowed is None:
+        return ~taboo
+    mask = plain_array("allowed", allowed, ProblemError)
+    if mask.shape != taboo.shape or mask.dtype != bool:
+        raise ProblemError(
+            "allowed and forbidden must be boolean masks of one shape [S, A], got"
+            f" {mask.dtype} {list(mask.shape)} and {list(taboo.shape)}"
+        )
+    return mask & ~taboo
+
+
 def allowed_mask(allowed: Any, data: Counted, masked_baseline: str) -> np.ndarray:
     """The mask of allowed actions over all states; terminal states allow everything."""
     if allowed is None:
