@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -35,7 +36,9 @@ class Batch:
     `truncated` those flagged as such, `cuts` the rows after which an episode stops without having
     reached a terminal state (a time limit, or simply the end of the log). `row` is the position of
     each row in the log as it came, for error messages; `left_out` counts the rows of it that are
-    not here, since they had no successor. `labels` say what the codes stand for.
+    not here, since they had no successor. `labels` say what the codes stand for. `beside` are
+    further columns of the log, where it has them: "propensity" of the action taken, "policy" and
+    "group" as codes, the guarded columns "g0", "g1", ...
     """
 
     state: np.ndarray
@@ -52,6 +55,7 @@ class Batch:
     has_end: bool = False
     left_out: int = 0
     labels: Labels = field(default=Labels(), compare=False)
+    beside: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         return (
@@ -62,9 +66,16 @@ class Batch:
     def __post_init__(self) -> None:
         for name in COLUMNS:
             getattr(self, name).flags.writeable = False
+        for further in self.beside.values():
+            further.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.state)
+
+    @property
+    def propensity(self) -> np.ndarray | None:
+        """The probability with which each row's action was chosen; None where the log has none."""
+        return self.beside.get("propensity")
 
     @cached_property
     def first(self) -> np.ndarray:
@@ -167,7 +178,7 @@ def make_batch(
     terminal_states: Any = (),
 ) -> Batch:
     """Check plain arrays, one entry a step, and put them in order; see `surefoot.problem`."""
-    rows = _columns(state, action, reward, next_state, terminal, truncated)
+    rows: dict[str, Any] = _columns(state, action, reward, next_state, terminal, truncated)
     n = len(rows["state"])
     rows["episode"], order = _time_order(column("episode", episode, n), time)
     rows = {name: x[order] for name, x in rows.items()} | {"row": order}

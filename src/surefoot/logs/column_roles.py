@@ -42,12 +42,30 @@ SYNONYMS = {
     ),
     "terminal": ("terminal", "terminated", "is_terminal", "done"),
     "truncated": ("truncated", "truncation", "timeout", "time_out"),
+    "propensity": (
+        "propensity",
+        "propensity_score",
+        "pscore",
+        "action_prob",
+        "action_probability",
+        "behavior_prob",
+        "behaviour_prob",
+        "behavior_probability",
+        "behaviour_probability",
+        "logging_prob",
+        "logging_probability",
+    ),
+    # These are never found by name: a user who means them names them.
+    "policy": (),
+    "group": (),
+    "guard": (),
 }
 # how other programs write a missing value
 MISSING = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "null", "NULL", "None")
 NEEDED = ("episode", "state", "action", "reward")
+SHARED = ("policy", "group", "guard")  # these columns may play another role too
 # roles of one column; the others may join several into one label
-SINGLE = ("time", "reward", "terminal", "truncated")
+SINGLE = ("time", "reward", "terminal", "truncated", "propensity")
 
 
 @dataclass(frozen=True)
@@ -64,6 +82,10 @@ class Columns:
     next_state: tuple[str, ...]
     terminal: tuple[str, ...]
     truncated: tuple[str, ...]
+    propensity: tuple[str, ...] = ()
+    policy: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+    guard: tuple[str, ...] = ()
 
     def ours(self) -> dict[str, str]:
         """{our name: the user's name} of every column; ours are state_0, state_1, ..., since those
@@ -80,7 +102,9 @@ class Columns:
 def find_columns(names: Sequence[str], where: str, **given: Column) -> Columns:
     """The columns of all roles among the names of `where`."""
     found = {role: _given(role, given.get(role), names, where) for role in SYNONYMS}
-    taken = {name for columns in found.values() for name in columns or ()}
+    taken = {
+        name for role, columns in found.items() if role not in SHARED for name in columns or ()
+    }
     if found["next_state"] is None and found["state"]:  # state "ward, bed": "next_ward, next_bed"
         by_plain = {_plain(name): name for name in names}
         follow = [by_plain.get(_plain("next_" + name)) for name in found["state"]]
@@ -108,7 +132,7 @@ def _given(role: str, option: Column, names: Sequence[str], where: str) -> tuple
             if role in NEEDED and role != "episode":
                 raise LogError(
                     f"{role} is needed: {NONE!r} (no column) is for episode, time, next_state,"
-                    " terminal and truncated"
+                    " terminal, truncated and propensity"
                 )
             return ()
         wanted = [option] if option in names else [part.strip() for part in option.split(",")]

@@ -19,8 +19,8 @@ from surefoot.errors import LogError, SurefootError
 from surefoot.logs.accounting import CUT, accounting, nothing_left
 from surefoot.logs.column_roles import MISSING
 from surefoot.logs.database import Database, text_sql
-from surefoot.logs.faults import find_forbidden, without_faults
-from surefoot.logs.query import USED, Part, Reading, with_time_type
+from surefoot.logs.faults import find_forbidden, without_faults, wrong_alone
+from surefoot.logs.query import BESIDE_LABELS, USED, Part, Reading, with_time_type
 from surefoot.logs.store import sorted_store
 from surefoot.logs.sums import RewardSums, divisor_sql
 from surefoot.logs.tally import TO_END, Tally, plain_label
@@ -102,7 +102,7 @@ def look(database: Database, reading: Reading, part: Part, *, ordered: bool) -> 
     )[0]
     wrong, filled, low, high, size, smallest, divisor = database.rows(
         "looking at rewards and flags",
-        f"""select count(*) filter (where r is null or ends is null or cut is null or ends and cut),
+        f"""select count(*) filter (where {wrong_alone(reading)}),
                    count(*) filter (where filled),
                    min(r), max(r), coalesce(sum(abs(r)), 0),
                    min(abs(r)) filter (where r <> 0), {divisor_sql()}
@@ -201,18 +201,30 @@ def code_labels(database: Database) -> dict[str, tuple[Any, ...]]:
         "states": "select s as x from triples union select s2 from triples where s2 is not null",
         "actions": "select distinct a as x from triples",
     }
-    labels = {}
-    for name, query in among.items():
-        database.run(
-            "coding labels",
-            f"""create or replace temp table {name} as
-                select x, (row_number() over (order by x) - 1)::integer as code from ({query})""",
-        )
-        target = text_sql(str(database.folder / name))
-        database.run("coding labels", f"copy {name} to {target} (format parquet)")
-        found = database.rows("coding labels", f"select x from {name} order by code")
-        labels[name] = tuple(plain_label(x) for (x,) in found)
-    return labels
+    return {name: _coded(database, name, query) for name, query in among.items()}
+
+
+def code_beside(database: Database, reading: Reading) -> dict[str, tuple[Any, ...]]:
+    """{role: labels} of the labels beside the steps (policies, groups), coded as states are."""
+    found = {}
+    for name, role in BESIDE_LABELS.items():
+        if name in reading.beside:
+            query = f"select distinct {name} as x from {reading.steps()}"
+            found[role] = _coded(database, name, query)
+    return found
+
+
+def _coded(database: Database, name: str, query: str) -> tuple[Any, ...]:
+    """The labels x of a query in their order, with their codes 0, 1, ... as a table and a file."""
+    database.run(
+        "coding labels",
+        f"""create or replace temp table {name} as
+            select x, (row_number() over (order by x) - 1)::integer as code from ({query})""",
+    )
+    target = text_sql(str(database.folder / name))
+    database.run("coding labels", f"copy {name} to {target} (format parquet)")
+    found = database.rows("coding labels", f"select x from {name} order by code")
+    return tuple(plain_label(x) for (x,) in found)
 
 
 def _tally(

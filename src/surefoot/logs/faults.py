@@ -12,7 +12,7 @@ from surefoot.errors import LogError, option
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, REMEDIES
 from surefoot.logs.column_roles import MISSING
 from surefoot.logs.database import Database, text_sql
-from surefoot.logs.query import ZONED, Part, Reading
+from surefoot.logs.query import BESIDE_LABELS, ZONED, Part, Reading
 from surefoot.logs.store import rewritten, write_parquet
 from surefoot.logs.tally import plain_label
 
@@ -32,6 +32,10 @@ ROLES = {
     "flag": ("terminal", "truncated"),
     "both-flags": ("terminal", "truncated"),
     "next-state": ("next_state",),
+    "propensity": ("propensity",),
+    "policy": ("policy",),
+    "group": ("group",),
+    "guard": ("guard",),
     "duplicate": ("episode", "time"),
     "backwards": ("episode", "time"),
     "after-end": ("episode", "time"),
@@ -141,7 +145,29 @@ def _faults_alone(reading: Reading) -> dict[str, str]:
         "flag": "ends is null or cut is null",
         "both-flags": "ends and cut",
         "next-state": "s2 is null and not ends" if reading.given else "false",
+        **_faults_beside(reading),
     }
+
+
+def _faults_beside(reading: Reading) -> dict[str, str]:
+    """What can be wrong beside the step of a row."""
+    guards = [x for x in reading.beside if x[0] == "g" and x != "grp"]
+    found = {
+        "propensity": ["p"] if "p" in reading.beside else [],
+        **{role: [x] for x, role in BESIDE_LABELS.items() if x in reading.beside},
+        "guard": guards,
+    }
+    return {
+        reason: " or ".join(f"{x} is null" for x in names)
+        for reason, names in found.items()
+        if names
+    }
+
+
+def wrong_alone(reading: Reading) -> str:
+    """SQL: whether the numbers and flags of a row have a fault."""
+    known = ("r is null", "ends is null", "cut is null", "ends and cut")
+    return " or ".join((*known, *_faults_beside(reading).values()))
 
 
 def _first_of(faults: dict[str, str]) -> str:

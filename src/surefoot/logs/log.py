@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +51,7 @@ class Log:
     rewards       (lowest, highest) reward of the rows used
     accounting    rows read = rows used + rows left out, by reason
     notes         what a user should know; first the `warnings`, which put the result in doubt
+    beside        the labels of "policy" and "group" where the log has such columns
     """
 
     counts: Counts
@@ -63,6 +64,7 @@ class Log:
     columns: str
     notes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    beside: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     reading: Reading | None = field(default=None, compare=False)
     workspace: Workspace | None = field(default=None, compare=False)
 
@@ -271,6 +273,7 @@ def make_log(
     sparse: bool | None = None,
     reading: Reading | None = None,
     workspace: Workspace | None = None,
+    beside: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> Log:
     """The Log of a tally, checked; `reading` and `workspace` say where its rows are."""
     if not tally.states:
@@ -311,6 +314,7 @@ def make_log(
         accounting=tally.accounting,
         columns=str(reading.store.columns) if reading is not None else "",
         notes=(),
+        beside=dict(beside or {}),
         reading=reading,
         workspace=workspace,
     )

@@ -31,6 +31,8 @@ NO_SECONDS = "^([^:]*:[0-9][0-9])([Z +-])"
 # what a time without an offset does not match; DuckDB would pass over offsets, names of zones, "PM"
 NO_OFFSET = ":.*[^0-9:. ]"
 EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
+ROUNDING = 1e-9  # a probability may lie above 1 by so much
+BESIDE_LABELS = {"policy": "policy", "grp": "group"}  # {name in `steps`: role}, of labels
 USED = "(s2 is not null or ends)"  # whether a row leads somewhere
 Part = tuple[int, int] | None  # part i of k of the episodes
 
@@ -90,6 +92,9 @@ class Reading:
                   no number, not finite, or too large to compute with
     filled        whether the reward was missing and is the `missing_reward`
     ends, cut     the flags terminal and truncated; NULL where unreadable, false where empty
+    p             the propensity as DOUBLE; NULL where it is no number in (0, 1]
+    policy, grp   labels of the policy that chose the action, and of the group
+    g0, g1, ...   guarded columns as DOUBLE; NULL where they are no finite number
     file, row     where the user finds the row; `at` is its row in the file that is read
     """
 
@@ -151,6 +156,7 @@ class Reading:
                    {self.label("state")} as s, {self.label("action")} as a,
                    {self._reward()} as r, {self._next()} as s2, {self._filled()} as filled,
                    {self._ends()} as ends, {self._flag("truncated")} as cut,
+                   {"".join(f"{sql} as {x}, " for x, sql in self.beside.items())}
                    {file} as file, {row} as row, file_row_number as at
             from {self.store.sql} where {where})"""
 
@@ -166,6 +172,20 @@ class Reading:
                 select *, lead(s) over () as s_after,
                        lead(episode) over () is distinct from episode as last
                 from {self.steps(part)}))"""
+
+    @property
+    def beside(self) -> dict[str, str]:
+        """{name in `steps`: SQL} of the columns beside the steps that this log has."""
+        found = {}
+        if self.store.of("propensity"):
+            p = self._number("propensity_0", "propensity")
+            found["p"] = f"case when {p} > 0 and {p} <= {1 + ROUNDING!r} then least({p}, 1.0) end"
+        for name, role in BESIDE_LABELS.items():
+            if self.store.of(role):
+                found[name] = self.label(role)
+        for i, x in enumerate(self.store.of("guard")):
+            found[f"g{i}"] = self._number(x, "guarded")
+        return found
 
     def label(self, role: str) -> str:
         """One column as it is; several together as one struct, missing where any is."""
@@ -216,20 +236,24 @@ class Reading:
         return sql
 
     def _reward(self) -> str:
-        kind, x = self.store.types["reward_0"], "reward_0"
+        sql = self._number("reward_0", "reward")
+        fill = self.options.missing_reward
+        if fill is None:
+            return sql
+        return f"case when {self._filled()} then {float(fill)!r}::double else {sql} end"
+
+    def _number(self, x: str, what: str) -> str:
+        """A column as DOUBLE; NULL where it is no number, not finite, or too large."""
+        kind = self.store.types[x]
         if not (kind in (*WHOLE, *FLOATING, "VARCHAR", "BOOLEAN") or kind.startswith("DECIMAL")):
             raise LogError(
-                f"the reward column {self.store.columns.reward[0]!r} must hold numbers, its type is"
+                f"the {what} column {self.store.columns.ours()[x]!r} must hold numbers, its type is"
                 f" {kind}"
             )
         sql = (
             number_sql(x, self.options.decimal) if kind == "VARCHAR" else f"try_cast({x} as double)"
         )
-        sql = f"case when abs({sql}) <= {LARGEST!r} then {sql} end"
-        fill = self.options.missing_reward
-        if fill is None:
-            return sql
-        return f"case when {self._filled()} then {float(fill)!r}::double else {sql} end"
+        return f"case when abs({sql}) <= {LARGEST!r} then {sql} end"
 
     def _filled(self) -> str:
         if self.options.missing_reward is None:

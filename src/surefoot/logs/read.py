@@ -11,7 +11,7 @@ from typing import Any
 from surefoot.errors import LogError
 from surefoot.logs.accounting import droppable
 from surefoot.logs.column_roles import SYNONYMS, Column
-from surefoot.logs.counting import count_log
+from surefoot.logs.counting import code_beside, count_log
 from surefoot.logs.database import Database, Progress, Workspace
 from surefoot.logs.log import Log, make_log
 from surefoot.logs.query import Options, Part, Reading
@@ -31,6 +31,10 @@ def read_log(
     next_state: Column = None,
     terminal: Column = None,
     truncated: Column = None,
+    propensity: Column = None,
+    policy: Column = None,
+    group: Column = None,
+    guard: Column = None,
     terminal_states: Iterable[Any] = (),
     actions: Iterable[Any] | None = None,
     episode_end: str = "cut",
@@ -54,6 +58,10 @@ def read_log(
     episode ... truncated columns by role: a name, or several joined by commas that make one label
                           (state="ward,severity"); left out, they are found by name; "-" says that
                           there is none (episode="-": the log is one episode)
+    propensity            the probability with which the action was chosen; found by name too
+    policy                which policy chose the action
+    group                 a group that the episode belongs to, constant in it
+    guard                 further numbers to look after, each a column of its own
     terminal_states       labels of states that end an episode; states that flagged rows lead to are
                           added
     actions               labels of the actions there are: others are bad rows; unused ones join the
@@ -95,6 +103,10 @@ def read_log(
         next_state=next_state,
         terminal=terminal,
         truncated=truncated,
+        propensity=propensity,
+        policy=policy,
+        group=group,
+        guard=guard,
         terminal_states=terminal_states,
         actions=actions,
         episode_end=episode_end,
@@ -110,7 +122,7 @@ def read_log(
         encoding=encoding,
     )
     workspace = Workspace()
-    reading, tally = _counted(source, options, workspace, progress)
+    reading, tally, beside = _counted(source, options, workspace, progress)
     return make_log(
         tally,
         options,
@@ -118,6 +130,7 @@ def read_log(
         sparse=sparse,
         reading=reading,
         workspace=workspace,
+        beside=beside,
     )
 
 
@@ -165,8 +178,8 @@ def _counted(
     workspace: Workspace,
     progress: Progress | None,
     part: Part = None,
-) -> tuple[Reading, Tally]:
-    """The rows as Parquet, then what was counted in them."""
+) -> tuple[Reading, Tally, dict[str, tuple[Any, ...]]]:
+    """The rows as Parquet, what was counted in them, and the labels beside their steps."""
     found = as_utf8(find_source(source), options.encoding, workspace.path)
     with Database(workspace, options.threads, options.memory_limit, progress) as database:
         store = open_store(
@@ -183,4 +196,5 @@ def _counted(
             raise LogError(
                 "check_order=False needs next_state: without it the order of the rows is the log"
             )
-        return count_log(database, reading, part)
+        reading, tally = count_log(database, reading, part)
+        return reading, tally, code_beside(database, reading)

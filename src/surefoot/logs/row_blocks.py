@@ -15,7 +15,7 @@ from surefoot.core import Batch, Returns
 from surefoot.core.labels import match, places_of
 from surefoot.errors import LogError
 from surefoot.logs.database import Database, path_sql
-from surefoot.logs.query import Reading
+from surefoot.logs.query import BESIDE_LABELS, Reading
 from surefoot.logs.tally import TO_END, plain_label
 from surefoot.problems import monte_carlo
 from surefoot.problems.montecarlo import step_limit
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from surefoot.logs.log import Log
 
 Columns = dict[str, np.ndarray]
+BESIDE_NAMES = {"p": "propensity", **BESIDE_LABELS}  # how a Batch calls them
 
 
 def returns_of(log: Log, gamma: float, visits: str, cut_returns: str | int) -> Returns:
@@ -60,14 +61,21 @@ def coded_blocks(log: Log, rows: int) -> Iterator[Batch]:
 
 
 def _chunks(database: Database, log: Log, reading: Reading, rows: int) -> Iterator[Columns]:
-    """The coded columns h (episode), s, a, r, s2, ends, cut, `rows` rows of one file at a time."""
+    """The coded columns h (episode), s, a, r, s2, ends, cut and those beside them, `rows` rows of
+    one file at a time.
+    """
     database.run("reading rows", "set disabled_optimizers = 'join_order,build_side_probe_side'")
-    for name in ("states", "actions"):
+    coded = [x for x in BESIDE_LABELS if x in reading.beside]
+    for name in ("states", "actions", *coded):
         file = path_sql(str(database.folder / name))
         database.run("reading labels", f"create temp table {name} as from read_parquet({file})")
     taken = database.rows("reading labels", "select x from actions order by code")
     places = places_of(log.actions)
     to_action = np.array([match(plain_label(x), places) for (x,) in taken], dtype=np.int64)
+    further = "".join(
+        f", {x}.code as {x}" if x in coded else f", x.{x} as {x}" for x in reading.beside
+    )
+    joins = " ".join(f"left join {x} on x.{x} = {x}.x" for x in coded)
     for file in reading.store.files:
         part = replace(reading, store=replace(reading.store, files=(file,)))
         (n,) = database.rows("counting rows", f"select count(*) from {part.store.sql}")[0]
@@ -77,9 +85,10 @@ def _chunks(database: Database, log: Log, reading: Reading, rows: int) -> Iterat
             found = database.arrays(
                 "reading rows",
                 f"""select hash(episode) as h, coalesce(s.code, -1)::bigint as s, a.code as a, r,
-                           coalesce(s2.code, {TO_END})::bigint as s2, ends, cut, x.at
+                           coalesce(s2.code, {TO_END})::bigint as s2, ends, cut, x.at{further}
                     from {part.steps(where=where)} x left join states s on x.s = s.x
-                         left join actions a on x.a = a.x left join states s2 on x.s2 = s2.x""",
+                         left join actions a on x.a = a.x left join states s2 on x.s2 = s2.x
+                         {joins}""",
             )
             order = np.argsort(found.pop("at"), kind="stable")  # joins hand out small chunks late
             chunk = {name: np.ma.filled(x, -1)[order] for name, x in found.items()}
@@ -118,6 +127,7 @@ def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterato
         has_end=log.has_end,
         left_out=int((~keep).sum()),
         labels=log.labels,
+        beside={BESIDE_NAMES.get(x, x): rows[x][keep] for x in reading.beside},
     )
 
 
@@ -131,4 +141,7 @@ def joined(parts: list[Batch]) -> Batch:
     columns["episode"] = np.concatenate(
         [part.episode + n for part, n in zip(parts, before, strict=False)]
     )
+    columns["beside"] = {
+        name: np.concatenate([part.beside[name] for part in parts]) for name in parts[0].beside
+    }
     return replace(parts[0], **columns, left_out=sum(part.left_out for part in parts))

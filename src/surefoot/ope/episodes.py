@@ -38,11 +38,12 @@ def take_rows(batch: Batch, keep: np.ndarray, piece: np.ndarray | None = None) -
     """
     at = np.flatnonzero(keep)
     columns = {name: getattr(batch, name)[at] for name in COLUMNS}
+    beside = {name: x[at] for name, x in batch.beside.items()}
     broken = (np.diff(at) != 1) | (np.diff(columns["episode"]) != 0)
     if piece is not None:
         broken |= np.diff(piece[at]) != 0
     columns["episode"] = np.append(0, np.cumsum(broken))
-    return replace(batch, **columns, left_out=0)
+    return replace(batch, **columns, beside=beside, left_out=0)
 
 
 def take_episodes(batch: Batch, which: np.ndarray) -> Batch:
