@@ -4,6 +4,7 @@ harm, and axe-core finds nothing against accessibility.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,9 +22,16 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    driver = pytest.importorskip("playwright.sync_api")
+    """Chromium; SUREFOOT_BROWSER=required makes a missing one a failure."""
+    required = os.environ.get("SUREFOOT_BROWSER") == "required"
+    try:
+        import playwright.sync_api as driver
+    except ImportError:
+        if required:
+            raise
+        pytest.skip("needs Playwright: pip install 'surefoot[slow]'")
     if CHROMIUM is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
+        (pytest.fail if required else pytest.skip)("needs Chromium: apt-get install chromium")
     with driver.sync_playwright() as found:
         made = found.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield made
@@ -63,8 +71,9 @@ def page_of(tmp_path: Path, states: list[StateRecord] | None = None) -> Path:
 
 def violations(opened: Opened) -> list[str]:
     """What axe-core finds, in words."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    found = axe.Axe().run(opened.page).response["violations"]
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(opened.page).response["violations"]
     return [f"{x['id']}: {[node['html'][:120] for node in x['nodes'][:3]]}" for x in found]
 
 

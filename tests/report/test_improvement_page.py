@@ -15,6 +15,7 @@ import pytest
 
 from support import logfiles
 from surefoot import LogError, load_policy, read_log
+from surefoot import demo as demonstration
 from surefoot.advice import advise, chosen_algorithm, summarise
 from surefoot.advice.pairs import (
     ONE_ACTION,
@@ -172,18 +173,25 @@ def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
 def test_action_values_are_means_over_visits_with_their_standard_error(tmp_path: Path) -> None:
     log = read_log(logfiles.good_log(tmp_path))
     problem = log.problem(0.9)
-    q, error = action_values(problem, np.asarray(problem.pi_b))
+    v = np.linspace(-1, 2, log.n_states)
+    q, error = action_values(problem, v)
     batch = problem.log
     assert batch is not None
-    from surefoot import evaluate
-
-    v = evaluate(problem.model, problem.pi_b)
     y = batch.reward + 0.9 * v[batch.next_state]
     for s, a in np.argwhere(log.n_sa > 1):
         here = y[(batch.state == s) & (batch.action == a)]
         assert q[s, a] == pytest.approx(here.mean())
         assert error[s, a] == pytest.approx(here.std(ddof=1) / len(here) ** 0.5)
     assert np.isnan(q[log.n_sa == 0]).all()
+
+
+def test_the_gains_of_the_states_add_up_to_the_gain(tmp_path: Path) -> None:
+    summary, files = demonstration.improved(tmp_path)
+    states, _ = read_pairs(files["pairs.csv"])
+    visits = sum(state.visits for state in states)
+    total = sum(state.visits * state.gain for state in states) / visits / (1 - summary["gamma"])
+    assert total == pytest.approx(summary["worth"]["in_sample_optimistic"]["gain"], rel=0.02)
+    assert all(pair.candidate == 0 or pair.candidate > 1e-9 for x in states for pair in x.pairs)
 
 
 def test_every_visited_state_says_why_it_goes_no_further(tmp_path: Path) -> None:

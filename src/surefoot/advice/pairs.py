@@ -88,7 +88,7 @@ class StateRecord:
 def state_records(advice: Advice) -> list[StateRecord]:
     """Every visited state in which somebody acts, the most changed first, then the most visited."""
     log, pi = advice.log, advice.candidate
-    q, error = action_values(advice.problem, pi)
+    q, error = action_values(advice.problem, _values(advice))
     why = reasons(advice)
     n = log.n_sa
     acting = (n.sum(axis=1) > 0) & ~np.asarray(advice.problem.terminal)
@@ -105,8 +105,8 @@ def state_records(advice: Advice) -> list[StateRecord]:
                     PairRecord(
                         action=as_text(log.actions[a]),
                         count=int(n[s, a]),
-                        baseline=_short(advice.pi_b[s, a]),
-                        candidate=_short(pi[s, a]),
+                        baseline=_share(advice.pi_b[s, a]),
+                        candidate=_share(pi[s, a]),
                         value=_short(q[s, a]),
                         error=_short(error[s, a]),
                     )
@@ -117,16 +117,24 @@ def state_records(advice: Advice) -> list[StateRecord]:
     return found
 
 
-def action_values(problem: Problem, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(q, its standard error) [S, A] of every pair, if pi is followed afterwards.
+def _values(advice: Advice) -> np.ndarray:
+    """The candidate's values [S] in the model of all data by which its gain is measured: what was
+    never tried is worth what the baseline does there.
+    """
+    if advice.in_sample is not None:
+        return advice.in_sample.v_policy
+    return np.asarray(evaluate(advice.problem.model, advice.candidate))
+
+
+def action_values(problem: Problem, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(q, its standard error) [S, A] of every pair, if states are worth v [S] afterwards.
 
     q is the mean of y = r + gamma v(s') over the visits of the pair, the error the standard
     deviation of y over sqrt(n); NaN without a visit, or for the error of fewer than two.
     """
     (block,) = problem.blocks
     support, n = block.support, block.n_sa
-    v = evaluate(block.model, pi[None], tolerance=None)
-    y = support.reward + problem.gamma * support.at(v)
+    y = support.reward + problem.gamma * support.at(v[None])
     some = np.where(n > 0, n, 1.0)
     q = support.total(support.n * y) / some
     square = support.total(support.n * (y - support.spread(q)) ** 2)
@@ -235,6 +243,11 @@ def read_pairs(path: Path) -> tuple[list[StateRecord], list[str]]:
             states.setdefault(from_cell(tuple(row[:wide])), (row[-1], []))[1].append(pair)
     found = [StateRecord(key, why, tuple(pairs)) for key, (why, pairs) in states.items()]
     return found, header[:wide]
+
+
+def _share(p: float) -> float:
+    """A probability without what rounding leaves of 0 and 1."""
+    return _short(round(float(p), 12))
 
 
 def _short(x: float) -> float:

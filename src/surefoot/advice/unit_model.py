@@ -41,7 +41,7 @@ class Comparison:
 
     weight      d(s) (pi - pi_b)(a|s) [S, A]: the gain is the sum over pairs of weight times the
                 baseline's action values
-    v           the baseline's values [S]
+    v, v_policy the values [S] of the baseline and of the policy
     """
 
     policy: UnitEstimate
@@ -49,6 +49,7 @@ class Comparison:
     gain: UnitEstimate
     weight: np.ndarray
     v: np.ndarray
+    v_policy: np.ndarray
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -125,6 +126,7 @@ class UnitModel:
             gain=self._estimate(gain, scores - base_scores, spent - base_spent, base.v),
             weight=chain.d[:, None] * (rows - self.mixture),
             v=base.v,
+            v_policy=chain.v,
         )
 
     def _chain(self, rows: np.ndarray) -> tuple[sparse.csr_array, np.ndarray]:

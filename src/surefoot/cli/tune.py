@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefoot.cli.log_options import LogOptions, Posed, pose
-from surefoot.cli.options import METHOD, OUTPUT, AsJson, Source, option
+from surefoot.cli.options import METHOD, OUTPUT, AsJson, ReportFile, Source, option
 from surefoot.cli.terminal import NO_SUPPORT, bars, json_text, show
 from surefoot.errors import ParameterError
 from surefoot.text import aligned, interval, signed
@@ -87,6 +87,7 @@ class TuneOptions(LogOptions):
 def tune(
     log: Source,
     out: Table = None,
+    report: ReportFile = None,
     as_json: AsJson = False,
     *,
     options: TuneOptions,
@@ -101,6 +102,8 @@ def tune(
     Exit code 0: a setting was chosen, and the command to run next is printed. Exit code 3: no
     change is the best choice.
     """
+    from surefoot.report.log_pages import bound_page, tune_page
+
     if options.delta is not None and options.bound is None:
         raise ParameterError(
             "--delta is the failure probability of --bound: give --bound, too, or leave --delta out"
@@ -112,7 +115,8 @@ def tune(
         name, found = "tune-bound", _bound_document(posed, log, options)
     if out is not None:
         _write(out, name, found)
-    show(name, found, lambda: (_lines if name == "tune" else _bound_lines)(found), as_json)
+    lines, page = (_lines, tune_page) if name == "tune" else (_bound_lines, bound_page)
+    show(name, found, lambda: lines(found), as_json, report, lambda: page(found))
     if found["next"] is None:
         raise typer.Exit(NO_SUPPORT)
 

@@ -1,4 +1,4 @@
-"""The pages of `surefoot check`, `compare` and `safety-test`, from what they say as JSON."""
+"""The pages of `surefoot check`, `compare`, `tune` and `safety-test`, from what they say as JSON."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.report.page import percent, signed_number
-from surefoot.report.pictures import gain_picture
+from surefoot.report.page import number, percent, signed_number
+from surefoot.report.pictures import GainRow, gain_picture, gains_picture
 from surefoot.report.sections_page import (
     Item,
     PageTable,
@@ -59,19 +59,19 @@ def compare_page(found: Mapping[str, Any]) -> str:
     rows, supported = [], 0
     for x in found["algorithms"]:
         if "not_available" in x:
-            rows.append((x["algorithm"], "", "", "", "", f"not available: {x['not_available']}"))
+            rows.append((x["algorithm"], "–", "–", "–", f"not available: {x['not_available']}"))
             continue
         inside, held = x["in_sample_optimistic"] or {}, x["held_out"] or {}
         yes = x["verdict"] == "supported"
         supported += yes
-        interval = f"{signed_number(held.get('low'))} to {signed_number(held.get('high'))}"
         rows.append(
             (
                 f"{x['algorithm']} {parameters_text(_set(x['parameters']))}".strip(),
                 percent(x["mass_moved"]),
                 signed_number(inside.get("gain")),
-                signed_number(held.get("gain")),
-                interval if held else "–",
+                f"{signed_number(held.get('gain'))}\n{_interval(held.get('low'), held.get('high'))}"
+                if held
+                else "–",
                 "yes" if yes else "no",
             )
         )
@@ -79,8 +79,7 @@ def compare_page(found: Mapping[str, Any]) -> str:
         "algorithm",
         "decisions changed",
         "in sample (optimistic)",
-        "held out",
-        "90 %",
+        "held out, 90 % interval",
         "supported",
     )
     table = PageTable(
@@ -88,14 +87,14 @@ def compare_page(found: Mapping[str, Any]) -> str:
         " the other.",
         columns,
         rows,
-        frozenset({1, 2, 3, 4}),
+        frozenset({1, 2, 3}),
     )
     return sections_page(
         heading=f"Algorithms on {found['log']['source']}",
-        word=f"{supported} of {len(rows)} algorithms are supported by the data",
+        word=f"{supported} of {len(rows)} policies are supported, each judged by itself",
         good=supported > 0,
         sentences=[
-            "Choosing the best of many is a choice too: in a table of many rows one is lucky. Test"
+            "In a table of many rows one is lucky, so the best of them looks better than it is. Test"
             " the winner on fresh data."
         ],
         sections=[Section(title="Algorithms", tables=[table]), *notes_section(found["notes"])],
@@ -133,6 +132,157 @@ def safety_page(found: Mapping[str, Any], lines: list[str]) -> str:
         ],
         made=_data(found) | {"training data": found["training_overlap"]["words"]},
     )
+
+
+def tune_page(found: Mapping[str, Any]) -> str:
+    """The choice of an algorithm and its parameters."""
+    chosen = next(x for x in found["settings"] if x["chosen"])
+    yes = found["next"] is not None
+    tail = f"worst {percent(found['alpha'])}"
+    shared = _shared([x["setting"] for x in found["settings"]])
+    picture = gains_picture(
+        [
+            GainRow(
+                name=" ".join(word for word in x["setting"].split() if word not in shared),
+                mean=x["mean"],
+                low=x["mean_low"],
+                high=x["mean_high"],
+                tail=x["cvar"],
+                chosen=x["chosen"],
+            )
+            for x in found["settings"]
+        ]
+    )
+    common = f" All have {' '.join(shared)}." if shared else ""
+    caption = (
+        f"Dot: mean gain over all models, with its 95 % interval. Diamond: mean over the {tail} of"
+        f" the models. The choice stands in bold.{common}"
+    )
+    return sections_page(
+        heading=f"Choice of an algorithm for {found['log']}",
+        word=f"Chosen: {chosen['setting']}" if yes else "Chosen: no change",
+        good=yes,
+        sentences=[
+            f"It gains most in the {tail} of {plural(found['models'], 'model')} that fit the log."
+            if yes and found["rule"] == "cvar"
+            else f"It has the highest mean gain of those that do not lose in the {tail} of"
+            f" {plural(found['models'], 'model')}."
+            if yes
+            else f"No setting beats the baseline in the {tail} of"
+            f" {plural(found['models'], 'model')} that fit the log.",
+            "This is a choice, not evidence: surefoot improve tests the policy on data that it was"
+            " not learned from.",
+        ],
+        figures=[
+            ("mean gain in the models", signed_number(chosen["mean"])),
+            (f"mean gain in the {tail}", signed_number(chosen["cvar"])),
+            ("models in which it loses", percent(chosen["loses"])),
+        ]
+        * yes,
+        sections=[
+            Section(
+                title="What was tried",
+                pictures=[Picture(picture, caption)],
+                tables=[_settings(found, tail)],
+            ),
+            *_next(found["next"]),
+            Section(title="Do the models fit the log?", sentences=_fit(found)),
+            *notes_section(found["notes"]),
+        ],
+        made={"data": found["log"], "discount factor": f"{found['gamma']:g}"}
+        | {"baseline": "estimated from the log" if found["baseline"]["estimated"] else "given"},
+    )
+
+
+def _settings(found: Mapping[str, Any], tail: str) -> PageTable:
+    """Every setting with its gains."""
+    names = {"simulated_mean": "simulated: mean", "simulated_cvar": f"simulated: {tail}"}
+    names = {k: v for k, v in names.items() if all(x[k] is not None for x in found["settings"])}
+    rows = [
+        [
+            f"{x['setting']} (chosen)" if x["chosen"] else x["setting"],
+            *(
+                f"{signed_number(x[k])}\n{_interval(x[f'{k}_low'], x[f'{k}_high'])}"
+                for k in ("mean", "cvar")
+            ),
+            percent(x["loses"]),
+            *(signed_number(x[k]) for k in names),
+        ]
+        for x in found["settings"]
+    ]
+    return PageTable(
+        f"Gains over the baseline at the start, with 95 % intervals: the mean over all models, and"
+        f" over the {tail} of them. Loses: the share of models in which the policy is worse than"
+        " the baseline; it is no probability of the real world."
+        + " Simulated: what the setting gains from logs that were drawn from the models."
+        * bool(names),
+        ("setting", "mean gain", tail, "loses", *names.values()),
+        rows,
+        frozenset(range(1, 4 + len(names))),
+    )
+
+
+def _shared(settings: list[str]) -> list[str]:
+    """The parameters that all settings but "no change" have in common."""
+    sets = [x.split() for x in settings if "=" in x]
+    if len(sets) < 2:
+        return []
+    return [word for word in sets[0] if "=" in word and all(word in x for x in sets)]
+
+
+def _fit(found: Mapping[str, Any]) -> list[str]:
+    """Whether logs simulated in the models look like the log."""
+    prior = f"The models have {number(found['prior']['successors'])} successors a pair on average."
+    if not found["simulated"]:
+        return [f"This was not looked at (--simulated 0). {prior}"]
+    check, (low, high) = found["check"], found["check"]["reward_simulated"]
+    fits = check["p_value"] >= 0.05
+    words = "as in" if fits else "UNLIKE"
+    return [
+        f"The mean reward a step is {number(check['reward_observed'])}, {words} logs simulated in"
+        f" the models, where it is {number(low)} to {number(high)} in nine of ten"
+        f" (p = {check['p_value']:.2g}). {prior}"
+    ]
+
+
+def bound_page(found: Mapping[str, Any]) -> str:
+    """The n_wedge at which Pi_b-SPIBB provably loses at most so much."""
+    yes = found["next"] is not None
+    return sections_page(
+        heading=f"A bound for Pi_b-SPIBB on {found['log']}",
+        word=f"n_wedge = {found['n_wedge']:,} loses at most {number(found['bound'])}"
+        if yes
+        else "This log proves no such bound for any change",
+        good=yes,
+        sentences=[
+            f"Asked: a loss of at most {number(found['loss'])} with probability"
+            f" {percent(1 - found['delta'])}. "
+            + (
+                f"The bound is {found['label']}."
+                if yes
+                else "Pi_b-SPIBB would have to keep the baseline everywhere."
+            )
+        ],
+        figures=[
+            ("pairs that may change", f"{found['known']:,}"),
+            ("decisions that may change", percent(found["free"])),
+        ],
+        sections=[
+            *_next(found["next"]),
+            Section(title="What must be true", items=[Item(x) for x in found["assumptions"]]),
+            *notes_section(found["notes"]),
+        ],
+        made={"data": found["log"]},
+    )
+
+
+def _next(command: str | None) -> list[Section]:
+    """The command to run next."""
+    return [] if command is None else [Section(title="What to run next", command=command)]
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return f"{signed_number(low)} to {signed_number(high)}"
 
 
 def _bare(line: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -17,6 +17,8 @@ from surefoot.advice.pairs import StateRecord
 from surefoot.report.page import percent, signed_number
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+WIDE = 440  # of a picture, in the units of its text
+REACH = 3.2  # standard deviations of a curve that are shown
 MOST_PLACES = 40  # along an axis of a map
 MOST_PANELS = 12  # values of the third coordinate
 MOST_BARS = 6  # actions that a place shows as bars
@@ -36,47 +38,96 @@ def gain_picture(gain: float, low: float, high: float) -> Markup:
     The curve is half of a normal density on each side, as wide as that side of the interval.
     """
     left, right = (max(abs(gain - x) / float(ndtri(1 - DELTA)), 1e-12) for x in (low, high))
-    ends = [gain - 3.2 * left, gain + 3.2 * right, 0.0]
-    lowest, highest = min(ends), max(ends)
-    room = 0.05 * (highest - lowest)
-    lowest, highest = lowest - room, highest + room
-    width, height, base = 640, 190, 140
-
-    def x(value: float) -> float:
-        return round(20 + (width - 40) * (value - lowest) / (highest - lowest), 1)
-
+    first, last = gain - REACH * left, gain + REACH * right
+    x = _scale([first, last, 0.0], WIDE)
+    base = 142
     points = []
     for i in range(121):
-        at = gain - 3.2 * left + i / 120 * 3.2 * (left + right)
-        scale = left if at < gain else right
-        tall = math.exp(-0.5 * ((at - gain) / scale) ** 2)
+        at = first + i / 120 * (last - first)
+        tall = math.exp(-0.5 * ((at - gain) / (left if at < gain else right)) ** 2)
         points.append(f"{x(at)},{base - 110 * tall:.1f}")
+    least, most = f"at least {signed_number(low)}", f"at most {signed_number(high)}"
+    apart = x(high) - x(low) > _wide(least) / 2 + _wide(most) / 2 + 12
+    rows = [base + 22, base + 22 if apart else base + 40, base + (44 if apart else 62)]
+    parts = [
+        f'<polygon class="curve" points="{x(first)},{base} {" ".join(points)} {x(last)},{base}"/>',
+        f'<line class="axis" x1="12" x2="{WIDE - 12}" y1="{base}" y2="{base}"/>',
+        f'<line class="zero" x1="{x(0)}" x2="{x(0)}" y1="24" y2="{rows[2] - 13}"/>',
+        f'<line class="bar" x1="{x(low)}" x2="{x(high)}" y1="{base}" y2="{base}"/>',
+        f'<circle class="dot" cx="{x(gain)}" cy="{base}" r="6"/>',
+        _text(x(gain), 18, signed_number(gain), "strong"),
+        _text(x(low), rows[0], least),
+        _text(x(high), rows[1], most),
+        _text(x(0), rows[2], "0: as good as the baseline", "faint"),
+    ]
     label = (
         f"Gain {signed_number(gain)} on held-out data, at least {signed_number(low)}, at most"
         f" {signed_number(high)}"
     )
-    parts = [
-        f'<polygon class="curve" points="{x(gain - 3.2 * left)},{base} {" ".join(points)}'
-        f' {x(gain + 3.2 * right)},{base}"/>',
-        f'<line class="axis" x1="20" x2="{width - 20}" y1="{base}" y2="{base}"/>',
-        f'<line class="zero" x1="{x(0)}" x2="{x(0)}" y1="14" y2="{base + 8}"/>',
-        f'<text x="{min(max(x(0), 90), width - 90)}" y="{base + 22}" text-anchor="middle">0: as'
-        " good as the baseline</text>",
-        f'<line class="bar" x1="{x(low)}" x2="{x(high)}" y1="{base}" y2="{base}"/>',
-        f'<circle class="dot" cx="{x(gain)}" cy="{base}" r="6"/>',
-        f'<text x="{x(gain)}" y="{base + 42}" text-anchor="middle">{signed_number(gain)}</text>',
+    return _svg(WIDE, rows[2] + 8, label, parts)
+
+
+@dataclass(frozen=True)
+class GainRow:
+    """A setting with its mean gain, the interval of that, and the mean over its worst models."""
+
+    name: str
+    mean: float
+    low: float
+    high: float
+    tail: float
+    chosen: bool
+
+
+def gains_picture(rows: Sequence[GainRow]) -> Markup:
+    """The gains of several settings below each other."""
+    ends = [z for row in rows for z in (row.mean, row.low, row.high, row.tail)]
+    x = _scale([z for z in ends if math.isfinite(z)] + [0.0], WIDE)
+    bottom = 20 + 46 * len(rows)
+    parts = [f'<line class="zero" x1="{x(0)}" x2="{x(0)}" y1="6" y2="{bottom + 6}"/>']
+    for i, row in enumerate(rows):
+        y = 20 + 46 * i
+        name = row.name if len(row.name) <= 58 else f"{row.name[:57]}…"
+        start = f'<text x="4" y="{y}" class="{"strong" if row.chosen else ""}">'
+        parts.append(f"{start}{escape(name)}</text>")
+        at = y + 14
+        if math.isfinite(row.low) and math.isfinite(row.high):
+            parts.append(
+                f'<line class="bar" x1="{x(row.low)}" x2="{x(row.high)}" y1="{at}" y2="{at}"/>'
+            )
+        if math.isfinite(row.tail):
+            parts.append(f'<path class="dot" d="M{x(row.tail) - 6} {at}l6 -6l6 6l-6 6z"/>')
+        parts.append(f'<circle class="dot" cx="{x(row.mean)}" cy="{at}" r="5"/>')
+    parts += [
+        f'<line class="axis" x1="12" x2="{WIDE - 12}" y1="{bottom}" y2="{bottom}"/>',
+        _text(x(0), bottom + 20, "0: as good as the baseline", "faint"),
     ]
-    if abs(x(low) - x(gain)) > 60:
-        parts.append(
-            f'<text class="faint" x="{x(low)}" y="{base + 42}" text-anchor="middle">at least'
-            f" {signed_number(low)}</text>"
-        )
-    if abs(x(high) - x(gain)) > 60:
-        parts.append(
-            f'<text class="faint" x="{x(high)}" y="{base + 42}" text-anchor="middle">at most'
-            f" {signed_number(high)}</text>"
-        )
-    return _svg(width, height, label, parts)
+    best = max(rows, key=lambda row: row.mean)
+    label = (
+        f"Gains of {len(rows)} settings; the highest mean is {signed_number(best.mean)}, of"
+        f" {best.name}; the table has the numbers"
+    )
+    return _svg(WIDE, bottom + 28, label, parts)
+
+
+def _scale(values: Sequence[float], width: float) -> Callable[[float], float]:
+    """Where values stand on an axis that shows all of them."""
+    lowest, highest = min(values), max(values)
+    room = 0.05 * (highest - lowest) or 1.0
+    lowest, highest = lowest - room, highest + room
+    return lambda z: round(12 + (width - 24) * (z - lowest) / (highest - lowest), 1)
+
+
+def _wide(words: str) -> float:
+    """About how wide a text is."""
+    return 7.2 * len(words)
+
+
+def _text(x: float, y: float, words: str, name: str = "") -> str:
+    """A text centred at x, moved where it would leave the picture."""
+    half = min(_wide(words), WIDE) / 2
+    at = min(max(x, half), WIDE - half)
+    return f'<text class="{name}" x="{at:.1f}" y="{y}" text-anchor="middle">{escape(words)}</text>'
 
 
 def coordinates(states: Sequence[StateRecord]) -> list[tuple[float, ...]] | None:
@@ -209,7 +260,7 @@ def _svg(
     width: float, height: float, label: str, parts: Sequence[str], *, natural: bool = False
 ) -> Markup:
     """The parts in a picture that says what it shows."""
-    size = f' width="{width}" height="{height}"' if natural else f' width="{width}"'
+    size = f' width="{width}" height="{height}"' if natural else ' class="stretch"'
     return Markup(
         f'<svg viewBox="0 0 {width} {height}"{size} role="img" aria-label="{escape(label)}">'
         f"{''.join(parts)}</svg>"

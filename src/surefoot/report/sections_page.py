@@ -40,10 +40,11 @@ class PageTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A heading with sentences, pictures, a list and tables, in this order."""
+    """A heading with sentences, a command, pictures, a list and tables, in this order."""
 
     title: str
     sentences: Sequence[str] = ()
+    command: str = ""
     pictures: Sequence[Picture] = ()
     items: Sequence[Item] = ()
     tables: Sequence[PageTable] = field(default_factory=tuple)
