@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def here(logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path in logs.iterdir():
         shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())  # modules of pages are found in the folder
     return tmp_path
 
 

@@ -5,6 +5,7 @@ against the paper's Table 1.
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from support import small_study
 from surefoot.algorithms import parameters_of
 from surefoot.benchmarks import RandomMDPs
 from surefoot.errors import StudyError
+from surefoot.studies.runner import run
 from surefoot.studies.spec import (
     Study,
     parse_study,
@@ -338,3 +340,105 @@ def test_the_small_study_of_the_tests_has_two_variants_and_five_settings() -> No
     study = small_study.small()
     assert [v.label for v in variants(study)] == ["random-mdps eta=0.9", "random-mdps eta=0.5"]
     assert len(settings(study)) == 5
+
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+from surefoot import ReturnRange
+from surefoot.algorithms import Restricts
+from surefoot.benchmarks import VALUE
+from surefoot.simulate import Episodes
+from surefoot.simulate.worlds import one_world
+from surefoot.trust import by_count
+
+@dataclass(frozen=True)
+class Often(Restricts):
+    name: ClassVar[str] = "often"
+    share: float = 0.1
+    def trust(self, problem, n):
+        return by_count(problem, n > self.share * n.sum(axis=-1, keepdims=True), free_fall=False)
+
+@dataclass(frozen=True)
+class Coin:
+    name: ClassVar[str] = "coin"
+    score: ClassVar[str] = VALUE
+    sparse: ClassVar[bool] = False
+    chance: float = 0.6
+    def episodes(self, size):
+        return Episodes(size, size, 5)
+    def worlds(self, keys):
+        p = np.zeros((3, 2, 3))
+        p[0] = [[0, self.chance, 1 - self.chance], [0, 1 - self.chance, self.chance]]
+        reward = np.zeros((3, 1, 3))
+        reward[:, :, 1] = 1.0
+        return one_world(
+            keys, p, reward_table=reward, pi_b=np.full((3, 2), 0.5), start=np.eye(3)[0],
+            terminal_states=[1, 2], gamma=0.9, reward_range=(0, 1),
+            return_range=ReturnRange(0, 1, declared=True),
+        )
+"""
+OWN_STUDY = """
+name = "own"
+seed = 1
+trials = 4
+[benchmark]
+name = "own_module:Coin"
+sizes = [30]
+chance = [0.6, 0.9]
+[[algorithms]]
+name = "own_module:Often"
+share = 0.05
+[[algorithms]]
+name = "ramdp+own_module:Often"
+kappa = 0.1
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a module of one's own, as the current one."""
+    (tmp_path / "own_module.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.delitem(sys.modules, "own_module", raising=False)
+    return tmp_path
+
+
+def test_a_study_of_one_s_own_classes_runs_in_workers_and_gives_what_one_process_gives(
+    own: Path,
+) -> None:
+    study = parse_study(OWN_STUDY, "own.toml")
+    found = run(study, own / "two", workers=2, shard_trials=2)
+    assert [cell.algorithm for cell in found.cells] == [
+        "own_module:Often",
+        "ramdp+own_module:Often",
+    ] * 2
+    assert ((found.score >= 0.5) & (found.score <= 0.9)).all()
+    assert found.score[2].mean() > 0.8 > found.score[0].mean()  # chance 0.9, then 0.6
+    assert (run(study, own / "one", workers=1).score == found.score).all()
+
+
+def test_a_study_is_another_one_when_the_code_of_its_own_classes_changes(own: Path) -> None:
+    before = parse_study(OWN_STUDY, "own.toml").fingerprint
+    assert parse_study(OWN_STUDY, "own.toml").fingerprint == before
+    (own / "own_module.py").write_text(OWN.replace("share: float = 0.1", "share: float = 0.2"))
+    assert parse_study(OWN_STUDY, "own.toml").fingerprint != before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("own_module:Coin", "own_modul:Coin", "benchmark: there is no module 'own_modul'"),
+        ("own_module:Coin", "own_module:Often", "benchmark: .*lacks score, sparse, worlds"),
+        ('"own_module:Often"', '"own_module:Coin"', r"algorithms\[0\]: .*is no algorithm: inherit"),
+        ("share = 0.05", "shares = 0.05", r"algorithms\[0\]: own_module:Often does not take"),
+    ],
+)
+def test_a_study_says_what_is_wrong_with_a_class_of_one_s_own(
+    own: Path, old: str, new: str, words: str
+) -> None:
+    assert old in OWN_STUDY
+    with pytest.raises(StudyError, match=words):
+        parse_study(OWN_STUDY.replace(old, new, 1), "own.toml")

@@ -1,6 +1,7 @@
 """The pages of docs/, their code blocks, and how those are run.
 
-python     executed, all of a page in one namespace, in one folder
+python     executed, all of a page in one namespace, in one folder; if its first line names a file
+           ("# my_methods.py"), it is also written there
 toml       written to the file that its first line names
 console    "$ surefoot ..." and "$ python FILE ..." are run; "# exit code N" says how they end; the
            lines below are looked for in the output, in their order, "..." standing for anything
@@ -91,6 +92,9 @@ def run_page(page: str, run: Run, *, commands: bool = True) -> int:
     done = 0
     for block in blocks(page):
         if block.language == "python":
+            named = re.match(r"# (\w+\.py)\n", block.text)
+            if named:
+                Path(named[1]).write_text(block.text)
             exec(compile(block.text, page, "exec", dont_inherit=True), names)
             done += 1
         elif block.language == "toml" and block.text.startswith("# "):

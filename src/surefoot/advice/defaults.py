@@ -65,7 +65,8 @@ def default_parameters(name: str, problem: Problem) -> dict[str, Any]:
     low, high = problem.reward_range
     found: dict[str, Any] = {}
     for part in parts(name):
-        found |= PARAMETERS.get(str(part.name), {})
+        if ALGORITHMS.get(str(part.name)) == (part,):  # a class of one's own has its own defaults
+            found |= PARAMETERS.get(str(part.name), {})
     if "kappa" in found:  # it has the unit of a reward
         found["kappa"] *= high - low
     return found

@@ -41,6 +41,7 @@ from surefoot.algorithms.spibb import PiBSPIBB, PiLeqBSPIBB
 from surefoot.algorithms.vi_lcb import VILCB
 from surefoot.algorithms.worst_case import MBIE, RobustMDP
 from surefoot.errors import UnknownNameError
+from surefoot.own_classes import is_own, own_class
 from surefoot.parameters import check_known, look_up, make, names_of
 
 _SOFT: tuple[type[Restricts], ...] = (
@@ -80,7 +81,8 @@ ALGORITHMS: Mapping[str, tuple[type[Algorithm], ...]] = MappingProxyType(
 
 
 def algorithm(name: str, **parameters: Any) -> Algorithm:
-    """The algorithm of this name with these hyper-parameters; "values+limits" combines two.
+    """The algorithm of this name with these hyper-parameters; "values+limits" combines two, and
+    "package.module:Class" is one of your own.
 
     >>> algorithm("pi-b-spibb", n_wedge=10)
     PiBSPIBB(n_wedge=10)
@@ -124,6 +126,14 @@ def parts(name: str) -> tuple[type[Algorithm], ...]:
 
 
 def _find(name: str) -> tuple[type[Algorithm], ...]:
+    if is_own(name):
+        found = own_class("algorithm", name)
+        if not issubclass(found, (Estimates, Restricts, Whole)):
+            raise UnknownNameError(
+                f"{name!r} is no algorithm: inherit surefoot.algorithms.Estimates, Restricts or"
+                " Whole (docs/extending.md shows how)"
+            )
+        return (found,)
     listed = f"surefoot.ALGORITHMS lists all {len(ALGORITHMS)}"
     return look_up("algorithm", name, ALGORITHMS, listed)
 

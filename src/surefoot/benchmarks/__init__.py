@@ -13,6 +13,8 @@ from surefoot.benchmarks.icu_sepsis import ICUSepsis
 from surefoot.benchmarks.random_mdps import RandomMDPs
 from surefoot.benchmarks.toy_text import ToyText
 from surefoot.benchmarks.wet_chicken import WetChicken
+from surefoot.errors import UnknownNameError
+from surefoot.own_classes import is_own, own_class
 from surefoot.parameters import look_up, make
 
 _ALL: tuple[type[Benchmark], ...] = (
@@ -28,12 +30,25 @@ BENCHMARKS: Mapping[str, type[Benchmark]] = MappingProxyType({cls.name: cls for 
 
 
 def benchmark(name: str, **parameters: Any) -> Benchmark:
-    """The benchmark of this name with these parameters.
+    """The benchmark of this name with these parameters; "package.module:Class" is one of your own.
 
     >>> benchmark("wet-chicken", epsilon=0.2).epsilon
     0.2
     """
-    return make(name, look_up("benchmark", name, BENCHMARKS), parameters)
+    if not is_own(name):
+        return make(name, look_up("benchmark", name, BENCHMARKS), parameters)
+    found = own_class("benchmark", name)
+    lacks = [x for x in ("score", "sparse", "worlds", "episodes") if not hasattr(found, x)]
+    if lacks:
+        raise UnknownNameError(
+            f"{name!r} is no benchmark: it lacks {', '.join(lacks)} (docs/extending.md shows one)"
+        )
+    if found.score not in (NORMALISED, VALUE):
+        raise UnknownNameError(
+            f"{name!r}: score must be {NORMALISED!r} or {VALUE!r}, got {found.score!r}"
+        )
+    made: Benchmark = make(name, found, parameters)
+    return made
 
 
 __all__ = [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from surefoot.cli.options import BASELINE, COLUMNS, PROBLEM, READING, option
-from surefoot.cli.terminal import errors
+from surefoot.cli.terminal import ProgressLines, errors, tell
 from surefoot.errors import ParameterError
 from surefoot.parameters import value_of
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from surefoot.advice import Units
     from surefoot.logs import Disagreement, Log
+    from surefoot.logs.database import Progress
     from surefoot.problems import Problem
 
 
@@ -228,11 +230,18 @@ def read(source: str, options: ReadOptions, dask: str | None = None) -> tuple[Lo
 
     units = None
     if dask is None:
-        with progress_bar(errors) if errors.is_terminal else nullcontext() as shown:
+        with progress_bar(errors) if errors.is_terminal else progress_lines() as shown:
             log = read_log(source, progress=shown, **options.for_reading())
     else:
         log, units = log_and_units_on_dask(dask, source, **options.for_reading())
     return log, units
+
+
+@contextmanager
+def progress_lines() -> Iterator[Progress]:
+    """As `progress_bar`, where stderr is no terminal: a line now and then."""
+    lines = ProgressLines(tell)
+    yield lambda what, share: lines(what, share, 1.0)
 
 
 def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from surefoot.cli.options import METHOD, OUTPUT, option
-from surefoot.cli.terminal import INTERRUPTED, Bars, bars, console, errors
+from surefoot.cli.terminal import INTERRUPTED, Shown, bars, console, errors
 
 Out = Annotated[
     Path, option(OUTPUT, "FOLDER", "Where results go. An interrupted run resumes there.")
@@ -100,7 +100,7 @@ def reproduce(
 
 
 @contextmanager
-def _resumable(out: Path) -> Iterator[Bars]:
+def _resumable(out: Path) -> Iterator[Shown]:
     """Progress bars; on Ctrl-C or SIGTERM, say that finished shards stay and how to go on."""
     try:
         with bars() as progress:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 from rich.console import Console
@@ -91,6 +92,34 @@ def print_json_error(kind: str, message: str, exit_code: int) -> None:
     typer.echo(json.dumps(found, indent=2))
 
 
+Shown = Callable[[str, float, float], None]  # (what is being done, done, in all)
+
+
+class ProgressLines:
+    """A line at most every EVERY seconds, where stderr is no terminal; short work has none."""
+
+    EVERY: ClassVar[float] = 10.0
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._begin = say, time.monotonic()
+        self._last = self._begin
+
+    def __call__(self, what: str, done: float, total: float) -> None:
+        """`done` of `total` of this piece of work."""
+        now = time.monotonic()
+        if now - self._last < self.EVERY:
+            return
+        self._last = now
+        share = f": {done / total:.0%}" if total > 0 and done > 0 else ""
+        self._say(f"{what}{share}, {now - self._begin:.0f} s so far")
+
+
+def tell(words: str) -> None:
+    """A plain line on stderr; nothing if stderr was closed."""
+    with suppress(BrokenPipeError):
+        errors.print(words, soft_wrap=True, highlight=False, markup=False)
+
+
 class Bars:
     """One progress bar for each piece of work."""
 
@@ -98,7 +127,7 @@ class Bars:
         self.progress = progress
         self.tasks: dict[str, TaskID] = {}
 
-    def __call__(self, what: str, done: int, total: int) -> None:
+    def __call__(self, what: str, done: float, total: float) -> None:
         """`done` of `total` of this piece of work."""
         if what not in self.tasks:
             self.tasks[what] = self.progress.add_task(what, total=total)
@@ -106,11 +135,16 @@ class Bars:
 
 
 @contextmanager
-def bars() -> Iterator[Bars]:
-    """Progress bars on stderr, with the time left, where that is a terminal."""
+def bars() -> Iterator[Shown]:
+    """Progress on stderr: bars with the time left where that is a terminal, else a line now and
+    then.
+    """
+    if not errors.is_terminal:
+        yield ProgressLines(tell)
+        return
     columns = (
         TextColumn("{task.description}"), BarColumn(),
         MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
     )  # fmt: skip
-    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
+    with Progress(*columns, console=errors) as progress:
         yield Bars(progress)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from surefoot.algorithms import Algorithm, algorithm
 from surefoot.benchmarks import Benchmark, benchmark
 from surefoot.errors import StudyError, SurefootError
+from surefoot.own_classes import is_own, source_digest
 from surefoot.text import parameters_text
 
 Scalar = bool | int | float | str
@@ -73,8 +74,13 @@ class Study(_Strict):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of everything that decides the results."""
+        """A digest of everything that decides the results, with the files of classes of one's
+        own.
+        """
         content = json.dumps(self.model_dump(), sort_keys=True)
+        names = (part for x in (self.benchmark, *self.algorithms) for part in x.name.split("+"))
+        for name in filter(is_own, names):
+            content += source_digest(name)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
