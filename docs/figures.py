@@ -1,34 +1,34 @@
-"""Make the figures of the documentation, from simulated logs whose truth is known.
+"""Make the figures of the documentation.
 
     python docs/figures.py        (writes docs/figures/*.svg; seconds)
 
-Worth is the value in the true river, at its start, gamma = 0.95.
+Those of index.md come from simulated logs whose truth is known: worth is the value in the true
+river, at its start, gamma = 0.95. Those of plots.md are made by the code of that page.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
+import shutil
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 
+import make_logs
 import surefoot
 from surefoot.advice.defaults import PARAMETERS
 from surefoot.benchmarks import WetChicken
+from surefoot.report.style import SETTINGS
 from surefoot.simulate import Sampler, first_key
 
 OUT = Path(__file__).parent / "figures"
 LOGS, STEPS = 2000, 1000
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#555555"  # told apart by the colour-blind and in grey
-STYLE = {
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "svg.hashsalt": "surefoot",
-    "svg.fonttype": "none",
-}
 DEFAULT = surefoot.algorithm("priced-soft-spibb", **PARAMETERS["priced-soft-spibb"])
 
 
@@ -92,7 +92,7 @@ def luck() -> None:
         ax.set_title(f"{name}\n{said}", loc="left", fontsize=10)
         ax.set_ylabel("logs")
         print(name, said)
-    axes[0].text(was, axes[0].get_ylim()[1], " baseline", va="top", ha="left")
+    axes[0].text(was - 0.3, axes[0].get_ylim()[1], "baseline", va="top", ha="right")
     axes[1].set_xlabel(f"true worth of the policy learned from a log (best possible: {best:.1f})")
     figure.tight_layout()
     save(figure, "luck")
@@ -123,13 +123,31 @@ def row() -> None:
     save(figure, "row")
 
 
+def plots() -> None:
+    """Run the code of plots.md, and keep the figures that it saves, without their date."""
+    page = (Path(__file__).parent / "plots.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        make_logs.main()
+        for language, code in re.findall(r"^```(toml|python)\n(.*?)^```$", page, re.M | re.S):
+            if language == "toml":
+                Path(code.split("\n")[0].removeprefix("# ")).write_text(code, encoding="utf-8")
+            else:
+                exec(compile(code, "plots.md", "exec", dont_inherit=True), names)
+        for path in Path().glob("*.svg"):
+            dated = path.read_text(encoding="utf-8")
+            path.write_text(re.sub(r" *<dc:date>.*?</dc:date>\n", "", dated), encoding="utf-8")
+            shutil.copy(path, OUT)
+
+
 def main() -> None:
     """All of them."""
     OUT.mkdir(exist_ok=True)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(dict(SETTINGS)):
         line()
         row()
         luck()
+        plots()
 
 
 if __name__ == "__main__":

@@ -146,8 +146,7 @@ def entry(name: str, role: str) -> Iterator[str]:
         yield from (f".. py:module:: surefoot.{name}", "   :no-index:", "")
         yield from (f"**surefoot.{name}**", "")
         yield from described(inspect.getdoc(getattr(surefoot, name)) or "")
-        listed = ", ".join(f"``{x}``" for x in module_names(getattr(surefoot, name)))
-        yield from ("", f"It has {listed}.", "")
+        yield from inside(name)
     elif role == "data":
         yield from (f".. py:data:: surefoot.{name}", "")
         yield f"   {', '.join(f'``{x}``' for x in getattr(surefoot, name))}"
@@ -155,6 +154,21 @@ def entry(name: str, role: str) -> Iterator[str]:
         yield f".. auto{role}:: surefoot.{name}"
         if role == "class":
             yield "   :members:"
+
+
+def inside(name: str) -> Iterator[str]:
+    """The names of a module: in full what stands nowhere else, the others as a list."""
+    module, above = getattr(surefoot, name), {id(getattr(surefoot, x)) for x in surefoot.__all__}
+    listed = []
+    for x in module_names(module):
+        value = getattr(module, x)
+        if not callable(value) or id(value) in above:
+            listed.append(f"``{x}``")
+        else:
+            kind = "class" if inspect.isclass(value) else "function"
+            yield from (f".. auto{kind}:: surefoot.{name}.{x}", "")
+    if listed:
+        yield from ("", f"And {', '.join(listed)}.", "")
 
 
 def module_names(module: Any) -> list[str]:

@@ -77,14 +77,9 @@ def test_a_frame_goes_in_and_comes_out() -> None:
 
 
 @pytest.mark.slow
-def test_the_gate_lets_a_better_policy_pass_and_the_readme_shows_what_it_prints() -> None:
+def test_the_gate_lets_a_better_policy_pass() -> None:
     output = run("safety_gate.py")
     assert re.findall(r"exit code (\d)", output) == ["0", "0", "4", "3"]
-    shown = re.findall(
-        r"```console\n(.*?)```", (EXAMPLES.parent / "README.md").read_text(), flags=re.DOTALL
-    )
-    assert len(shown) == 4
-    assert all(part in output for part in shown)
 
 
 @pytest.mark.slow

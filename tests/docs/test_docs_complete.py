@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -20,6 +21,12 @@ from surefoot.cli import COMMANDS
 PARTS = ("Idea", "Formula", "Guarantee", "Parameters", "When it fails", "Try it", "Reference")
 ALGORITHM_PAGES = [x for x in PAGES if x.startswith("algorithms/") and not x.endswith("index.md")]
 OWN = {name: classes[0] for name, classes in surefoot.ALGORITHMS.items() if len(classes) == 1}
+
+
+def public(module: ModuleType) -> list[str]:
+    """The functions that a module defines for others."""
+    own = [x for x in vars(module).values() if getattr(x, "__module__", "") == module.__name__]
+    return [x.__name__ for x in own if not x.__name__.startswith("_")]
 
 
 def described(page: str) -> list[str]:
@@ -78,6 +85,22 @@ def test_the_list_of_algorithms_links_every_page() -> None:
     assert sorted(f"algorithms/{x}.md" for x in names) == sorted(ALGORITHM_PAGES)
 
 
+def test_the_list_of_algorithms_names_every_one_with_its_parameters() -> None:
+    text = text_of("algorithms/index.md")
+    assert [name for name in surefoot.ALGORITHMS if f"`{name}`" not in text] == []
+    shown: dict[str, list[str]] = {}
+    for names, parameters in re.findall(r"^\| \[(`.*?)\]\(.*?\) \| (.*?) ?\|", text, re.M):
+        if parameters != "the same":
+            last = parameters.split(", ") if parameters.strip() else []
+        for name in re.findall(r"`([^`]+)`", names):
+            shown[name] = last
+    assert sorted(shown) == sorted(OWN)
+    for name, cls in OWN.items():
+        own = [x.name for x in fields(cls)]
+        assert sorted(own) == sorted(x for x in shown[name] if x in own), name
+        assert set(shown[name]) - set(own) <= {"published"}, name  # the exact ones have it not
+
+
 def test_every_page_is_in_the_tree() -> None:
     trees = "".join(re.findall(r"```\{toctree\}(.*?)```", text_of("index.md"), re.S)).split()
     there = {x.removesuffix(".md") for x in PAGES if "/" not in x} - {"index"}
@@ -102,9 +125,17 @@ def test_the_site_is_built_without_a_warning_and_lists_every_command_and_public_
     for _, name, _, _ in COMMANDS:
         assert f'id="surefoot-{name}"' in commands, name
     assert "--missing-reward" in commands
-    for name in set(surefoot.__all__) - {"certificates", "plot", "theory", "tuning"}:
+    modules = {"certificates", "plot", "theory", "tuning"}
+    listed = [x for x in surefoot.__all__ if x not in modules]
+    for name in (*listed, *(f"plot.{x}" for x in public(surefoot.plot))):
         assert f'id="surefoot.{name}"' in names, name
     assert (tmp_path / "algorithms" / "priced-soft-spibb.html").exists()
+
+
+def test_every_figure_of_the_plot_module_is_shown() -> None:
+    text = text_of("plots.md")
+    assert len(public(surefoot.plot)) >= 6
+    assert [x for x in public(surefoot.plot) if f"surefoot.plot.{x}(" not in text] == []
 
 
 def test_the_references_are_generated_from_the_program() -> None:
@@ -126,9 +157,10 @@ def test_every_figure_is_there_and_names_its_command() -> None:
             assert len(alternative) > 30, f"{page}: {path} has no text for those who do not see it"
             assert ((DOCS / page).parent / path).exists()
             rest = text_of(page).split(path)[1]
-            assert re.match(r"\)\s+\*Figure: `python docs/figures.py`", rest), f"{page}: {path}"
+            made = r"\)\s+\*Figure: `(python docs/figures.py|surefoot \w+[^`]*)`"
+            assert re.match(made, rest), f"{page}: {path}"
             found += 1
-    assert found >= 3
+    assert found >= 10
 
 
 def test_links_of_pages_lead_somewhere() -> None:

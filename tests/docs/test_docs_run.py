@@ -17,6 +17,7 @@ from support.documents import DOCS, NOT_RUN, PAGES, blocks, inline, missing, run
 from surefoot.cli import app
 
 QUICK = ("index.md", "your-log.md")  # pages whose commands are run by make test, too
+WHOLE = ("questions.md", "report.md")  # pages whose Python reads what their commands write
 
 
 @pytest.fixture(scope="session")
@@ -53,10 +54,17 @@ def has(page: str, *languages: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "page", [x for x in PAGES if has(x, "python") and x not in (*QUICK, "questions.md")]
+    "page", [x for x in PAGES if has(x, "python") and x not in (*QUICK, *WHOLE)]
 )
 def test_the_python_of_a_page_runs(page: str, here: Path, run: Any) -> None:
     assert run_page(page, run, commands=False) > 0
+
+
+def test_the_first_use_in_python_finds_the_action_that_pays(here: Path) -> None:
+    names: dict[str, Any] = {}
+    code = next(x.text for x in blocks("python.md") if x.language == "python")
+    exec(compile(code, "python.md", "exec", dont_inherit=True), names)
+    assert names["solution"].pi.argmax(axis=1).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("page", QUICK)
