@@ -123,6 +123,7 @@ def advise(
     assured: bool = False,
     against: Sequence[Finding] | None = None,
     despite: Sequence[str] = (),
+    most_changes: int | None = None,
     seed: int = 0,
 ) -> Advice:
     """Improve the baseline of a log's problem, and say whether the data support it.
@@ -133,7 +134,9 @@ def advise(
     the log speaks against the test (`against`: by default the findings of `check_log` that veto),
     but for what `despite` names. An algorithm with a proof of its own is supported by that proof.
     `pi_b` is the policy that made the log where it differs from the problem's baseline (forbidden
-    actions were taken out of it). `units` are those of the log where they are known.
+    actions were taken out of it). `units` are those of the log where they are known. At most
+    `most_changes` states change, those whose change is worth most in the half that the policy is
+    learned from (`few_changes`); what is tested has no others, and no proof stands in for the test.
     """
     unknown = [key for key in despite if key not in KEYS]
     if unknown:
@@ -155,12 +158,15 @@ def advise(
     # 2. One half makes the policy, the other tests it. Without the Markov property only the test
     #    that does not need it may be used; where it is, that finding no longer matters.
     markov = all(x.key != MARKOV for x in stands)
-    gain = held_out_gain(problem, units, algorithm, pi_b=made, markov=markov, seed=seed)
+    gain = held_out_gain(
+        problem, units, algorithm, pi_b=made, markov=markov, most_changes=most_changes,
+        seed=seed)  # fmt: skip
     stands = [x for x in stands if not (x.key == MARKOV and gain.test == FINITE_SAMPLE)]
     # 3. An algorithm may prove its policy, from all data; a proof compares with the problem's own
     #    baseline.
     masked = bool(np.abs(base - made).max() > CHANGED)
-    proved = proof(problem, algorithm) if assured and not masked else None
+    whole = assured and not masked and most_changes is None
+    proved = proof(problem, algorithm) if whole else None
     solution = gain.solution if proved is None else proved[0]
     pi = gain.pi if proved is None else np.asarray(solution.pi)
     # 4. What the policy changes and is worth in the model of all data.

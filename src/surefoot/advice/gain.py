@@ -23,6 +23,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from surefoot.advice.estimate import DELTA, Unseen
+from surefoot.advice.few_changes import check_most, few_changes
 from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import ENOUGH_EPISODES, Units
 from surefoot.algorithms import Algorithm
@@ -64,6 +65,9 @@ class Gain:
     explained       what time and the past explain of the gain; a gain must stay after that
     longest         the steps of the longest episode, where episodes were weighed
     learned         the problem of the half that the policy is learned from
+    most, outside   the most states that were to change, and those [S] that are the baseline again
+                    since their change is worth less than that of the others; None where there is no
+                    such limit
     """
 
     pi: np.ndarray
@@ -82,6 +86,8 @@ class Gain:
     informative: int = 0
     explained: float = 0.0
     longest: int = 0
+    most: int | None = None
+    outside: np.ndarray | None = None
 
     @property
     def excluded(self) -> bool:
@@ -103,25 +109,21 @@ def held_out_gain(
     *,
     pi_b: np.ndarray | None = None,
     markov: bool = True,
+    most_changes: int | None = None,
     seed: int = 0,
 ) -> Gain:
     """Learn a policy from a random half of the units, and test it on the others.
 
     `pi_b` made the log (default: the baseline). With markov=False only the finite-sample test may
-    be used, which does not need it.
+    be used, which does not need it. At most `most_changes` states change, chosen by the half that
+    the policy is learned from.
     """
+    check_most(most_changes)
     pi_b = np.asarray(problem.pi_b if pi_b is None else pi_b)
     learning = random_part(units.number, units.number // 2, np.random.default_rng(seed))
-    learned = part_problem(problem, units, learning)
-    solution = improve(learned, algorithm)
-    found = Gain(
-        pi=np.asarray(solution.pi),
-        solution=solution,
-        learned=learned,
-        units=units.number,
+    found = replace(
+        _learned(problem, units, learning, algorithm, most_changes),
         tested=int((~learning).sum()),
-        kind=units.kind,
-        blocks=units.blocks,
     )
     if units.number >= FEWEST_UNITS:
         rng = np.random.default_rng(seed)
@@ -135,6 +137,21 @@ def held_out_gain(
     gains = (found.pi > np.asarray(problem.pi_b) + 1e-9).reshape(-1)
     informative = units.k[~learning[units.unit] & gains[units.pair]].sum()
     return replace(found, informative=int(informative))
+
+
+def _learned(
+    problem: Problem, units: Units, chosen: np.ndarray, algorithm: Algorithm, most: int | None
+) -> Gain:
+    """What the chosen units teach; nothing is tested yet."""
+    learned = part_problem(problem, units, chosen)
+    solution = improve(learned, algorithm)
+    pi, outside = np.asarray(solution.pi), None
+    if most is not None:
+        pi, outside = few_changes(problem, units, chosen, pi, most)
+    return Gain(
+        pi=pi, solution=solution, learned=learned, units=units.number, tested=0, kind=units.kind,
+        blocks=units.blocks, most=most, outside=outside,
+    )  # fmt: skip
 
 
 def part_problem(problem: Problem, units: Units, chosen: np.ndarray) -> Problem:
@@ -200,7 +217,7 @@ def _finite_sample(
         if not forced:
             # half of the learning half makes a policy, the rest stands for what is held out
             first = learning & (rng.random(units.number) < 0.5)
-            pi = np.asarray(improve(part_problem(problem, units, first), algorithm).pi)
+            pi = _learned(problem, units, first, algorithm, found.most).pi
             if not _clear(values(learning & ~first, pi), n):
                 return None
         tested = values(~learning, found.pi)

@@ -34,6 +34,7 @@ SPENT = "the budget of this state is spent"
 NEXT_TOO_DEAR = "the next move would gain less than the price of its uncertainty"
 ALL_MOVED = "all of the probability that may move has moved to the best action"
 NO_FURTHER = "a further move would gain nothing"
+OUTSIDE = "outside the changes that are worth most (--most-changes {})"
 TAKEN_BACK = "the half that tests saw too little of the other moves: they were taken back"
 
 
@@ -158,6 +159,7 @@ def reasons(advice: Advice) -> list[str]:
     best = np.where(n > 0, q, -np.inf).max(axis=1)
     better = best > (base * np.where(n > 0, q, 0.0)).sum(axis=1) + tolerance
     back = 0.5 * np.abs(pi - advice.candidate).sum(axis=1) > CHANGED
+    outside = np.zeros(len(pi), dtype=bool) if gain.outside is None else gain.outside
     n_log = advice.log.n_sa
     found = []
     for s in range(len(pi)):
@@ -165,6 +167,8 @@ def reasons(advice: Advice) -> list[str]:
             words = ONE_ACTION
         elif not n[s].any():
             words = NOT_LEARNED
+        elif outside[s]:
+            words = OUTSIDE.format(gain.most)
         elif changed[s]:
             words = TAKEN_BACK if back[s] else limits[s]
         elif better[s]:

@@ -116,6 +116,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             "states_changed": len(advice.changed),
             "states_visited": int((advice.log.n_sa.sum(axis=1) > 0).sum()),
             "mass_moved": advice.mass_moved,
+            **_limit(advice.gain),
         },
         "worth": gain_summary(advice.gain, advice.in_sample) | {"over_renormalised": worth},
         "own_return": None if advice.own is None else asdict(advice.own),
@@ -126,6 +127,13 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             TRAINING if problem.log is not None and advice.log.reading is not None else None
         ),
     }
+
+
+def _limit(gain: Gain | None) -> dict[str, int | None]:
+    """The most states that were to change, and how many more would have changed without that."""
+    if gain is None or gain.outside is None:
+        return {"most_changes": None, "states_left_out": 0}
+    return {"most_changes": gain.most, "states_left_out": int(gain.outside.sum())}
 
 
 def _cannot_exclude(advice: Advice) -> dict[str, Any] | None:
@@ -223,11 +231,26 @@ def text(summary: Mapping[str, Any]) -> str:
         ),
         f"changes   {changes['states_changed']:,} of {changes['states_visited']:,} visited states;"
         f" {changes['mass_moved']:.1%} of decisions would change",
+        *_limit_lines(changes),
         *assurance_lines(summary),
     ]
     lines += [f"{'' if i else 'assumes':9} {x}" for i, x in enumerate(summary["assumptions"])]
     lines += ["", *read_lines(summary["log"]), *_baseline_lines(summary), *_method_lines(summary)]
     return "\n".join(lines + [f"note: {note}" for note in summary["notes"]])
+
+
+def _limit_lines(changes: Mapping[str, Any]) -> list[str]:
+    """Which changes were left out, if there was a limit."""
+    most, left_out = changes["most_changes"], changes["states_left_out"]
+    if most is None:
+        return []
+    if not left_out:
+        return [f"          --most-changes {most} left out nothing"]
+    return [
+        f"          --most-changes {most}: those that are worth most in the half that made the"
+        f" policy; {left_out:,} more that it",
+        "          proposed are the baseline again, and were so in the test",
+    ]
 
 
 def _worth_lines(summary: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ every unit adds to the difference.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -110,11 +111,7 @@ class UnitModel:
         """The policy against the baseline; `strict`: what these units cannot tell counts against
         the gain, at its worst.
         """
-        kept = np.where(self.counted, pi, 0.0)  # mass on other pairs does what the baseline does
-        rows = kept + (1 - kept.sum(axis=1, keepdims=True)) * self.mixture
-        base = self._baseline()
-        matrix, r = self._chain(rows)
-        chain = self._solved(matrix, r + base.r * self.lost)
+        rows, base, chain = self.rows(pi), self.baseline, self.chain(self.rows(pi))
         scores = self._scores(rows, chain)
         base_scores = self._scores(self.mixture, base, by_state=self.problem.pi_b_estimated)
         spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * self.mixture
@@ -129,12 +126,24 @@ class UnitModel:
             v_policy=chain.v,
         )
 
-    def _chain(self, rows: np.ndarray) -> tuple[sparse.csr_array, np.ndarray]:
+    def rows(self, pi: np.ndarray) -> np.ndarray:
+        """A policy over the pairs that count: its mass on others does what the baseline does."""
+        kept = np.where(self.counted, pi, 0.0)
+        return np.asarray(kept + (1 - kept.sum(axis=1, keepdims=True)) * self.mixture)
+
+    def chain(self, rows: np.ndarray, tilt: float | np.ndarray = 1.0) -> Chain:
+        """A policy over pairs that count as a process; `tilt` weighs the entries of every pair."""
+        matrix, r = self._chain(rows, tilt)
+        return self._solved(matrix, r + self.baseline.r * self.lost)
+
+    def _chain(
+        self, rows: np.ndarray, tilt: float | np.ndarray = 1.0
+    ) -> tuple[sparse.csr_array, np.ndarray]:
         """(P_pi, r_pi) of a policy over pairs that count; where these units never act, those of the
         whole log.
         """
         u, w, n_states = self.units, self.whole, self.problem.n_states
-        share = (rows / _or_1(self.n_sa)).reshape(-1)[u.pair]
+        share = tilt * (rows / _or_1(self.n_sa)).reshape(-1)[u.pair]
         need = (self.n_sa.sum(axis=1) == 0) & ~self.problem.terminal
         use = need[w.state]
         s = w.state[use]
@@ -149,7 +158,8 @@ class UnitModel:
         r = _sum(u.state, share * u.r, n_states) + _sum(s, w.r[use], n_states) * other
         return (mine + theirs).tocsr(), r
 
-    def _baseline(self) -> Chain:
+    @cached_property
+    def baseline(self) -> Chain:
         """The baseline; a state in which nobody ever acts has the average value over the visits:
 
         v = v0 + level v1 with level = share . v: one equation for the level.

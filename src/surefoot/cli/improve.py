@@ -37,6 +37,16 @@ Despite = Annotated[
         " policy-drift, markov, baseline, contradictions. Every output then names them.",
     ),
 ]
+MostChanges = Annotated[
+    int | None,
+    option(
+        METHOD,
+        "K",
+        "Change at most K states: those whose change is worth most. The others stay the baseline,"
+        " in the test too.",
+        default=False,
+    ),
+]
 Folder = Annotated[
     Path, option(OUTPUT, "FOLDER", "Where policy.csv, report.html and the other files go.")
 ]
@@ -58,6 +68,7 @@ def improve(
     settings: Settings = None,
     accept: Accept = False,
     despite: Despite = "",
+    most_changes: MostChanges = None,
     out: Folder = Path("improved"),
     no_report: NoReport = False,
     dask: Dask = None,
@@ -75,10 +86,12 @@ def improve(
     holds the baseline, and candidate.csv the policy that was not supported.
     """
     from surefoot.advice import advise, chosen_algorithm, summarise
+    from surefoot.advice.few_changes import check_most
     from surefoot.advice.summary import text
     from surefoot.report.improvement_page import write_improvement
     from surefoot.report.page import made_by
 
+    check_most(most_changes)
     posed = pose(log, options, dask)
     advice = advise(
         posed.log,
@@ -89,6 +102,7 @@ def improve(
         accept=accept,
         assured=True,
         despite=listed(despite),
+        most_changes=most_changes,
     )
     summary = summarise(advice, log, posed.disagreement) | made_by()
     written = write_improvement(out, advice, summary, posed.elsewhere, page=not no_report)
