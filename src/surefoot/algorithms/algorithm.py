@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from surefoot.algorithms.guarded import NOT_FROM_BASELINE, cannot_guard, guarded
 from surefoot.core import Solution
 from surefoot.planning import (
     Backup,
@@ -103,12 +104,16 @@ class Whole(Algorithm):
 
 def solve(problem: Problem, algorithm: Algorithm) -> Solution:
     """Improve a block of problems: every array of it has exactly one batch dimension."""
+    if problem.guards and not isinstance(algorithm, Restricts):
+        raise cannot_guard(algorithm.name, NOT_FROM_BASELINE)
     if isinstance(algorithm, Whole):
         return algorithm.solve(problem)
     estimate: Estimate | Backup | FixedValues = ModelEstimate(problem.model, problem.tolerance)
     if isinstance(algorithm, Estimates):
         estimate = algorithm.estimate(problem)
     n = estimate.n if isinstance(estimate, FixedValues) else problem.n_sa
+    if isinstance(algorithm, Restricts) and problem.guards:
+        return plan(problem, estimate, guarded(problem, algorithm.trust, n, algorithm.name))
     if isinstance(algorithm, Restricts):
         return plan(problem, estimate, algorithm.trust(problem, n))
     return plan(problem, estimate, unrestricted(problem))

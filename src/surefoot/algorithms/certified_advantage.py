@@ -140,6 +140,10 @@ class CertifiedTrust:
         """c [...] of a move away from b."""
         return row_sum(times(self.w, move)) - row_sum(times(self.error, namespace(move).abs(move)))
 
+    def worth(self, q: Array, move: Array) -> Array:
+        """q . move [...]: nothing but the constraint has a price."""
+        return row_sum(q * move)
+
     def best_move(self, value: Array, price: Array | float) -> Array:
         """argmax of  value . move - price error . |move|:  all mass that gains goes to the best
         value - price error.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from surefoot.problems.ranges import ReturnRange
 from surefoot.problems.rewards import Arrivals, arrivals, mean_reward, support
 from surefoot.rows.arrays import Array, block_rows, is_numpy_array, namespace, to_numpy
 
+if TYPE_CHECKING:
+    from surefoot.problems.guards import Guard
+
 TIE = 1e-11  # values closer than this share of the return range are equal
 # where the start comes from: declared, first states of episodes, all visits
 GIVEN, EPISODES, VISITS = "given", "episodes", "visits"
@@ -47,7 +51,8 @@ class Problem:
     count). `start_episodes` is the number of independent episodes whose first states `start`
     counts; None: the start is known, or (`start_visits`) it is how often the log was in each state.
     `pi_b_renormalised`: forbidden actions were taken out of pi_b, so it is not the policy that made
-    the log. `labels` say what the codes stand for. Build one with `surefoot.problem`, or directly
+    the log. `labels` say what the codes stand for. `guards` are columns beside the log's steps that
+    must not get worse (`with_guards`). Build one with `surefoot.problem`, or directly
     for a batch.
     """
 
@@ -73,6 +78,7 @@ class Problem:
     notes: tuple[str, ...] = field(default=())
     start_episodes: int | None = None
     start_visits: bool = False
+    guards: tuple[Guard, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1:

@@ -6,7 +6,13 @@ array-api-strict), all rows at once. Inside, actions come first (`[A, rows]`): e
 runs over one long contiguous axis.
 """
 
-from surefoot.rows.advantage import AdvantageRows, advantage_gap, best_rows_with_advantage
+from surefoot.rows.advantage import (
+    AdvantageRows,
+    RowGuard,
+    advantage_gap,
+    best_guarded_rows,
+    best_rows_with_advantage,
+)
 from surefoot.rows.arrays import namespace
 from surefoot.rows.free import FreeRows, free_rows, free_step
 from surefoot.rows.sweep import BestRows, best_rows, duality_gap, keep_or_best_rows
@@ -16,7 +22,9 @@ __all__ = [
     "AdvantageRows",
     "BestRows",
     "FreeRows",
+    "RowGuard",
     "advantage_gap",
+    "best_guarded_rows",
     "best_rows",
     "best_rows_with_advantage",
     "duality_gap",

@@ -1,17 +1,18 @@
 """The search for the multiplier of one more constraint on rows: the crossing search of the
 advantage constraint and of certified advantage.
 
-maximise  q . m   over the moves m within reach   subject to   c(m) >= 0,   c concave and piecewise
-linear with c(0) = 0. Dualise the constraint: h(mu) = max_m q . m + mu c(m) is convex and piecewise
-linear in mu >= 0, and each maximum is known how to find. In every row:
+maximise  q(m)   over the moves m within reach   subject to   c(m) >= 0,   q and c concave and
+piecewise linear with c(0) = 0; q(m) is q . m, or less by a price. Dualise the constraint:
+h(mu) = max_m q(m) + mu c(m) is convex and piecewise linear in mu >= 0, and each maximum is known
+how to find. In every row:
 
 1. If the best move at mu = 0 meets the constraint, it is the answer.
 2. Keep a move that violates the constraint (at first that one) and one that meets it (at first
    m = 0).
-3. Set mu to where their two lines  mu -> q . m + mu c(m)  cross.
+3. Set mu to where their two lines  mu -> q(m) + mu c(m)  cross.
 4. Maximise at this mu; the move found replaces the one of its kind.
-5. Stop when h(mu) does not rise above the crossing: both moves maximise q . m + mu c(m), so does
-   every mixture of them, and c is linear between them.
+5. Stop when h(mu) does not rise above the crossing: both moves maximise q(m) + mu c(m), so does
+   every mixture of them, and q and c are linear between them.
 6. The mixture with c = 0 is the answer: optimal, since it maximises the Lagrangian and mu c = 0.
 
 Each round finds a new vertex, so the search ends.
@@ -21,11 +22,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, Self
 
-from surefoot.rows.arrays import Array, count_up, namespace, restore, row_sum
+from surefoot.rows.arrays import Array, count_up, namespace, restore
 
 
 class Maximum(NamedTuple):
-    """A move [rows, A] that maximises q . m + mu c(m), the maximum h(mu) [rows], and how much of
+    """A move [rows, A] that maximises q(m) + mu c(m), the maximum h(mu) [rows], and how much of
     it is rounding.
     """
 
@@ -44,8 +45,11 @@ class Constraint(Protocol):
     def c(self, move: Array) -> Array:
         """c [rows] of moves [rows, A]."""
 
+    def worth(self, q: Array, move: Array) -> Array:
+        """q(m) [rows] of moves [rows, A]."""
+
     def maximise(self, q: Array, mu: Array) -> Maximum:
-        """The maximum of q . m + mu c(m) over the moves within reach; mu [rows]."""
+        """The maximum of q(m) + mu c(m) over the moves within reach; mu [rows]."""
 
     def take(self, index: Array) -> Self:
         """The same for these rows."""
@@ -78,9 +82,9 @@ def _search(q: Array, violating: Array, constraint: Constraint) -> tuple[Array, 
     # The cap is for rounding that finds two vertices in turn.
     for left in range(4 * q.shape[1] + 16, -1, -1):
         c_violating, c_meeting = constraint.c(violating), constraint.c(meeting)
-        q_meeting = row_sum(q * meeting)
+        q_meeting = constraint.worth(q, meeting)
         zero = xp.zeros_like(q_meeting)
-        mu = (row_sum(q * violating) - q_meeting) / (c_meeting - c_violating)  # step 3
+        mu = (constraint.worth(q, violating) - q_meeting) / (c_meeting - c_violating)  # step 3
         mu = xp.maximum(mu, zero)
         move, h, rounding = constraint.maximise(q, mu)  # step 4
         over = h - (q_meeting + mu * c_meeting) <= rounding  # step 5

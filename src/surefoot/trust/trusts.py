@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 from surefoot.problems import Problem
 from surefoot.rows import (
     FreeRows,
-    best_rows_with_advantage,
+    RowGuard,
+    best_guarded_rows,
     free_step,
     keep_or_best_rows,
     trade_rows,
@@ -52,7 +53,8 @@ class FreeTrust:
 
 @dataclass(frozen=True, kw_only=True)
 class SoftTrust:
-    """sum_a up (pi - b)^+ + down (b - pi)^+ <= budget, exactly; with w, w . (pi - b) >= 0.
+    """sum_a up (pi - b)^+ + down (b - pi)^+ <= budget, exactly; with w, w . (pi - b) >= 0, and
+    with guards theirs (see `RowGuard`).
 
     With a price, raising a probability also costs value.
     """
@@ -65,10 +67,12 @@ class SoftTrust:
     tolerance: float
     w: Array | None = None
     price: Array | None = None
+    guards: tuple[RowGuard, ...] = ()
 
     def step(self, q: Array, pi: Array) -> Array:
         """The exact sweep."""
-        if self.w is None:
+        guards = self.guards if self.w is None else (RowGuard(self.w), *self.guards)
+        if not guards:
             return keep_or_best_rows(
                 q,
                 pi,
@@ -79,13 +83,21 @@ class SoftTrust:
                 price=self.price,
                 tolerance=self.tolerance,
             )
-        return best_rows_with_advantage(
-            q, self.b, self.up, self.down, self.budget, self.w, tolerance=self.tolerance
+        return best_guarded_rows(
+            q,
+            self.b,
+            self.up,
+            self.down,
+            self.budget,
+            guards,
+            price=self.price,
+            tolerance=self.tolerance,
         ).pi
 
     def take(self, index: Array) -> SoftTrust:
         """The same for these problems of the batch."""
-        return take_fields(self, index, "b", "up", "down", "w", "price")
+        taken = take_fields(self, index, "b", "up", "down", "w", "price")
+        return replace(taken, guards=tuple(guard.take(index) for guard in self.guards))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +137,23 @@ class TradeTrust:
     def take(self, index: Array) -> TradeTrust:
         """The same for these problems of the batch."""
         return take_fields(self, index, "b", "e", "may_rise", "w")
+
+
+def as_soft(trust: FreeTrust | SoftTrust, guards: tuple[RowGuard, ...]) -> SoftTrust:
+    """The same trust with guards; what is free costs nothing, what is closed too much."""
+    if isinstance(trust, SoftTrust):
+        return replace(trust, guards=guards)
+    xp = namespace(trust.b)
+    free = xp.zeros_like(trust.b)
+    down = free if trust.may_fall is None else xp.where(trust.may_fall, 0.0, xp.inf)
+    return SoftTrust(
+        b=trust.b,
+        up=xp.where(trust.may_rise, 0.0, xp.inf),
+        down=down,
+        budget=0.0,
+        tolerance=trust.tolerance,
+        guards=guards,
+    )
 
 
 def unrestricted(problem: Problem) -> FreeTrust:
