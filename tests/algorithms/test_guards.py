@@ -119,7 +119,9 @@ def test_lower_is_the_mirror_of_higher() -> None:
 
 def test_what_was_never_tried_counts_as_the_baseline_does() -> None:
     columns = table()
-    columns["action"] = np.where((columns["state"] == 1) & (columns["action"] == 2), 0, columns["action"])
+    columns["action"] = np.where(
+        (columns["state"] == 1) & (columns["action"] == 2), 0, columns["action"]
+    )
     guards = guards_of(["cost:lower"])
     log = read_log(columns, guard=["cost"])
     given = with_guards(log.problem(0.8, np.tile([0.6, 0.2, 0.2], (4, 1))), guards)
