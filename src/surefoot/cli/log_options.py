@@ -117,6 +117,15 @@ class ReadOptions:
         str, option(READING, "NAME", "The encoding of text, such as utf-8, latin-1, cp1252.")
     ] = "utf-8"
 
+    history: Annotated[
+        int,
+        option(
+            READING,
+            "STEPS",
+            "States remember so many steps: the actions and states before become part of them.",
+        ),
+    ] = 0
+
     def for_reading(self) -> dict[str, Any]:
         """The arguments of `read_log`."""
         return {
@@ -233,7 +242,10 @@ def read(source: str, options: ReadOptions, dask: str | None = None) -> tuple[Lo
         with progress_bar(errors) if errors.is_terminal else progress_lines() as shown:
             log = read_log(source, progress=shown, **options.for_reading())
     else:
-        log, units = log_and_units_on_dask(dask, source, **options.for_reading())
+        if options.history:
+            raise ParameterError("--history is counted on this machine: leave --dask out")
+        given = {x: y for x, y in options.for_reading().items() if x != "history"}
+        log, units = log_and_units_on_dask(dask, source, **given)
     return log, units
 
 

@@ -11,6 +11,8 @@ from math import isfinite
 from numbers import Number
 from typing import Any
 
+import numpy as np
+
 from surefoot.errors import LogError
 from surefoot.text import some
 
@@ -24,13 +26,15 @@ class Labels:
     """Code s stands for states[s], code a for actions[a]; a label of several columns is a tuple.
 
     Arrays come without labels: both are empty then, and the codes speak for themselves. The
-    columns are those of the file or table that the labels were read from.
+    columns are those of the file or table that the labels were read from. Where states remember
+    earlier steps, the first `now` columns are the observation of the present one.
     """
 
     states: tuple[Any, ...] = ()
     actions: tuple[Any, ...] = ()
     state_columns: tuple[str, ...] = ("state",)
     action_columns: tuple[str, ...] = ("action",)
+    now: int = 0
 
     def __repr__(self) -> str:
         return f"Labels({len(self.states)} states x {len(self.actions)} actions)"
@@ -72,6 +76,24 @@ class Labels:
         if found is None:
             raise LogError(unknown("action", label, self.actions))
         return found
+
+    @cached_property
+    def observed(self) -> tuple[Labels, np.ndarray]:
+        """(the labels of the observations, which one the states have now [S]); of states that
+        remember none earlier: these labels, and themselves.
+        """
+        if not self.now:
+            return self, np.arange(len(self.states))
+        seen: dict[Any, int] = {}
+        codes = [seen.setdefault(self._present(x), len(seen)) for x in self.states]
+        columns = self.state_columns[: self.now]
+        return Labels(tuple(seen), self.actions, columns, self.action_columns), np.array(codes)
+
+    def _present(self, label: Any) -> Any:
+        """The observation of a state that remembers."""
+        if not isinstance(label, tuple):
+            return label
+        return label[0] if self.now == 1 else label[: self.now]
 
     @property
     def headers(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,6 +38,17 @@ from surefoot.problems.problem import VISITS
 IN_MEMORY = 2_000_000
 
 
+class View(Protocol):
+    """How the rows of one log become those of another."""
+
+    @property
+    def base(self) -> Log:
+        """The log that the rows come from."""
+
+    def batch(self, block: Batch) -> Batch:
+        """Some whole episodes of it, as the other log has them."""
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Log:
     """A counted log with its labels.
@@ -52,6 +63,7 @@ class Log:
     accounting    rows read = rows used + rows left out, by reason
     notes         what a user should know; first the `warnings`, which put the result in doubt
     beside        the labels of "policy" and "group" where the log has such columns
+    view          how rows are to be read where this log was made from another: with histories
     """
 
     counts: Counts
@@ -67,6 +79,7 @@ class Log:
     beside: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     reading: Reading | None = field(default=None, compare=False)
     workspace: Workspace | None = field(default=None, compare=False)
+    view: View | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return (
@@ -261,8 +274,22 @@ class Log:
             return Start(self.starts / self.starts.sum(), episodes=self.n_episodes)
         if np.ndim(start) == 0 or isinstance(start, (str, tuple)):
             label = start.item() if isinstance(start, np.generic) else start
-            return Start(np.eye(1, self.n_states, self.labels.state_code(label))[0])
+            return Start(np.eye(1, self.n_states, self._start_code(label))[0])
         return Start(given_start(start, data))
+
+    def _start_code(self, label: Any) -> int:
+        """The state of a label; where states are histories, an observation before which nothing
+        happened will do.
+        """
+        found = self.labels.find_state(label)
+        if found is None and self.labels.now:
+            present, of = self.labels.observed
+            starts = np.zeros(self.n_states) if self.starts is None else self.starts
+            begun = (of == present.state_code(label)) & (starts > 0)
+            if not begun.any():
+                raise LogError(f"no episode starts with {as_text(label)!r}: name a whole history")
+            return int(np.flatnonzero(begun)[0])
+        return self.labels.state_code(label)
 
 
 def make_log(

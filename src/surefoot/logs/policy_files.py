@@ -15,7 +15,7 @@ import numpy as np
 from surefoot.core import Labels, Policy
 from surefoot.core.labels import as_text, from_cell, nearest, unknown
 from surefoot.core.policy import Row
-from surefoot.errors import BaselineError, LogError, PolicyError, SurefootError
+from surefoot.errors import BaselineError, LogError, PolicyError, SurefootError, option
 from surefoot.logs.database import Database, Workspace, name_sql, path_sql
 from surefoot.logs.sources import find_source
 from surefoot.logs.store import header_of, read_text, text_trouble
@@ -75,13 +75,16 @@ def read_policy(
     The columns are those of the log's state and action, or "state" and "action"; names joined by
     commas make one label. Rows of a state sum to 1 within 0.001 and are rescaled. Every state of
     the log in which somebody can act must be there. A state that the log does not have is an error,
-    or with unknown_states="ignore" stays in `elsewhere`.
+    or with unknown_states="ignore" stays in `elsewhere`. Where the states of the log are histories,
+    the file may be about observations: what it says of one holds whatever came before.
     """
     check_name("unknown_states", unknown_states, ("error", "ignore"))
-    roles = _pair_columns(log.labels, state, action)
-    roles["probability"] = [probability] if probability else PROBABILITY
-    ignore = unknown_states == "ignore"
-    return _policy(read_table(source, roles), log.labels, log.terminal, what, ignore)
+    of_pair, found = (
+        _Pairs(log.labels, state, action),
+        [probability] if probability else PROBABILITY,
+    )
+    rows = read_table(source, lambda names: of_pair(names) | {"probability": found})
+    return _over(rows, of_pair.lifted, log, what, unknown_states == "ignore")
 
 
 def fitted(policy: Policy, log: Log) -> Policy:
@@ -92,17 +95,37 @@ def fitted(policy: Policy, log: Log) -> Policy:
     rows: list[tuple[Any, ...]] = [
         (states[s], actions[a], policy.pi[s, a]) for s, a in np.argwhere(policy.pi > 0)
     ]
-    found = _policy([*rows, *policy.elsewhere], log.labels, log.terminal, "baseline", ignore=True)
+    rows += policy.elsewhere
+    lifted = (
+        log.labels.now > 0 and not policy.labels.now and _width(policy.labels) == log.labels.now
+    )
+    found = _over(rows, lifted, log, "baseline", ignore=True)
     return replace(found, notes=(*policy.notes, *found.notes))
+
+
+def _width(labels: Labels) -> int:
+    """How many columns its states have."""
+    return len(labels.states[0]) if isinstance(labels.states[0], tuple) else 1
+
+
+def _over(rows: list[tuple[Any, ...]], lifted: bool, log: Log, what: str, ignore: bool) -> Policy:
+    """The policy of some rows over the states of a log; `lifted`: they are about observations."""
+    if not lifted:
+        return _policy(rows, log.labels, log.terminal, what, ignore)
+    labels, of = log.labels.observed
+    terminal = np.bincount(of, ~log.terminal, len(labels.states)) == 0
+    found = _policy(rows, labels, terminal, what, ignore)
+    # what is said of observations that the log does not have is about no history of it
+    return replace(found, pi=found.pi[of], labels=log.labels, elsewhere=())
 
 
 def read_allowed(source: Any, log: Log, *, state: str = "", action: str = "") -> np.ndarray:
     """The mask [S, A] of a file that lists the allowed (state, action), its columns as in
     `read_policy`; a state it does not name allows everything.
     """
-    mask = np.zeros((log.n_states, log.n_actions), dtype=bool)
-    for row in read_table(source, _pair_columns(log.labels, state, action)):
-        mask[log.labels.state_code(row[0]), log.labels.action_code(row[1])] = True
+    of_pair = _Pairs(log.labels, state, action)
+    rows = read_table(source, of_pair)
+    mask = _marked([(of_pair.code(s), log.labels.action_code(a)) for s, a in rows], of_pair, log)
     mask[~mask.any(axis=1)] = True
     return mask
 
@@ -112,17 +135,26 @@ def read_forbidden(source: Any, log: Log, *, state: str = "", action: str = "") 
 
     A label that the log does not have may be a misspelt one that the log has: it is refused.
     """
-    mask = np.zeros((log.n_states, log.n_actions), dtype=bool)
-    rows = read_table(source, _pair_columns(log.labels, state, action))
-    for number, (s, a) in enumerate(rows, start=1):
+    of_pair, pairs = _Pairs(log.labels, state, action), []
+    for number, (s, a) in enumerate(read_table(source, of_pair), start=1):
         try:
-            mask[log.labels.state_code(s), log.labels.action_code(a)] = True
+            pairs.append((of_pair.code(s), log.labels.action_code(a)))
         except LogError as error:
             raise LogError(
                 f"row {number} of {source} forbids nothing: {error}. Correct it, or leave it out:"
                 " what is not in the log is never chosen"
             ) from error
-    return mask
+    return _marked(pairs, of_pair, log)
+
+
+def _marked(pairs: list[tuple[int, int]], of_pair: _Pairs, log: Log) -> np.ndarray:
+    """The mask [S, A] of some pairs."""
+    labels, of = of_pair.labels.observed if of_pair.lifted else (log.labels, slice(None))
+    mask = np.zeros((len(labels.states), log.n_actions), dtype=bool)
+    for s, a in pairs:
+        mask[s, a] = True
+    found: np.ndarray = mask[of]
+    return found
 
 
 def permitted(log: Log, allowed: Any = None, forbidden: Any = None) -> np.ndarray | None:
@@ -146,12 +178,33 @@ def permitted(log: Log, allowed: Any = None, forbidden: Any = None) -> np.ndarra
     return mask
 
 
-def _pair_columns(labels: Labels, state: str, action: str) -> dict[str, Sequence[str]]:
-    """The columns of a pair: as named, as in the log, or "state" and "action"."""
-    return {
-        "state": [state] if state else [",".join(labels.state_columns), "state"],
-        "action": [action] if action else [",".join(labels.action_columns), "action"],
-    }
+class _Pairs:
+    """Finds the columns of a pair: as named, as in the log, or "state" and "action". `lifted`:
+    the states of the log are histories, and the file is about observations.
+    """
+
+    def __init__(self, labels: Labels, state: str, action: str) -> None:
+        self.labels, self.state, self.action, self.lifted = labels, state, action, False
+
+    def __call__(self, names: list[str]) -> dict[str, Sequence[str]]:
+        """The names that the columns of state and action may have."""
+        whole, present = self.labels, self.labels.observed[0]
+        before = f"{whole.action_columns[0]} before"
+        self.lifted = whole.now > 0 and before not in names
+        if not whole.now and before in names and not self.state:
+            raise LogError(
+                f"it is about histories (it has a column {before!r}): read the log with as many"
+                f" steps of {option('history')}"
+            )
+        of = present if self.lifted else whole
+        return {
+            "state": [self.state] if self.state else [",".join(of.state_columns), "state"],
+            "action": [self.action] if self.action else [",".join(of.action_columns), "action"],
+        }
+
+    def code(self, label: Any) -> int:
+        """The code of a state, or of an observation where these are lifted."""
+        return (self.labels.observed[0] if self.lifted else self.labels).state_code(label)
 
 
 def _policy(

@@ -13,6 +13,7 @@ from surefoot.logs.accounting import droppable
 from surefoot.logs.column_roles import SYNONYMS, Column
 from surefoot.logs.counting import code_beside, count_log
 from surefoot.logs.database import Database, Progress, Workspace
+from surefoot.logs.histories import checked_steps, remember
 from surefoot.logs.log import Log, make_log
 from surefoot.logs.query import Options, Part, Reading
 from surefoot.logs.sources import as_utf8, find_source, single
@@ -50,6 +51,7 @@ def read_log(
     decimal: str = ".",
     delimiter: str = "",
     encoding: str = "utf-8",
+    history: int = 0,
 ) -> Log:
     """Read and count a log with one row a step.
 
@@ -87,6 +89,9 @@ def read_log(
                           one the header has most of)
     encoding              of text files: "utf-8", "latin-1", "cp1252", "utf-16" and others that
                           Python knows
+    history               steps that a state remembers: it becomes the observation with the actions
+                          and observations before it, as a label of several columns; the first steps
+                          of an episode, which have fewer, stay apart
 
     Times are numbers, or dates with or without a UTC offset, which is used: in one log all have
     one, or none. Dates without one that run back as on a night when clocks are put back are an
@@ -121,9 +126,10 @@ def read_log(
         delimiter=delimiter,
         encoding=encoding,
     )
+    steps = checked_steps(history)
     workspace = Workspace()
     reading, tally, beside = _counted(source, options, workspace, progress)
-    return make_log(
+    log = make_log(
         tally,
         options,
         terminal_states=ends,
@@ -132,6 +138,7 @@ def read_log(
         workspace=workspace,
         beside=beside,
     )
+    return remember(log, steps)
 
 
 def options_of(

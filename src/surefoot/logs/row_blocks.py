@@ -45,6 +45,9 @@ def coded_blocks(log: Log, rows: int) -> Iterator[Batch]:
     """Batches of whole episodes, of about `rows` rows each; a longer episode makes a longer
     batch.
     """
+    if log.view is not None:
+        yield from map(log.view.batch, coded_blocks(log.view.base, rows))
+        return
     reading, first_row = log.stored, 0
     rest: Columns = {}
     with log.database() as database:
@@ -90,8 +93,11 @@ def _chunks(database: Database, log: Log, reading: Reading, rows: int) -> Iterat
                          left join actions a on x.a = a.x left join states s2 on x.s2 = s2.x
                          {joins}""",
             )
-            order = np.argsort(found.pop("at"), kind="stable")  # joins hand out small chunks late
-            chunk = {name: np.ma.filled(x, -1)[order] for name, x in found.items()}
+            at = found.pop("at")
+            chunk = {name: np.ma.filled(x, -1) for name, x in found.items()}
+            if (at[1:] < at[:-1]).any():  # joins hand out small chunks late
+                order = np.argsort(at, kind="stable")
+                chunk = {name: x[order] for name, x in chunk.items()}
             yield chunk | {"a": to_action[chunk["a"]]}
 
 
@@ -110,7 +116,8 @@ def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterato
         follow, keep = np.where(last, end, np.append(rows["s"][1:], end)), ~last | ends
     if not keep.any():
         return
-    episode = np.unique((np.cumsum(new) - 1)[keep], return_inverse=True)[1].reshape(-1)
+    number = np.cumsum(new)[keep]
+    episode = np.cumsum(np.append(False, number[1:] != number[:-1]))
     follow = follow[keep].astype(np.int64)
     yield Batch(
         state=rows["s"][keep],
