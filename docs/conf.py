@@ -12,7 +12,7 @@ author = "The surefoot authors"
 copyright = "The surefoot authors, MIT licence"
 release = version = surefoot.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "from_the_program"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "from_the_program", "accessible"]
 exclude_patterns = ["_extension"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from dataclasses import fields
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import surefoot
-from support.documents import DOCS, PAGES, ROOT, blocks, text_of
+from support.documents import DOCS, PAGES, ROOT, blocks, public, text_of
 from surefoot.advice.defaults import GROWTH
 from surefoot.algorithms import Restricts, parts
 from surefoot.benchmarks import BENCHMARKS
@@ -21,12 +17,6 @@ from surefoot.cli import COMMANDS
 PARTS = ("Idea", "Formula", "Guarantee", "Parameters", "When it fails", "Try it", "Reference")
 ALGORITHM_PAGES = [x for x in PAGES if x.startswith("algorithms/") and not x.endswith("index.md")]
 OWN = {name: classes[0] for name, classes in surefoot.ALGORITHMS.items() if len(classes) == 1}
-
-
-def public(module: ModuleType) -> list[str]:
-    """The functions that a module defines for others."""
-    own = [x for x in vars(module).values() if getattr(x, "__module__", "") == module.__name__]
-    return [x.__name__ for x in own if not x.__name__.startswith("_")]
 
 
 def described(page: str) -> list[str]:
@@ -110,26 +100,6 @@ def test_every_page_is_in_the_tree() -> None:
 def test_every_command_is_shown_at_work() -> None:
     shown = "".join(x.text for page in PAGES for x in blocks(page) if x.language != "python")
     assert [name for _, name, _, _ in COMMANDS if f"surefoot {name}" not in shown] == []
-
-
-@pytest.mark.slow
-def test_the_site_is_built_without_a_warning_and_lists_every_command_and_public_name(
-    tmp_path: Path,
-) -> None:
-    for module in ("sphinx", "myst_parser", "furo"):
-        pytest.importorskip(module)
-    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-    done = subprocess.run([*build, str(DOCS), str(tmp_path)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    commands, names = ((tmp_path / f"{x}.html").read_text() for x in ("commands", "python"))
-    for _, name, _, _ in COMMANDS:
-        assert f'id="surefoot-{name}"' in commands, name
-    assert "--missing-reward" in commands
-    modules = {"certificates", "plot", "theory", "tuning"}
-    listed = [x for x in surefoot.__all__ if x not in modules]
-    for name in (*listed, *(f"plot.{x}" for x in public(surefoot.plot))):
-        assert f'id="surefoot.{name}"' in names, name
-    assert (tmp_path / "algorithms" / "priced-soft-spibb.html").exists()
 
 
 def test_every_figure_of_the_plot_module_is_shown() -> None:

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +57,12 @@ def blocks(page: str) -> list[Block]:
         paragraphs = [x for x in text[: match.start()].split("\n\n") if x.strip()]
         found.append(Block(match[1], match[2], paragraphs[-1] if paragraphs else ""))
     return found
+
+
+def public(module: ModuleType) -> list[str]:
+    """The functions that a module defines for others."""
+    own = [x for x in vars(module).values() if getattr(x, "__module__", "") == module.__name__]
+    return [x.__name__ for x in own if not x.__name__.startswith("_")]
 
 
 def inline(page: str) -> list[str]:
