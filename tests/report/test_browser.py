@@ -5,6 +5,7 @@ harm, and axe-core finds nothing against accessibility.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,7 +105,7 @@ def test_search_sort_and_details(browser: Any, tmp_path: Path) -> None:
     page.keyboard.press("Tab")
     page.focus("#states tbody button")
     page.keyboard.press("Enter")
-    assert "Why not." in page.inner_text(".detail")
+    assert "Why it stays: Why not." in page.inner_text(".detail")
     assert page.locator(".detail tbody tr").count() == 2
     page.keyboard.press("Enter")  # the focus stayed on the button
     assert page.locator(".detail").count() == 0
@@ -120,6 +121,18 @@ def test_labels_do_no_harm(browser: Any, tmp_path: Path) -> None:
         page.locator("#states tbody button").nth(i).click()
     wide = page.evaluate("document.documentElement.scrollWidth")
     assert wide <= 1280  # a long name breaks the lines, not the page
+    opened.check()
+
+
+def test_a_narrow_screen_shows_the_whole_table(browser: Any, tmp_path: Path) -> None:
+    river = records(tuple(f"x={x} y={y}" for x in range(3) for y in range(4)))
+    opened = Opened(browser, page_of(tmp_path, river), viewport={"width": 390, "height": 900})
+    opened.page.click("#states tbody button >> nth=0")
+    cut = opened.page.evaluate(
+        "[...document.querySelectorAll('.scroll')].filter(x => x.scrollWidth > x.clientWidth + 1)"
+        ".map(x => x.getAttribute('aria-label') || x.firstElementChild.id)"
+    )
+    assert cut == []
     opened.check()
 
 
@@ -148,6 +161,19 @@ def test_the_page_prints(browser: Any, tmp_path: Path) -> None:
     opened = Opened(browser, page_of(tmp_path))
     opened.page.emulate_media(media="print")
     assert not opened.page.is_visible("#search")
-    printed = opened.page.pdf(format="A4")
-    assert printed.startswith(b"%PDF")
-    assert printed.count(b"/Type /Page\n") <= 6 or printed.count(b"/Page") > 0
+    printed = opened.page.pdf(prefer_css_page_size=True)
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) <= 8
+    assert b"/MediaBox [0 0 594.9" in printed  # A4
+
+
+def test_paper_has_the_states_that_change_opened(browser: Any, tmp_path: Path) -> None:
+    stay = StateRecord(("stays",), "why", (PairRecord("go", 5, 1.0, 1.0, 1.0, 0.1),))
+    many = records(tuple(f"ward {i}" for i in range(45)))
+    opened = Opened(browser, page_of(tmp_path, [*many, stay]))
+    opened.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert opened.page.locator(".detail").count() == 40
+    assert opened.page.inner_text("#said").startswith("40 of 45 states that change, of 46 visited")
+    opened.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert opened.page.locator(".detail").count() == 0
+    assert opened.page.inner_text("#said") == "1 to 25 of 46 states"
+    opened.check()

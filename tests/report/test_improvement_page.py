@@ -5,6 +5,7 @@ from again.
 from __future__ import annotations
 
 import json
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,6 +19,8 @@ from surefoot import LogError, load_policy, read_log
 from surefoot import demo as demonstration
 from surefoot.advice import advise, chosen_algorithm, summarise
 from surefoot.advice.pairs import (
+    ALLOWED_PRICED,
+    CHECKED,
     ONE_ACTION,
     PairRecord,
     StateRecord,
@@ -25,10 +28,13 @@ from surefoot.advice.pairs import (
     read_pairs,
     state_records,
 )
+from surefoot.advice.provenance import file_hash
 from surefoot.cli import app
-from surefoot.report.improvement_page import improvement_page, read_folder
-from surefoot.report.page import MOST_BYTES, embedded
+from surefoot.report.improvement_page import improvement_page, page_of_folder
+from surefoot.report.log_cover import coverage, gaps
+from surefoot.report.page import MOST_BYTES, embedded, number, signed_number
 from surefoot.report.pictures import coordinates, gain_picture, maps
+from surefoot.report.sureness import estimates_table
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -123,20 +129,14 @@ def test_data_for_the_script_cannot_end_it() -> None:
 
 def test_a_page_of_many_states_stays_small(tmp_path: Path) -> None:
     summary, _ = improved(tmp_path)
-    many = [
-        StateRecord(
-            (f"state {i} " + "x" * 40,),
-            "why",
-            tuple(PairRecord(f"a{k}", 7, 0.04, 0.04, 1 / 3, 0.1234567) for k in range(25)),
-        )
-        for i in range(10_000)
-    ]
+    pairs = tuple(PairRecord(f"a{k}", 7, 0.04, 0.04, 1 / 3, 0.1234567) for k in range(25))
+    many = [StateRecord((f"state {i} " + "x" * 400,), "why", pairs) for i in range(10_000)]
     page = improvement_page(summary, many)
     assert len(page.encode()) < MOST_BYTES
     shown = len(data_of(page)["states"])
     assert 1000 < shown < 10_000
     assert f"{10_000 - shown:,} states more" in page
-    ten_thousand = [StateRecord((f"s{i}",), "why", many[0].pairs[:5]) for i in range(10_000)]
+    ten_thousand = [StateRecord((f"s{i}",), "why", pairs[:5]) for i in range(10_000)]
     assert len(data_of(improvement_page(summary, ten_thousand))["states"]) == 10_000
 
 
@@ -161,11 +161,11 @@ def test_the_folder_of_an_improvement_makes_the_same_page(tmp_path: Path) -> Non
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"has no summary\.json: give the folder"):
-        read_folder(tmp_path)
+        page_of_folder(tmp_path)
     (tmp_path / "summary.json").write_text("{", encoding="utf-8")
     (tmp_path / "pairs.csv").write_text("a,b\n", encoding="utf-8")
     with pytest.raises(LogError, match="is no JSON"):
-        read_folder(tmp_path)
+        page_of_folder(tmp_path)
     with pytest.raises(LogError, match="its columns must end in"):
         read_pairs(tmp_path / "pairs.csv")
 
@@ -220,6 +220,71 @@ def test_labels_that_a_spreadsheet_would_compute_are_marked_and_read_back(tmp_pa
     assert set(map(str, load_policy(saved).labels.states)) == {"=1+1", "@x", "-5"}
     problem = log.problem(0.9, saved)
     assert np.allclose(problem.pi_b, log.problem(0.9).pi_b, atol=1e-3)
+
+
+def test_the_page_has_the_safety_test_of_its_policy_and_of_no_other(tmp_path: Path) -> None:
+    _, files = demonstration.improved(tmp_path / "out")
+    assert "Safety test" not in page_of_folder(tmp_path / "out")
+    found = {
+        "schema": "surefoot/safety-test/1", "policy": "out/policy.csv", "verdict": "passes",
+        "policy_fingerprint": file_hash(files["policy.csv"]), "condition": "", "delta": 0.05,
+        "log": {"source": "<new>.csv"}, "estimated_gain": 0.5, "gain_at_least": 0.25,
+        "gain_at_most": None, "estimator": "pdis", "bound": "betting", "episodes_tested": 900,
+        "effective_episodes": 88.0, "largest_weight": 3.0, "share_never_tried": 0.0,
+        "assumptions": ["the same world"],
+    }  # fmt: skip
+    file = tmp_path / "out" / "safety-test.json"
+    file.write_text(json.dumps(found), encoding="utf-8")
+    page = page_of_folder(tmp_path / "out")
+    assert page.index("passes, shown to be better than the baseline") < page.index("<h2>")
+    assert "policy.csv on &lt;new&gt;.csv: passes" in page
+    assert "The gain over the baseline is +0.5, at least +0.25; this is wrong" in page
+    assert "The same world." in page
+    for other, words in (
+        (found | {"policy_fingerprint": "another"}, "is about another policy"),
+        ({"schema": "surefoot/check/1"}, "does not come from surefoot safety-test"),
+    ):
+        file.write_text(json.dumps(other), encoding="utf-8")
+        with pytest.raises(LogError, match=words):
+            page_of_folder(tmp_path / "out")
+
+
+def test_what_the_log_never_shows_is_named() -> None:
+    pairs = (
+        PairRecord("go", 9, 0.8, 0.8, 1, 0.1),
+        PairRecord("fly", 0, 0.2, 0.2, math.nan, math.nan),
+    )
+    states = [*records(), StateRecord(("cliff",), "why", pairs)]
+    table = gaps(states)
+    assert table is not None
+    assert table.rows == [("cliff", "fly", "20%", "9", "1.9%")]  # 9 of 97 visits
+    assert "1 pair with 1.9%" in table.caption
+    assert gaps(records()) is None
+    shares = coverage(states)
+    assert sum(row.baseline for row in shares) == pytest.approx(1)
+    assert shares[0].baseline == pytest.approx(0.2 * 9 / 97)
+
+
+def test_the_estimates_stand_beside_each_other(tmp_path: Path) -> None:
+    summary, _ = demonstration.improved(tmp_path)
+    table = estimates_table(summary)
+    assert table is not None
+    tested, whole = table.rows
+    held_out, inside = (summary["worth"][k] for k in ("held_out", "in_sample_optimistic"))
+    assert tested[0] == "the half that tests, by a model of it"
+    assert tested[3].startswith(signed_number(held_out["gain"]) + "\n")
+    assert signed_number(held_out["low"]) in tested[3]
+    assert "OPTIMISTIC" in whole[0]
+    assert whole[2].startswith(number(inside["policy"]) + "\n")
+    for x in summary["worth"]["estimates"]:
+        assert x["low"] < x["value"] < x["high"]
+
+
+def test_every_change_says_why_it_was_allowed(tmp_path: Path) -> None:
+    _, files = demonstration.improved(tmp_path)
+    states, _ = read_pairs(files["pairs.csv"])
+    for state in states:
+        assert state.allowed == ((ALLOWED_PRICED + CHECKED) if state.moved > 0 else "")
 
 
 def test_states_with_coordinates_get_a_map() -> None:

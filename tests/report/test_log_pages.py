@@ -96,9 +96,10 @@ def test_the_picture_of_settings_places_every_gain() -> None:
 @pytest.mark.parametrize(
     ("verdict", "word"),
     [
-        ("passes", "Passes: shown to be better"),
-        ("fails", "Fails: shown to be worse"),
-        ("no evidence", "No evidence: shown to be neither"),
+        ("passes", "Passes, shown to be better"),
+        ("fails", "Fails, shown to be worse"),
+        ("no evidence", "No evidence, shown to be neither"),
+        ("fails if", "No evidence yet, shown to be worse than the baseline only if x"),
     ],
 )
 def test_the_page_of_a_safety_test_says_its_verdict(verdict: str, word: str) -> None:
@@ -106,10 +107,12 @@ def test_the_page_of_a_safety_test_says_its_verdict(verdict: str, word: str) -> 
         "log": {"source": "new.csv", "fingerprint": "abc"}, "policy": "policy.csv", "gamma": 0.9,
         "verdict": verdict, "estimated_gain": 0.1, "gain_at_least": 0.02, "gain_at_most": 0.3,
         "delta": 0.05, "delta_of_each_test": 0.025, "episodes_tested": 4000,
-        "effective_episodes": 498.8, "assumptions": ["episodes are independent"], "notes": [],
+        "effective_episodes": 498.8, "condition": "x", "bound": "betting", "estimator": "pdis",
+        "largest_weight": 37.0, "share_never_tried": 0.0, "assumptions": ["episodes are independent"], "notes": [],
         "training_overlap": {"words": "none of the episodes was found"},
     }  # fmt: skip
-    page = safety_page(found, [f"verdict   {verdict.upper()}", "tested    4,000 episodes"])
+    page = safety_page(found)
     assert word in page
-    assert "episodes are independent" in page
+    assert "Episodes are independent." in page
+    assert "at least +0.02 and at most +0.3; this is wrong with probability 0.05" in page
     assert "none of the episodes was found" in page

@@ -24,7 +24,7 @@ from scipy.special import stdtrit
 
 from surefoot.advice.estimate import DELTA, Unseen
 from surefoot.advice.few_changes import check_most, few_changes
-from surefoot.advice.unit_model import model_of_units
+from surefoot.advice.unit_model import Comparison, model_of_units
 from surefoot.advice.units import ENOUGH_EPISODES, Units
 from surefoot.algorithms import Algorithm
 from surefoot.certificates import ASYMPTOTIC
@@ -68,6 +68,7 @@ class Gain:
     most, outside   the most states that were to change, and those [S] that are the baseline again
                     since their change is worth less than that of the others; None where there is no
                     such limit
+    values          both policies in the model of the held-out half
     """
 
     pi: np.ndarray
@@ -88,6 +89,7 @@ class Gain:
     longest: int = 0
     most: int | None = None
     outside: np.ndarray | None = None
+    values: Comparison | None = None
 
     @property
     def excluded(self) -> bool:
@@ -184,6 +186,7 @@ def _asymptotic(
         checked=kept / moved if moved > 0 else 1.0,
         unseen=compared.gain.loss,
         explained=explained(problem, units, held_out, compared.v, compared.weight),
+        values=compared,
     )
 
 
@@ -234,6 +237,7 @@ def _finite_sample(
         test=FINITE_SAMPLE,
         longest=longest,
         explained=explained(problem, units, ~learning, compared.v, compared.weight),
+        values=compared,
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from surefoot.advice.advise import CHANGED, Advice
+from surefoot.advice.gain import FINITE_SAMPLE
 from surefoot.algorithms.algorithm import Algorithm, Restricts
 from surefoot.core.labels import as_text, from_cell
 from surefoot.core.policy import quoted_csv
@@ -23,7 +24,9 @@ from surefoot.rows.arrays import row_sum
 from surefoot.trust.trusts import FreeTrust, SoftTrust, TradeTrust
 
 PAIRS = "pairs.csv"
-PAIR_COLUMNS = ("action", "count", "baseline", "candidate", "action_value", "standard_error", "why")
+PAIR_COLUMNS = (
+    "action", "count", "baseline", "candidate", "action_value", "standard_error", "allowed", "why"
+)  # fmt: skip
 
 ONE_ACTION = "the log tried one action only"
 NOT_LEARNED = "the half that the policy is learned from never came here"
@@ -35,7 +38,13 @@ NEXT_TOO_DEAR = "the next move would gain less than the price of its uncertainty
 ALL_MOVED = "all of the probability that may move has moved to the best action"
 NO_FURTHER = "a further move would gain nothing"
 OUTSIDE = "outside the changes that are worth most (--most-changes {})"
+BETTER = "what gets more probability was tried here and looked better"
+ALLOWED_PRICED = f"{BETTER}, by more than the price of its uncertainty"
+ALLOWED_SOFT = f"{BETTER}, and the budget for uncertain moves covers it"
+ALLOWED_FREE = f"{BETTER}, and all that changes was tried often enough"
+CHECKED = "; the half that tests has seen it, too"
 TAKEN_BACK = "the half that tests saw too little of the other moves: they were taken back"
+ALL_TAKEN_BACK = "the half that tests saw too little of what looked better: it was taken back"
 
 
 @dataclass(frozen=True)
@@ -54,11 +63,14 @@ class PairRecord:
 
 @dataclass(frozen=True)
 class StateRecord:
-    """One visited state: the fields of its label, its pairs, and why it changes no further."""
+    """One visited state: the fields of its label, why it changes no further, its pairs, and why
+    its change was allowed ("" where there is none).
+    """
 
     fields: tuple[str, ...]
     why: str
     pairs: tuple[PairRecord, ...]
+    allowed: str = ""
 
     @property
     def label(self) -> str:
@@ -90,7 +102,7 @@ def state_records(advice: Advice) -> list[StateRecord]:
     """Every visited state in which somebody acts, the most changed first, then the most visited."""
     log, pi = advice.log, advice.candidate
     q, error = action_values(advice.problem, _values(advice))
-    why = reasons(advice)
+    why, allowed = reasons(advice), _allowed(advice)
     n = log.n_sa
     acting = (n.sum(axis=1) > 0) & ~np.asarray(advice.problem.terminal)
     order = np.lexsort((-n.sum(axis=1), -np.round(advice.moved, 9)))
@@ -102,6 +114,7 @@ def state_records(advice: Advice) -> list[StateRecord]:
             StateRecord(
                 fields=tuple(map(str, label if isinstance(label, tuple) else (label,))),
                 why=why[s],
+                allowed=allowed if advice.moved[s] > CHANGED else "",
                 pairs=tuple(
                     PairRecord(
                         action=as_text(log.actions[a]),
@@ -170,13 +183,29 @@ def reasons(advice: Advice) -> list[str]:
         elif outside[s]:
             words = OUTSIDE.format(gain.most)
         elif changed[s]:
-            words = TAKEN_BACK if back[s] else limits[s]
+            partly = TAKEN_BACK if advice.moved[s] > CHANGED else ALL_TAKEN_BACK
+            words = partly if back[s] else limits[s]
         elif better[s]:
             words = TOO_DEAR if price else TOO_RARE
         else:
             words = NOTHING_BETTER
         found.append(words)
     return found
+
+
+def _allowed(advice: Advice) -> str:
+    """Why the algorithm may make a move."""
+    gain, algorithm = advice.gain, advice.algorithm
+    if gain is None:
+        return ""
+    words = BETTER
+    if isinstance(algorithm, Restricts):
+        (block,) = gain.learned.blocks
+        trust = algorithm.trust(block, block.n_sa)
+        priced = ALLOWED_SOFT if trust.price is None else ALLOWED_PRICED
+        words = ALLOWED_FREE if isinstance(trust, FreeTrust) else priced
+    tested = advice.candidate is gain.pi and gain.test != FINITE_SAMPLE
+    return words + CHECKED * tested
 
 
 def _priced(problem: Problem, algorithm: Algorithm) -> bool:
@@ -219,6 +248,7 @@ def pair_lines(headers: Sequence[str], records: Sequence[StateRecord]) -> Iterat
             p.baseline,
             p.candidate,
             *("" if math.isnan(x) else x for x in (p.value, p.error)),
+            state.allowed,
             state.why,
         )
         for state in records
@@ -238,14 +268,15 @@ def read_pairs(path: Path) -> tuple[list[StateRecord], list[str]]:
                 f"{path} is not the pairs.csv of surefoot improve: its columns must end in"
                 f" {', '.join(PAIR_COLUMNS)}"
             )
-        states: dict[tuple[str, ...], tuple[str, list[PairRecord]]] = {}
+        states: dict[tuple[str, ...], tuple[str, str, list[PairRecord]]] = {}
         for row in reader:
-            action, count, *numbers = row[wide:-1]
+            action, count, *numbers, allowed, why = row[wide:]
             pair = PairRecord(
                 from_cell(action), int(count), *(float(x) if x else math.nan for x in numbers)
             )
-            states.setdefault(from_cell(tuple(row[:wide])), (row[-1], []))[1].append(pair)
-    found = [StateRecord(key, why, tuple(pairs)) for key, (why, pairs) in states.items()]
+            key = from_cell(tuple(row[:wide]))
+            states.setdefault(key, (allowed, why, []))[2].append(pair)
+    found = [StateRecord(k, why, tuple(x), allowed) for k, (allowed, why, x) in states.items()]
     return found, header[:wide]
 
 

@@ -72,6 +72,37 @@ def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, An
     return found
 
 
+def estimates(advice: Advice) -> list[dict[str, Any]]:
+    """What the baseline, the candidate and the gain are worth, with 90 % intervals: on the half
+    that tests, and on all data, where they are optimistic.
+    """
+    gain, rows = advice.gain, []
+    if gain is not None and gain.values is not None:
+        weighed = gain.test == FINITE_SAMPLE
+        rows += _model_estimates(gain.values, "held-out half", with_gain=weighed)
+        by = "weighted episodes" if weighed else "model"
+        rows.append(_estimate("held-out half", by, "gain", gain.estimate, (gain.low, gain.high)))
+    if advice.in_sample is not None:
+        rows += _model_estimates(advice.in_sample, "all data", with_gain=True)
+    return rows
+
+
+def _model_estimates(found: Comparison, data: str, *, with_gain: bool) -> list[dict[str, Any]]:
+    named = {"baseline": found.baseline, "candidate": found.policy}
+    named |= {"gain": found.gain} if with_gain else {}
+    return [
+        _estimate(data, "model", name, x.value, x.interval_with_unseen())
+        for name, x in named.items()
+    ]
+
+
+def _estimate(
+    data: str, by: str, of: str, value: float, ends: tuple[float, float]
+) -> dict[str, Any]:
+    found = {"data": data, "by": by, "of": of, "value": value, "low": ends[0], "high": ends[1]}
+    return found | {"optimistic": data == "all data"}
+
+
 def summarise(advice: Advice, source: str, compared: Disagreement | None = None) -> dict[str, Any]:
     """Everything about an improvement, for summary.json and --json."""
     problem, solution, worth = advice.problem, advice.solution, advice.over_renormalised
@@ -118,7 +149,8 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             "mass_moved": advice.mass_moved,
             **_limit(advice.gain),
         },
-        "worth": gain_summary(advice.gain, advice.in_sample) | {"over_renormalised": worth},
+        "worth": gain_summary(advice.gain, advice.in_sample)
+        | {"over_renormalised": worth, "estimates": estimates(advice)},
         "own_return": None if advice.own is None else asdict(advice.own),
         **assurance_summary(advice.assurance),
         "converged": None if solution is None else bool(solution.status.ok),

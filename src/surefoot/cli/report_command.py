@@ -24,12 +24,12 @@ def report(
     """Write the page of an improvement: verdict, changes, evidence, in one HTML file.
 
     surefoot improve writes it too, unless told --no-report. The page needs no network and no
-    program but a browser; it can be printed.
+    program but a browser; it can be printed. If surefoot safety-test --json tested the policy of
+    the folder, put its output into safety-test.json there: the page then has the test, too.
     """
     from surefoot.advice.files import REPORT
     from surefoot.atomic import write_whole
-    from surefoot.report.improvement_page import improvement_page, read_folder
+    from surefoot.report.improvement_page import page_of_folder
 
-    page = improvement_page(*read_folder(folder))
-    path = str(write_whole(folder / REPORT if out is None else out, page))
-    show("report", {"report": path}, lambda: [f"report    {path}"], as_json)
+    path = str(write_whole(folder / REPORT if out is None else out, page_of_folder(folder)))
+    show("report", {"report": path}, lambda: [], as_json)

@@ -129,6 +129,7 @@ def safety_test(
     (an estimated or contradicted baseline, a single episode, episodes the policy was made from).
     """
     from surefoot.advice import safety as tests
+    from surefoot.advice.provenance import file_hash
     from surefoot.advice.summary import log_summary
     from surefoot.report.log_pages import safety_page
 
@@ -153,6 +154,7 @@ def safety_test(
     found: dict[str, Any] = {
         "log": log_summary(posed.log, log),
         "policy": str(policy),
+        "policy_fingerprint": file_hash(policy),
         "gamma": options.gamma,
         "training": training,
     }
@@ -164,7 +166,7 @@ def safety_test(
         lambda: _lines(found),
         as_json,
         report,
-        lambda: safety_page(found, tests.safety_lines(found)),
+        lambda: safety_page(found),
     )
     codes = {tests.PASSES: DONE, tests.FAILS: WORSE}
     raise typer.Exit(codes.get(found["verdict"], NO_SUPPORT))

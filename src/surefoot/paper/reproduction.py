@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -93,10 +94,12 @@ class FinishedStudy:
     results: Results
     summary: tuple[SummaryRow, ...]
     how: Intervals
+    seconds: float
 
 
 def run_study(study: Study, out: Path, options: RunOptions) -> FinishedStudy:
     """Run or resume a study in a folder, and write its summary.csv."""
+    start = time.perf_counter()
     results = run(
         study,
         out,
@@ -105,10 +108,11 @@ def run_study(study: Study, out: Path, options: RunOptions) -> FinishedStudy:
         dask=options.dask,
         progress=options.told(study.name),
     )
+    seconds = time.perf_counter() - start
     how = Intervals(alpha=study.alpha, seed=study.seed)
     summary = summary_rows(results, how)
     write_summary(out / "summary.csv", summary)
-    return FinishedStudy(study, out, results, summary, how)
+    return FinishedStudy(study, out, results, summary, how, seconds)
 
 
 def draw_study(done: FinishedStudy) -> list[Path]:
@@ -135,7 +139,9 @@ def write_page(done: FinishedStudy, verdicts: Verdicts = ()) -> Path:
     """report.html of a study, with the figures in its folder."""
     claims = [{"claim": x.claim, "verdict": x.verdict, "note": x.note} for x in verdicts]
     figures = sorted(done.out.glob("*.svg"))
-    page = study_page(done.study, done.out, done.results, done.summary, done.how, figures, claims)
+    page = study_page(
+        done.study, done.out, done.results, done.summary, done.how, figures, claims, done.seconds
+    )
     return write_whole(done.out / REPORT, page)
 
 

@@ -268,6 +268,7 @@ def _clip(
     found = values[np.isfinite(values)]
     if not found.size:
         look: Look = {"transform": panel.transAxes, "ha": "center", "color": FAINT}
+        panel.set_xlim(0.9 * rows[0].size, 1.1 * max(row.size for row in rows))
         panel.text(0.5, 0.5, "not reported: too few trials", **look)
         return
     shown = found if baseline is None else np.append(found, baseline)

@@ -1,4 +1,4 @@
-"""The pages of `surefoot check`, `compare`, `tune` and `safety-test`, from what they say as JSON."""
+"""The pages of `surefoot check`, `compare`, `tune` and `safety-test`, from their JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.report.page import number, percent, signed_number
+from surefoot.report.page import number, percent, sentence, signed_number
 from surefoot.report.pictures import GainRow, gain_picture, gains_picture
 from surefoot.report.sections_page import (
     Item,
@@ -16,6 +16,7 @@ from surefoot.report.sections_page import (
     notes_section,
     sections_page,
 )
+from surefoot.report.sureness import safety_certainty, safety_facts, safety_word
 from surefoot.text import parameters_text, plural
 
 
@@ -33,7 +34,7 @@ def check_page(found: Mapping[str, Any]) -> str:
     ] * bool(vetoes)
     order = {"warning": 0, "note": 1, "ok": 2}
     items = [
-        Item(f"{x['name']}: {x['sentence']}", x["level"])
+        Item(f"{x['name']}: {x['sentence'].rstrip('.')}.", x["level"])
         for x in sorted(findings, key=lambda x: (not x["vetoes"], order[x["level"]]))
     ]
     left_out = [(why, f"{n:,}") for why, n in rows["left_out"].items()]
@@ -94,40 +95,42 @@ def compare_page(found: Mapping[str, Any]) -> str:
         word=f"{supported} of {len(rows)} policies are supported, each judged by itself",
         good=supported > 0,
         sentences=[
-            "In a table of many rows one is lucky, so the best of them looks better than it is. Test"
-            " the winner on fresh data."
+            "In a table of many rows one is lucky, so the best of them looks better than it is."
+            " Test the winner on fresh data."
         ],
         sections=[Section(title="Algorithms", tables=[table]), *notes_section(found["notes"])],
         made=_data(found),
     )
 
 
-def safety_page(found: Mapping[str, Any], lines: list[str]) -> str:
+def safety_page(found: Mapping[str, Any]) -> str:
     """The test of a policy on data it was not made from."""
     low, gain, high = (found[name] for name in ("gain_at_least", "estimated_gain", "gain_at_most"))
-    verdict = str(found["verdict"])
-    words = {"passes": "Passes: shown to be better", "fails": "Fails: shown to be worse"}
     pictures = []
     if all(isinstance(x, (int, float)) and math.isfinite(x) for x in (low, gain, high)):
         caption = (
             f"The gain over the baseline in the tested episodes. Each end of the bar is wrong with"
             f" probability {found['delta_of_each_test']:g}."
         )
-        pictures = [Picture(gain_picture(gain, low, high), caption)]
+        picture = gain_picture(gain, low, high, found["delta_of_each_test"])
+        pictures = [Picture(picture, caption)]
     return sections_page(
         heading=f"Safety test of {found['policy']} on {found['log']['source']}",
-        word=words.get(verdict, "No evidence: shown to be neither better nor worse"),
-        good=verdict == "passes",
-        sentences=[line.split(maxsplit=1)[-1] + "." for line in lines[:1]],
+        word=sentence(safety_word(found)),
+        good=found["verdict"] == "passes",
+        sentences=[safety_certainty(found)],
         figures=[
             ("estimated gain", signed_number(gain)),
             ("at least", signed_number(low if math.isfinite(low) else None)),
+            ("at most", signed_number(high if math.isfinite(high) else None)),
             ("episodes tested", f"{found['episodes_tested']:,}"),
             ("effective episodes", f"{found['effective_episodes']:.1f}"),
         ],
         sections=[
-            Section(title="The test", pictures=pictures, items=[Item(_bare(x)) for x in lines[1:]]),
-            Section(title="What must be true", items=[Item(x) for x in found["assumptions"]]),
+            Section(title="The test", pictures=pictures, items=[*map(Item, safety_facts(found))]),
+            Section(
+                title="What must be true", items=[Item(sentence(x)) for x in found["assumptions"]]
+            ),
             *notes_section(found["notes"]),
         ],
         made=_data(found) | {"training data": found["training_overlap"]["words"]},
@@ -269,7 +272,9 @@ def bound_page(found: Mapping[str, Any]) -> str:
         ],
         sections=[
             *_next(found["next"]),
-            Section(title="What must be true", items=[Item(x) for x in found["assumptions"]]),
+            Section(
+                title="What must be true", items=[Item(sentence(x)) for x in found["assumptions"]]
+            ),
             *notes_section(found["notes"]),
         ],
         made={"data": found["log"]},
@@ -283,11 +288,6 @@ def _next(command: str | None) -> list[Section]:
 
 def _interval(low: float | None, high: float | None) -> str:
     return f"{signed_number(low)} to {signed_number(high)}"
-
-
-def _bare(line: str) -> str:
-    """A line of the terminal without its first word."""
-    return line.split(maxsplit=1)[-1]
 
 
 def _set(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,6 +71,16 @@ def signed_number(x: float | None) -> str:
     return "–" if x is None or x != x else f"{x:+.4g}".replace("-", "\u2212")
 
 
+def sentence(words: str) -> str:
+    """With a capital letter and a full stop."""
+    words = words.rstrip(".")
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 def percent(x: float | None) -> str:
     """A share; small ones keep a digit."""
-    return "–" if x is None or x != x else f"{x:.1%}" if x < 0.1 else f"{x:.0%}"
+    if x is None or x != x:
+        return "–"
+    if 0 < x < 0.0005:
+        return "< 0.1%"
+    return f"{x:.1%}" if 0 < x < 0.1 else f"{x:.0%}"

@@ -32,12 +32,12 @@ class StateMap:
     caption: str
 
 
-def gain_picture(gain: float, low: float, high: float) -> Markup:
-    """The gain with its one-sided bounds at DELTA, above 0 or not.
+def gain_picture(gain: float, low: float, high: float, delta: float = DELTA) -> Markup:
+    """The gain with its one-sided bounds at delta, above 0 or not.
 
     The curve is half of a normal density on each side, as wide as that side of the interval.
     """
-    left, right = (max(abs(gain - x) / float(ndtri(1 - DELTA)), 1e-12) for x in (low, high))
+    left, right = (max(abs(gain - x) / float(ndtri(1 - delta)), 1e-12) for x in (low, high))
     first, last = gain - REACH * left, gain + REACH * right
     x = _scale([first, last, 0.0], WIDE)
     base = 142
@@ -61,8 +61,7 @@ def gain_picture(gain: float, low: float, high: float) -> Markup:
         _text(x(0), rows[2], "0: as good as the baseline", "faint"),
     ]
     label = (
-        f"Gain {signed_number(gain)} on held-out data, at least {signed_number(low)}, at most"
-        f" {signed_number(high)}"
+        f"Gain {signed_number(gain)}, at least {signed_number(low)}, at most {signed_number(high)}"
     )
     return _svg(WIDE, rows[2] + 8, label, parts)
 
@@ -108,6 +107,35 @@ def gains_picture(rows: Sequence[GainRow]) -> Markup:
         f" {best.name}; the table has the numbers"
     )
     return _svg(WIDE, bottom + 28, label, parts)
+
+
+@dataclass(frozen=True)
+class ShareRow:
+    """A share of the decisions of both policies."""
+
+    name: str
+    baseline: float
+    candidate: float
+
+
+def shares_picture(rows: Sequence[ShareRow], label: str) -> Markup:
+    """Shares of both policies below each other."""
+    left, tall = 192, 30
+    room = WIDE - left - 46
+    parts = []
+    for i, row in enumerate(rows):
+        y = 6 + tall * i
+        parts.append(
+            f'<text x="{left - 8}" y="{y + 16}" text-anchor="end">{escape(row.name)}</text>'
+        )
+        for k, (kind, share) in enumerate((("was", row.baseline), ("new", row.candidate))):
+            at, wide = y + 11 * k, max(room * share, 0.5)
+            parts.append(
+                f'<rect class="{kind}" x="{left}" y="{at}" width="{wide:.1f}" height="9"/>'
+                f'<text class="small" x="{left + wide + 4:.1f}" y="{at + 9}">'
+                f"{percent(share)}</text>"
+            )
+    return _svg(WIDE, 8 + tall * len(rows), label, parts)
 
 
 def _scale(values: Sequence[float], width: float) -> Callable[[float], float]:
@@ -175,14 +203,14 @@ def maps(states: Sequence[StateRecord], columns: Sequence[str]) -> list[StateMap
         ]
     else:
         panels = [("", list(range(len(where))))]
-    found = []
+    found: list[StateMap] = []
     for title, chosen in panels:
         here = [(where[i], states[i]) for i in chosen]
         picture = _panel(here, ends[0], ends[1], names, actions if bars else [])
         words = (
             f"Bars in each place: {', '.join(actions)}, from left to right; outlined under the"
             " baseline, filled under the candidate. "
-            if bars
+            if bars and not found
             else ""
         )
         caption = f"{title}{words}The darker a place, the more of its decisions change."
@@ -260,7 +288,7 @@ def _svg(
     width: float, height: float, label: str, parts: Sequence[str], *, natural: bool = False
 ) -> Markup:
     """The parts in a picture that says what it shows."""
-    size = f' width="{width}" height="{height}"' if natural else ' class="stretch"'
+    size = f' class="natural" width="{width}" height="{height}"' if natural else ' class="stretch"'
     return Markup(
         f'<svg viewBox="0 0 {width} {height}"{size} role="img" aria-label="{escape(label)}">'
         f"{''.join(parts)}</svg>"

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from surefoot.report.page import made_by, render
+from surefoot.report.page import made_by, render, sentence
 
 
 @dataclass(frozen=True)
@@ -79,4 +79,4 @@ def sections_page(
 
 def notes_section(notes: Sequence[str]) -> list[Section]:
     """The notes of a command, where there are any."""
-    return [Section(title="Notes", items=[Item(note) for note in notes])] if notes else []
+    return [Section(title="Notes", items=[Item(sentence(note)) for note in notes])] if notes else []

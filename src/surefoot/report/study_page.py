@@ -29,8 +29,11 @@ def study_page(
     how: Intervals,
     figures: Sequence[Path],
     claims: Sequence[Mapping[str, str]] = (),
+    seconds: float | None = None,
 ) -> str:
-    """What a study found; `claims` have the fields claim, verdict and note."""
+    """What a study found; `claims` have the fields claim, verdict and note. `seconds` is how long
+    the last run took.
+    """
     labels = list(dict.fromkeys(cell.label for cell in results.cells))
     sections = [
         Section(title="Figures", pictures=[_drawn(path, study) for path in figures]),
@@ -66,10 +69,31 @@ def study_page(
         heading=f"Study {study.name}",
         word=f"{plural(len(labels), 'setting')} on {study.benchmark.name}, {study.trials:,} trials",
         good=True,
-        sentences=notes,
+        sentences=[_best(summary), *notes],
         sections=[x for x in sections if x.pictures or x.tables or x.items],
-        made=_provenance(folder),
+        made=_provenance(folder) | _timing(seconds),
     )
+
+
+def _best(summary: Sequence[SummaryRow]) -> str:
+    """The setting with the highest mean at the largest size of the last benchmark."""
+    last = summary[-1].benchmark
+    size = max(row.size for row in summary if row.benchmark == last)
+    row = max(
+        (row for row in summary if (row.benchmark, row.size) == (last, size)),
+        key=lambda row: row.mean,
+    )
+    return (
+        f"Highest mean on {last} at size {size:,}: {row.algorithm} {row.parameters}".rstrip()
+        + f", {number(row.mean)} (95 % interval {number(row.mean_low)} to {number(row.mean_high)})."
+    )
+
+
+def _timing(seconds: float | None) -> dict[str, str]:
+    """How long the last run took."""
+    if seconds is None:
+        return {}
+    return {"last run": f"{number(seconds)} s; what earlier runs had finished is not in it"}
 
 
 def _drawn(path: Path, study: Study) -> Picture:
@@ -87,8 +111,8 @@ def _tables(summary: Sequence[SummaryRow]) -> list[PageTable]:
         found.setdefault((row.benchmark, row.size), []).append(
             (
                 f"{row.algorithm} {row.parameters}".strip(),
-                f"{number(row.mean)} [{number(row.mean_low)}, {number(row.mean_high)}]",
-                f"{number(row.cvar)} [{number(row.cvar_low)}, {number(row.cvar_high)}]",
+                _with_interval(row.mean, row.mean_low, row.mean_high),
+                _with_interval(row.cvar, row.cvar_low, row.cvar_high),
                 percent(row.worse_than_baseline),
             )
         )
@@ -97,6 +121,12 @@ def _tables(summary: Sequence[SummaryRow]) -> list[PageTable]:
         PageTable(f"{benchmark}, size {size:,}", columns, rows, frozenset({1, 2, 3}))
         for (benchmark, size), rows in found.items()
     ]
+
+
+def _with_interval(value: float, low: float, high: float) -> str:
+    if value != value:
+        return "not reported"
+    return f"{number(value)}\n{number(low)} to {number(high)}"
 
 
 def _differences(results: Results, reference: str, how: Intervals) -> list[PageTable]:
@@ -113,7 +143,12 @@ def _differences(results: Results, reference: str, how: Intervals) -> list[PageT
     ends = [(x.value, *x.interval()) for x in (mean, cvar)]
     found: dict[tuple[str, int], list[tuple[str, ...]]] = {}
     for k, (i, _) in enumerate(pairs):
-        words = [with_interval(float(x[k]), float(low[k]), float(high[k])) for x, low, high in ends]
+        words = [
+            with_interval(float(x[k]), float(low[k]), float(high[k])).replace(" ", "\n", 1)
+            if x[k] == x[k]
+            else "not reported"
+            for x, low, high in ends
+        ]
         found.setdefault((cells[i].benchmark, cells[i].size), []).append((cells[i].label, *words))
     return [
         PageTable(f"{name}, size {size:,}", ("setting", "mean", "CVaR"), rows, frozenset({1, 2}))

@@ -9,13 +9,14 @@
   const heads = [...document.querySelectorAll("#states th[data-key]")];
   const keys = { label: 0, visits: 1, moved: 2, gain: 3 };
   const PAGE = 25;
-  let sort = { key: "", down: true }, page = 0, open = new Set();
+  const PRINTED = 40; // states that change, on paper
+  let sort = { key: "", down: true }, page = 0, open = new Set(), paper = false;
 
   const number = (x) => {
     if (x === null) return "–";
     return String(Number(x.toPrecision(4))).replace("-", "\u2212");
   };
-  const share = (x) => (100 * x).toFixed(x < 0.1 ? 1 : 0) + "%";
+  const share = (x) => x > 0 && x < 0.0005 ? "< 0.1%" : (100 * x).toFixed(x > 0 && x < 0.1 ? 1 : 0) + "%";
   const make = (tag, text, name) => {
     const made = document.createElement(tag);
     if (text !== undefined) made.textContent = text;
@@ -24,8 +25,12 @@
   };
 
   function chosen() {
-    const words = search.value.toLowerCase();
     const found = [];
+    if (paper) {
+      data.states.forEach((state, i) => { if (state[2] > 0) found.push(i); });
+      return found;
+    }
+    const words = search.value.toLowerCase();
     data.states.forEach((state, i) => {
       if (only.value === "changed" && !(state[2] > 0)) return;
       if (only.value === "same" && state[2] > 0) return;
@@ -46,7 +51,14 @@
   function detail(state) {
     const row = make("tr", undefined, "detail"), cell = make("td");
     cell.colSpan = 5;
-    cell.append(make("p", data.reasons[state[4]] + "."));
+    const say = (title, which) => {
+      if (which < 0) return;
+      const line = make("p");
+      line.append(make("strong", title + " "), data.reasons[which]);
+      cell.append(line);
+    };
+    say("Why the change was allowed:", state[6]);
+    say(state[2] > 0 ? "Why it goes no further:" : "Why it stays:", state[4]);
     const table = make("table"), head = make("tr");
     table.append(make("caption", "Actions in this state"));
     ["action", "baseline", "new", "", "seen", "value", "± s.e."].forEach((name, i) => {
@@ -81,13 +93,14 @@
     const found = chosen(), pages = Math.max(1, Math.ceil(found.length / PAGE));
     page = Math.min(page, pages - 1);
     body.replaceChildren();
-    for (const i of found.slice(page * PAGE, (page + 1) * PAGE)) {
+    const shown = paper ? found.slice(0, PRINTED) : found.slice(page * PAGE, (page + 1) * PAGE);
+    for (const i of shown) {
       const state = data.states[i], row = make("tr"), name = make("td", undefined, "label");
-      const button = make("button", open.has(i) ? "Close" : "Open");
+      const opened = paper || open.has(i), button = make("button", opened ? "Close" : "Open");
       const label = make("span", state[0]);
       label.id = "s" + i;
       button.id = "b" + i;
-      button.setAttribute("aria-expanded", String(open.has(i)));
+      button.setAttribute("aria-expanded", String(opened));
       button.setAttribute("aria-labelledby", button.id + " " + label.id);
       button.addEventListener("click", () => {
         open.has(i) ? open.delete(i) : open.add(i);
@@ -95,16 +108,20 @@
         document.getElementById("b" + i).focus();
       });
       name.append(label);
-      const last = make("td", undefined, "n");
+      const last = make("td", undefined, "n open");
       last.append(button);
       row.append(name, make("td", state[1].toLocaleString("en"), "n"), make("td", state[2] > 0 ? share(state[2]) : "–", "n"),
         make("td", state[2] > 0 ? number(state[3]) : "–", "n"), last);
       body.append(row);
-      if (open.has(i)) body.append(detail(state));
+      if (opened) body.append(detail(state));
     }
     for (const th of heads) {
       const mine = th.dataset.key === sort.key;
       th.setAttribute("aria-sort", mine ? (sort.down ? "descending" : "ascending") : "none");
+    }
+    if (paper) {
+      said.textContent = `${shown.length.toLocaleString("en")} of ${found.length.toLocaleString("en")} states that change, of ${data.states.length.toLocaleString("en")} visited; pairs.csv has all.`;
+      return;
     }
     const first = found.length ? page * PAGE + 1 : 0;
     said.textContent = `${first} to ${Math.min((page + 1) * PAGE, found.length)} of ${found.length.toLocaleString("en")} states`;
@@ -124,6 +141,9 @@
   }
   document.getElementById("before").addEventListener("click", () => { page--; draw(); });
   document.getElementById("after").addEventListener("click", () => { page++; draw(); });
+  for (const [event, now] of [["beforeprint", true], ["afterprint", false]]) {
+    window.addEventListener(event, () => { paper = now; draw(); });
+  }
   document.querySelector(".needs-script").hidden = false;
   draw();
 })();
