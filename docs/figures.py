@@ -22,6 +22,7 @@ import numpy as np
 import make_logs
 import surefoot
 from surefoot.advice.defaults import PARAMETERS
+from surefoot.algorithms import ALGORITHMS, Estimates, Restricts, parts
 from surefoot.benchmarks import WetChicken
 from surefoot.report.style import SETTINGS
 from surefoot.simulate import Sampler, first_key
@@ -123,6 +124,34 @@ def row() -> None:
     save(figure, "row")
 
 
+def product() -> None:
+    """Estimate x restriction: what has a name of its own, and what a + makes."""
+    own = {name: classes[0] for name, classes in ALGORITHMS.items() if len(classes) == 1}
+    limits = [x for x in own if issubclass(own[x], Restricts) and not x.startswith("one-step")]
+    values = [x for x in own if issubclass(own[x], Estimates) and not issubclass(own[x], Restricts)]
+    named = {("basic-rl", x) for x in limits} | {(x, "") for x in ("basic-rl", *values)}
+    named |= {("one-step", x) for x in limits if f"one-step-{x}" in ALGORITHMS}
+    named = named - {("basic-rl", "priced-soft-spibb")} | {("shrunk", "priced-soft-spibb")}
+    figure, ax = plt.subplots(figsize=(8.4, 4.6), layout="constrained")
+    for row, value in enumerate(("basic-rl", *values)):
+        for column, limit in enumerate(("", *limits)):
+            if (value, limit) in named:
+                ax.plot(column, row, "o", ms=9, color=BLUE)
+            elif value != "basic-rl" and len(parts(f"{value}+{limit}")) == 2:
+                ax.plot(column, row, "o", ms=9, mfc="white", mec=GREY)
+    ax.set_xticks(range(1 + len(limits)), ["no restriction", *limits], rotation=40, ha="left")
+    words = ["maximum likelihood", *(f"{x}, mean returns" if x == "one-step" else x for x in values)]
+    ax.set_yticks(range(len(words)), words)
+    ax.xaxis.tick_top()
+    ax.invert_yaxis()
+    ax.set_ylabel("what is an action worth?")
+    ax.set_xlabel("how far may each probability move?")
+    ax.plot([], [], "o", ms=9, color=BLUE, label="has a name of its own")
+    ax.plot([], [], "o", ms=9, mfc="white", mec=GREY, label="join the two names by +")
+    figure.legend(loc="outside lower right", ncols=2)
+    save(figure, "product")
+
+
 def plots() -> None:
     """Run the code of plots.md, and keep the figures that it saves, without their date."""
     page = (Path(__file__).parent / "plots.md").read_text(encoding="utf-8")
@@ -147,6 +176,7 @@ def main() -> None:
         line()
         row()
         luck()
+        product()
         plots()
 
 

@@ -17,6 +17,7 @@ MENDED = (
     (r'<aside class="(toc-drawer[^"]*)">', r'<aside class="\1" aria-label="On this page">'),
     (r"<pre>", '<pre tabindex="0">'),
     (r'<div class="table-wrapper([^>]*)>', r'<div tabindex="0" class="table-wrapper\1>'),
+    (r"<p>(<img [^>]*/>)</p>", r'<p class="picture" tabindex="0">\1</p>'),
     (r'(<div id="search-results">)', r"<h1>Search</h1>\n\1"),
 )
 PARAMETERS = re.compile(r"<dl>((?:\s*<dd>(?:(?!</?d[ld]>).)*</dd>)+)\s*</dl>", re.S)

@@ -3,7 +3,7 @@
     {commands}              every command with its options, from the command line itself
     {public-names}          every name of surefoot.__all__, by autodoc
     {algorithm} NAME ...    what the code says of these algorithms
-    {product}               estimate x restriction: where each algorithm stands
+    {product}               every algorithm, and what uncertainty does in it
 
 Links that leave docs/ (`../papers/...`) become links into the checkout around the built site, or,
 with SUREFOOT_REPOSITORY_URL set, to the files there.
@@ -251,21 +251,19 @@ def fit(cls: type[Algorithm]) -> str:
 
 
 def product(_: list[str]) -> Iterator[str]:
-    """A table: every algorithm with its estimate, its restriction, and what uncertainty does."""
-    yield from ("| algorithm | estimate | restriction | uncertainty |", "|---|---|---|---|")
+    """A table: every algorithm, its class in Python, and what uncertainty does."""
+    yield from ("| algorithm | in Python | uncertainty |", "|---|---|---|")
     for name, cls in CLASSES.items():
-        lends, limits = issubclass(cls, Estimates), issubclass(cls, Restricts)
-        model = "maximum-likelihood model"
-        whole = "its own" if name != "basic-rl" else model
-        estimate = "its own" if lends else model if limits else whole
-        none = "none" if lends or name == "basic-rl" else "its own"
-        yield (
-            f"| [`{name}`](algorithms/{PAGES.get(name, name)}.md) | {estimate} |"
-            f" {'its own' if limits else none} | {cls.taxonomy} |"
-        )
+        link = f"[`{name}`](algorithms/{PAGES.get(name, name)}.md)"
+        yield f"| {link} | {{py:class}}`surefoot.{cls.__name__}` | {WORDS[cls.taxonomy]} |"
     yield ""
 
 
+WORDS = {
+    "penalises": "penalises the value",
+    "restricts": "restricts the policies",
+    "neither": "neither",
+}
 PAGES = {
     "mbie": "robust",
     "approx-soft-spibb": "soft-spibb",

@@ -53,7 +53,7 @@ def test_the_default_growth_is_the_one_that_is_shown() -> None:
 
 
 def test_the_taxonomy_names_every_algorithm() -> None:
-    table = text_of("taxonomy.md").split("## The product")[1].split("## What the code says")[0]
+    table = text_of("taxonomy.md").split("## The product")[1].split("## What uncertainty does")[0]
     assert [name for name in surefoot.ALGORITHMS if f"`{name}`" not in table] == []
 
 
