@@ -140,7 +140,10 @@ def product() -> None:
             elif value != "basic-rl" and len(parts(f"{value}+{limit}")) == 2:
                 ax.plot(column, row, "o", ms=9, mfc="white", mec=GREY)
     ax.set_xticks(range(1 + len(limits)), ["no restriction", *limits], rotation=40, ha="left")
-    words = ["maximum likelihood", *(f"{x}, mean returns" if x == "one-step" else x for x in values)]
+    words = [
+        "maximum likelihood",
+        *(f"{x}, mean returns" if x == "one-step" else x for x in values),
+    ]
     ax.set_yticks(range(len(words)), words)
     ax.xaxis.tick_top()
     ax.invert_yaxis()
