@@ -89,6 +89,8 @@ if TYPE_CHECKING:
     from surefoot.problems import estimate_baseline as estimate_baseline
     from surefoot.problems import monte_carlo as monte_carlo
     from surefoot.problems import thinned_counts as thinned_counts
+    from surefoot.serving import Controller as Controller
+    from surefoot.serving import load_controller as load_controller
     from surefoot.trust import error_function as error_function
     from surefoot.tuning import tune as tune
 
@@ -122,6 +124,7 @@ _HOMES = {
     "logs": "Log load_policy read_log read_policy",
     "planning": "evaluate evaluate_at_start optimal",
     "problems": "Problem ReturnRange estimate_baseline monte_carlo thinned_counts",
+    "serving": "Controller load_controller",
     "trust": "error_function",
     "tuning": "tune",
 }

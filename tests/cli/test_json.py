@@ -81,6 +81,7 @@ COMMANDS: dict[str, Arguments] = {
         x / "a.csv",
     ),
     "apply": lambda x: ("apply", policy(x), "--state", "a", "--sample"),
+    "export": lambda x: ("export", policy(x), "--out", x / "decide.sql"),
     "list": lambda x: ("list",),
     "demo": lambda x: ("demo", "--out", x / "demo"),
 }

@@ -17,7 +17,7 @@ from support.documents import DOCS, NOT_RUN, PAGES, blocks, inline, missing, run
 from surefoot.cli import app
 
 QUICK = ("index.md", "your-log.md")  # pages whose commands are run by make test, too
-WHOLE = ("questions.md", "report.md")  # pages whose Python reads what their commands write
+WHOLE = ("questions.md", "report.md", "in-use.md")  # their Python reads what their commands write
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,9 @@ from surefoot.cli.check import check
 from surefoot.cli.discretize_command import discretize
 from surefoot.cli.ending import run_to_the_end
 from surefoot.cli.improve import compare, improve
+from surefoot.cli.in_use import apply, export
 from surefoot.cli.options import Commands, add
-from surefoot.cli.policies import apply, demo, evaluate, list_all
+from surefoot.cli.policies import demo, evaluate, list_all
 from surefoot.cli.report_command import report
 from surefoot.cli.safety_test import safety_test
 from surefoot.cli.studies import reproduce, run
@@ -35,7 +36,8 @@ COMMANDS = (
     (WITH_A_LOG, "tune", tune, f"log.csv {RULE} --out tuning.csv"),
     (WITH_A_LOG, "evaluate", evaluate, f"new.csv {RULE} --policy improved/policy.csv"),
     (WITH_A_LOG, "safety-test", safety_test, f"new.csv {RULE} {NEW}"),
-    (WITH_A_LOG, "apply", apply, "improved/policy.csv --state ward-3 --sample --seed 7"),
+    (WITH_A_LOG, "apply", apply, "improved/policy.csv --file new.csv --out decisions.csv"),
+    (WITH_A_LOG, "export", export, "improved/policy.csv --out decide.sql"),
     (WITH_A_LOG, "discretize", discretize, "raw.csv --features age,pulse --out states.csv"),
     (FOR_RESEARCH, "run", run, "my-study.toml --out results/my-study --workers 2"),
     (FOR_RESEARCH, "reproduce", reproduce, "wet-chicken --trials 1000 --out results"),

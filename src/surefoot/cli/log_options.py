@@ -235,11 +235,11 @@ class Posed:
 def read(source: str, options: ReadOptions, dask: str | None = None) -> tuple[Log, Units | None]:
     """(the log; its units, where a Dask cluster counted them)."""
     from surefoot.advice import log_and_units_on_dask
-    from surefoot.logs import progress_bar, read_log
+    from surefoot.logs import read_log
 
     units = None
     if dask is None:
-        with progress_bar(errors) if errors.is_terminal else progress_lines() as shown:
+        with reading_progress() as shown:
             log = read_log(source, progress=shown, **options.for_reading())
     else:
         if options.history:
@@ -250,8 +250,16 @@ def read(source: str, options: ReadOptions, dask: str | None = None) -> tuple[Lo
 
 
 @contextmanager
-def progress_lines() -> Iterator[Progress]:
-    """As `progress_bar`, where stderr is no terminal: a line now and then."""
+def reading_progress() -> Iterator[Progress]:
+    """How far the reading of a file is, on stderr: a bar, or a line now and then where that is no
+    terminal.
+    """
+    from surefoot.logs import progress_bar
+
+    if errors.is_terminal:
+        with progress_bar(errors) as shown:
+            yield shown
+        return
     lines = ProgressLines(tell)
     yield lambda what, share: lines(what, share, 1.0)
 

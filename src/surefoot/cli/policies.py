@@ -1,5 +1,5 @@
-"""surefoot evaluate, apply, list and demo: the worth of a policy file, its decisions, what there is
-to run, and a first example.
+"""surefoot evaluate, list and demo: the worth of a policy file, what there is to run, and a first
+example.
 """
 
 from __future__ import annotations
@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from surefoot.cli.log_options import LogOptions, given_policy, pose
-from surefoot.cli.options import METHOD, OUTPUT, POLICY, AsJson, Source, option
+from surefoot.cli.options import OUTPUT, POLICY, AsJson, Source, option
 from surefoot.cli.terminal import show
-from surefoot.errors import ParameterError
 from surefoot.text import aligned
 
 
@@ -47,46 +44,6 @@ def evaluate(
     }
     lines = [*read_lines(found["log"]), *evaluation_lines(found)]
     show("evaluate", found, lambda: lines + [f"note: {x}" for x in posed.notes], as_json)
-
-
-def apply(
-    policy: Annotated[
-        Path,
-        typer.Argument(metavar="POLICY", help="A policy file, as surefoot improve writes it."),
-    ],
-    state: Annotated[
-        str,
-        option(
-            METHOD, "STATE", "The label of the state; of several columns: joined by commas, as a,1."
-        ),
-    ],
-    sample: Annotated[
-        bool, option(METHOD, "", "Draw one action instead of listing all.", "--sample")
-    ] = False,
-    seed: Annotated[
-        int | None, option(METHOD, "NUMBER", "The seed of the draw.", default="a new one")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show what a policy does in a state: all probabilities, or one action."""
-    import numpy as np
-
-    from surefoot.core.labels import as_text
-    from surefoot.logs import load_policy
-
-    if seed is not None and seed < 0:
-        raise ParameterError(f"--seed must be a whole number >= 0, got {seed}")
-    read = load_policy(policy)
-    names = read.labels.state_columns
-    key = (state,) if len(names) == 1 else tuple(part.strip() for part in state.split(","))
-    label = state if len(names) == 1 else key
-    actions = {as_text(a): p for a, p in read.probabilities(label).items()}
-    found: dict[str, Any] = {"state": dict(zip(names, key, strict=False)), "probabilities": actions}
-    lines = [f"{p:8.4f}  {a}" for a, p in sorted(actions.items(), key=lambda pair: -pair[1])]
-    if sample:
-        found["action"] = as_text(read.act(label, np.random.default_rng(seed)))
-        lines = [found["action"]]
-    show("apply", found, lambda: lines, as_json)
 
 
 def list_all(as_json: AsJson = False) -> None:

@@ -73,6 +73,13 @@ class Policy:
             raise PolicyError(f"state {self.labels.state(s)} ends an episode: no action there")
         raise PolicyError(unknown("state", label, self.labels.states, "the policy"))
 
+    def knows(self, state: Any) -> bool:
+        """Whether it says something about a state given by its label."""
+        label = tuple(state) if isinstance(state, (list, np.ndarray)) else state
+        if self.labels.find_state(label) is not None:
+            return True
+        return any(as_text(x) == as_text(label) for x, _, _ in self.elsewhere)
+
     def over(self, otherwise: np.ndarray, labels: Labels | None = None) -> np.ndarray:
         """pi [S, A] in the order of other labels (without them: labels 0, 1, 2, ...); rows of
         `otherwise` in states that it does not know, or that its log never visited.

@@ -72,13 +72,13 @@ def discretize(
     if (encoder is None) == (not features):
         raise ParameterError("give either features to fit an encoder, or an encoder to apply")
     _check_bins(method, edges, missing)
-    _file_format(out)
+    file_format(out)
     with closing(Workspace()) as workspace, Database(workspace) as database:
         names = features if encoder is None else encoder.features
         may_miss = (names if missing == "bin" else ()) if encoder is None else encoder.missing
         rows = open_rows(source, names, database, workspace)
         lost = rows.missing(database, may_miss)
-        _check_targets(out, save, column, rows)
+        check_targets(out, save, column, rows)
         fitted = encoder or _fit(database, rows, states, method, edges, lost)
         counts = _encode(database, rows, fitted)
         used = _roles(rows, roles or {}, needed=encoder is None)
@@ -142,13 +142,13 @@ def _write(
         database.run(
             f"writing {out}",
             f"copy (select {rows.all_columns}, {states} from {rows.sql} positional join codes) to"
-            f" {text_sql(str(part))} ({_file_format(out)})",
+            f" {text_sql(str(part))} ({file_format(out)})",
         )
         if save is not None:
             write_encoder(encoder, save)
 
 
-def _file_format(out: Path) -> str:
+def file_format(out: Path) -> str:
     """How DuckDB writes a file, by its ending."""
     for ending, file_format in ENDINGS.items():
         if out.name.lower().endswith(ending):
@@ -156,7 +156,8 @@ def _file_format(out: Path) -> str:
     raise ParameterError(f"{out} must end in {', '.join(ENDINGS)}")
 
 
-def _check_targets(out: Path, save: Path | None, column: str, rows: RawRows) -> None:
+def check_targets(out: Path, save: Path | None, column: str, rows: RawRows) -> None:
+    """Raise unless these files can be written, and the new column joins those of the rows."""
     for path in (out, *([] if save is None else [save])):
         if path.is_dir():
             raise ParameterError(f"{path} is a folder: name a file")

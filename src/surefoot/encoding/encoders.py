@@ -213,8 +213,13 @@ def fit_kmeans(
 
 def write_encoder(encoder: Encoder, path: str | Path) -> None:
     """Save an encoder as JSON."""
-    content = {"format": FORMAT, "method": encoder.method} | asdict(encoder)
+    content = encoder_document(encoder)
     write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def encoder_document(encoder: Encoder) -> dict[str, Any]:
+    """An encoder as JSON holds it."""
+    return {"format": FORMAT, "method": encoder.method} | asdict(encoder)
 
 
 def read_encoder(path: str | Path) -> Encoder:
@@ -223,6 +228,11 @@ def read_encoder(path: str | Path) -> Encoder:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise LogError(f"{path} is no encoder: {error}") from error
+    return encoder_of(content, path)
+
+
+def encoder_of(content: Any, path: str | Path) -> Encoder:
+    """The encoder of what was read from a JSON file."""
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise LogError(
             f"{path} is no encoder: a JSON file with format {FORMAT!r} was expected, as surefoot"

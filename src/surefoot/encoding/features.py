@@ -218,14 +218,18 @@ def _number_of(database: Database, rows: str) -> int:
 
 
 def open_rows(
-    source: Any, features: tuple[str, ...], database: Database, workspace: Workspace
+    source: Any,
+    features: tuple[str, ...],
+    database: Database,
+    workspace: Workspace,
+    delimiter: str = "",
 ) -> RawRows:
     """The rows of a log."""
     found = find_source(source)
     if found.kind == "table":
-        raise ParameterError("discretize reads files: write the table to a Parquet file first")
+        raise ParameterError("only files are read here: write the table to a Parquet file first")
     if found.kind == "csv":
-        return _from_text(found, features, database, workspace)
+        return _from_text(found, features, database, workspace, delimiter)
     packed = [file for file in found.files if file.lower().endswith(".gz")]
     if packed:
         raise ParameterError(f"{packed[0]}: unpack it first; Parquet is compressed by itself")
@@ -244,12 +248,16 @@ def open_rows(
 
 
 def _from_text(
-    found: Source, features: tuple[str, ...], database: Database, workspace: Workspace
+    found: Source,
+    features: tuple[str, ...],
+    database: Database,
+    workspace: Workspace,
+    delimiter: str,
 ) -> RawRows:
     """Text, written out once; every field stays the text it is."""
-    delimiter, names = header_of(found.files[0])
+    delimiter, names = header_of(found.files[0], delimiter, found.titles[0])
     for file in found.files:
-        if header_of(file) != (delimiter, names):
+        if header_of(file, delimiter) != (delimiter, names):
             raise LogError(
                 f"all files of a log have the same header, but those of {found.files[0]} and {file}"
                 " differ"

@@ -158,8 +158,7 @@ def _given(role: str, option: Column, names: Sequence[str], where: str) -> tuple
 
 def _by_name(role: str, names: Sequence[str], where: str) -> tuple[str, ...]:
     """The one column whose name says that it plays the role."""
-    known = {_plain(name) for name in SYNONYMS[role]}
-    found = [name for name in names if _plain(name) in known]
+    found = named_as(role, names)
     if len(found) > 1:
         raise LogError(
             f"{where} has {len(found)} columns that could be the {role}:"
@@ -174,6 +173,12 @@ def _by_name(role: str, names: Sequence[str], where: str) -> tuple[str, ...]:
             f" {option(role)}{hint}"
         )
     return tuple(found)
+
+
+def named_as(role: str, names: Sequence[str]) -> list[str]:
+    """The names that say that a column plays the role."""
+    known = {_plain(name) for name in SYNONYMS[role]}
+    return [name for name in names if _plain(name) in known]
 
 
 def _plain(name: str) -> str:

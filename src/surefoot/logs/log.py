@@ -22,6 +22,7 @@ from surefoot.logs.query import Options, Reading
 from surefoot.logs.row_blocks import coded_blocks, joined, returns_of
 from surefoot.logs.tally import Tally, merged
 from surefoot.problems import Problem
+from surefoot.problems.baseline_function import tabulated
 from surefoot.problems.build import build
 from surefoot.problems.given import (
     Counted,
@@ -197,7 +198,8 @@ class Log:
     ) -> Problem:
         """The Problem of this log; `declared` as in `surefoot.problem`, arrays are over codes.
 
-        pi_b            a Policy, the path of a policy file, an array [S, A], or None: estimated
+        pi_b            a Policy, the path of a policy file, an array [S, A], a function that
+                        returns {action: probability} for the label of a state, or None: estimated
                         from the log without smoothing
         allowed         a mask [S, A], or the path of a file with the allowed (state, action)
         forbidden       the same of what must never be chosen; with both, what is allowed and not
@@ -226,6 +228,9 @@ class Log:
             )
         if isinstance(pi_b, (str, Path)):
             pi_b = read_policy(pi_b, self, unknown_states="ignore")
+        elif callable(pi_b):
+            pi = tabulated(pi_b, self.labels, self.n_states, self.n_actions, self.terminal)
+            pi_b = Policy(pi=pi, labels=self.labels)
         elif isinstance(pi_b, Policy) and not pi_b.estimated:
             pi_b = fitted(pi_b, self)
         data = Counted(

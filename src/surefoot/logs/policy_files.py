@@ -37,9 +37,11 @@ def load_policy(source: Any) -> Policy:
     """The policy in a file or table, with the labels it has there; `Policy.save` and
     `surefoot improve` write such files.
 
-    The columns of the state come before the column "action"; "probability" follows.
+    The columns of the state come before the column "action"; "probability" follows, and where
+    there is one the column "baseline".
     """
     columns: list[str] = []
+    numbers = ["probability"]
 
     def roles(names: list[str]) -> Roles:
         if "action" not in names or "probability" not in names:
@@ -47,16 +49,21 @@ def load_policy(source: Any) -> Policy:
         columns.extend(names[: names.index("action")])
         if not columns:
             raise LogError("the columns of the state come before the column action")
-        return {"state": [",".join(columns)], "action": ["action"], "probability": ["probability"]}
+        numbers.extend(x for x in ("baseline",) if x in names[names.index("action") :])
+        return {"state": [",".join(columns)], "action": ["action"]} | {x: [x] for x in numbers}
 
     try:
         rows = read_table(source, roles)
     except LogError as error:
         raise PolicyError(f"{source} cannot be read, or is no policy: {error}") from error
-    rows = [(from_cell(s), from_cell(a), p) for s, a, p in rows]
+    rows = [(from_cell(s), from_cell(a), *p) for s, a, *p in rows]
     states, actions = (tuple(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
     labels = Labels(states, actions, tuple(columns))
-    return _policy(rows, labels, np.zeros(len(states), dtype=bool), "policy")
+    found = policy_of_rows(rows, labels, "policy")
+    if len(numbers) == 1:
+        return found
+    given = policy_of_rows([(s, a, b) for s, a, _, b in rows], labels, "baseline")
+    return replace(found, baseline=given.pi)
 
 
 def read_policy(
@@ -205,6 +212,11 @@ class _Pairs:
     def code(self, label: Any) -> int:
         """The code of a state, or of an observation where these are lifted."""
         return (self.labels.observed[0] if self.lifted else self.labels).state_code(label)
+
+
+def policy_of_rows(rows: list[tuple[Any, ...]], labels: Labels, what: str) -> Policy:
+    """The policy of rows of (state, action, probability) that name every state of `labels`."""
+    return _policy(rows, labels, np.zeros(len(labels.states), dtype=bool), what)
 
 
 def _policy(

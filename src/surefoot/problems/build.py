@@ -10,6 +10,7 @@ from surefoot.core import Batch, Policy, count, make_batch
 from surefoot.core.array_checks import number
 from surefoot.errors import ProblemError
 from surefoot.parameters import check_name
+from surefoot.problems.baseline_function import tabulated
 from surefoot.problems.given import (
     Counted,
     Start,
@@ -71,7 +72,7 @@ def problem(
     >>> surefoot.improve(problem, "basic-rl").pi.tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    if pi_b is not None:
+    if pi_b is not None and not callable(pi_b):
         pi_b = baseline_array(pi_b)
         n_states = pi_b.shape[0] if n_states is None else n_states
         n_actions = pi_b.shape[1] if n_actions is None else n_actions
@@ -89,6 +90,8 @@ def problem(
         terminal_states=terminal_states,
     )
     data = _counted(batch, sparse)
+    if callable(pi_b):
+        pi_b = tabulated(pi_b, data.labels, data.n_states, data.n_actions, data.terminal)
     begin = _first_states(batch) if start is None else Start(given_start(start, data))
     return build(data, gamma, pi_b, begin, **declared)
 

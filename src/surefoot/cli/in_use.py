@@ -1,0 +1,313 @@
+"""surefoot apply and export: the decisions of a policy, for a state, a file, or another program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surefoot.cli.log_options import listed, reading_progress
+from surefoot.cli.options import COLUMNS, METHOD, OUTPUT, POLICY, READING, AsJson, option
+from surefoot.cli.terminal import show
+from surefoot.errors import ParameterError, PolicyError
+
+if TYPE_CHECKING:
+    from surefoot.serving import Applied, Controller
+
+NAMED = 20  # states never seen that are named in JSON; 5 of them in the text
+PolicyFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="POLICY",
+        help="A policy file, as surefoot improve writes it, or a controller of surefoot export.",
+    ),
+]
+Otherwise = Annotated[
+    str | None,
+    option(
+        POLICY,
+        "ACTION",
+        "What to do in states that the policy does not know.",
+        default="nothing: they are left open",
+    ),
+]
+
+
+def apply(
+    policy: PolicyFile,
+    state: Annotated[
+        str | None,
+        option(
+            METHOD, "STATE", "The label of the state; of several columns: joined by commas, as a,1."
+        ),
+    ] = None,
+    file: Annotated[
+        str | None,
+        option(METHOD, "FILE", "Decide every row of this file (CSV or Parquet) instead."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option(OUTPUT, "FILE", "The rows with their decisions: .csv, .csv.gz or .parquet."),
+    ] = None,
+    otherwise: Otherwise = None,
+    sample: Annotated[
+        bool,
+        option(
+            METHOD,
+            "",
+            "Draw actions by their probabilities, instead of listing them or taking the likeliest.",
+            "--sample",
+        ),
+    ] = False,
+    seed: Annotated[
+        int | None, option(METHOD, "NUMBER", "The seed of the draws.", default="a new one")
+    ] = None,
+    column: Annotated[str, option(OUTPUT, "NAME", "The name of the new column.")] = "decision",
+    as_json: AsJson = False,
+    state_column: Annotated[
+        str | None, option(COLUMNS, "NAME,...", "The state, in FILE.", default=False)
+    ] = None,
+    action_column: Annotated[
+        str | None,
+        option(COLUMNS, "NAME,...", "What was done, in FILE; - for none.", default=False),
+    ] = None,
+    delimiter: Annotated[
+        str, option(READING, "SIGN", "What separates the columns of text.", default="found")
+    ] = "",
+    encoding: Annotated[str, option(READING, "NAME", "The encoding of text.")] = "utf-8",
+) -> None:
+    """Show what a policy does in a state, or would have done in every row of a file.
+
+    With --file nothing is done but written down (shadow mode): the rows with the decision and its
+    probability, how often it differs from the action in the file and from the baseline beside the
+    policy, and which states the policy does not know. They stay open unless --otherwise names an
+    action.
+    """
+    if seed is not None and seed < 0:
+        raise ParameterError(f"--seed must be a whole number >= 0, got {seed}")
+    if (state is None) == (file is None):
+        raise ParameterError("give one of --state (one decision) and --file (one for every row)")
+    if seed is not None and not sample:
+        raise ParameterError("--seed is for draws: add --sample")
+    controller = _controller(policy, otherwise)
+    if file is None:
+        if out is not None:
+            raise ParameterError("--out is for the rows of --file")
+        found, lines = _one_state(controller, str(state), sample, seed)
+        show("apply", found, lambda: lines, as_json)
+        return
+    if out is None:
+        raise ParameterError("name the file that the decisions go to with --out")
+    from surefoot.serving import apply_to_file
+
+    with reading_progress() as shown:
+        done = apply_to_file(
+            controller, file, out, state=state_column, action=action_column, sample=sample,
+            seed=seed, column=column, delimiter=delimiter, encoding=encoding, progress=shown,
+        )  # fmt: skip
+    document = _document(done, policy, file, out)
+    show("apply", document, lambda: _lines(document), as_json)
+
+
+def export(
+    policy: PolicyFile,
+    out: Annotated[
+        Path, option(OUTPUT, "FILE", "What to write: .sql or .json, by the ending of its name.")
+    ],
+    encoder: Annotated[
+        Path | None,
+        option(POLICY, "FILE", "The encoder of surefoot discretize: for a .json file alone."),
+    ] = None,
+    otherwise: Otherwise = None,
+    fallback: Annotated[
+        Path | None,
+        option(POLICY, "FILE", "A policy for states that POLICY does not know, such as the rule."),
+    ] = None,
+    numbers: Annotated[
+        str,
+        option(METHOD, "NAME,...", "In SQL: state columns that hold numbers, not text."),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Write a policy for another program: SQL (CASE WHEN), or JSON.
+
+    The SQL is an expression for the most probable action of a row. The JSON has all probabilities;
+    with --encoder it goes from raw measurements to an action, and surefoot.load_controller reads
+    it.
+    """
+    from surefoot.atomic import write_whole
+    from surefoot.serving import case_when
+    from surefoot.serving.exports import export_notes
+
+    controller = _controller(policy, otherwise, encoder, fallback)
+    kind = out.suffix.lower()
+    if kind == ".sql":
+        text = case_when(controller, numbers=listed(numbers), made_from=policy.name)
+        write_whole(out, text)
+    elif kind == ".json":
+        if numbers:
+            raise ParameterError("--numbers is for SQL")
+        controller.save(out)
+    else:
+        raise ParameterError(f"{out} must end in .sql or .json")
+    found: dict[str, Any] = {
+        "out": str(out),
+        "policy": str(policy),
+        "format": kind[1:],
+        "states": len(controller.policy.labels.states),
+        "otherwise": controller.fallback_words,
+        "notes": export_notes(controller),
+    }
+    show("export", found, lambda: _export_lines(found), as_json)
+
+
+def _export_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{found['states']:,} states: {found['out']}"
+    yield f"in states that the policy does not know: {found['otherwise']}"
+    yield from (f"note: {note}" for note in found["notes"])
+
+
+def _controller(
+    path: Path, otherwise: str | None, encoder: Path | None = None, fallback: Path | None = None
+) -> Controller:
+    """The policy with its fallback: from a policy file, or from a controller."""
+    from dataclasses import replace
+
+    from surefoot.encoding import read_encoder
+    from surefoot.logs import load_policy
+    from surefoot.serving import Controller, load_controller
+
+    if otherwise is not None and fallback is not None:
+        raise ParameterError("give one of --otherwise (an action) and --fallback (a policy)")
+    found = load_controller(path) if path.suffix.lower() == ".json" else None
+    found = found or Controller(policy=load_policy(path))
+    if encoder is not None:
+        if found.encoder is not None:
+            raise PolicyError(f"{path} has an encoder already: leave --encoder out")
+        found = replace(found, encoder=read_encoder(encoder))
+    other = otherwise if fallback is None else load_policy(fallback)
+    return found if other is None else replace(found, otherwise=other)
+
+
+def _one_state(
+    controller: Controller, state: str, sample: bool, seed: int | None
+) -> tuple[dict[str, Any], list[str]]:
+    """The probabilities in a state, or one draw."""
+    import numpy as np
+
+    from surefoot.core.labels import as_text
+
+    names = controller.policy.labels.headers
+    if controller.encoder is not None:
+        names = ("state",)
+        controller = type(controller)(policy=controller.policy, otherwise=controller.otherwise)
+    key = (state,) if len(names) == 1 else tuple(part.strip() for part in state.split(","))
+    label = state if len(names) == 1 else key
+    actions = {as_text(a): p for a, p in controller.probabilities(label).items()}
+    found: dict[str, Any] = {"state": dict(zip(names, key, strict=False)), "probabilities": actions}
+    lines = [f"{p:8.4f}  {a}" for a, p in sorted(actions.items(), key=lambda pair: -pair[1])]
+    if sample:
+        found["action"] = as_text(controller.act(label, np.random.default_rng(seed)))
+        lines = [found["action"]]
+    return found, lines
+
+
+def _document(done: Applied, policy: Path, file: str, out: Path) -> dict[str, Any]:
+    """What was decided, for machines."""
+    from surefoot.core.labels import as_text
+
+    compared = None
+    if done.compared is not None:
+        compared = {
+            "rows": done.compared,
+            "differ": done.differs,
+            "probability_of_logged": done.agreement if done.compared else None,
+            "unknown_actions": dict(list(done.unknown_actions.items())[:NAMED]),
+            "rows_with_unknown_actions": sum(done.unknown_actions.values()),
+        }
+    baseline = None
+    if done.moved is not None:
+        baseline = {"decisions_changed": done.moved, "preferred_action_changed": done.preferred}
+    return {
+        "policy": str(policy),
+        "file": file,
+        "out": str(out),
+        "rows": done.rows,
+        "decided": done.decided,
+        "sampled": done.sampled,
+        "actions": done.actions,
+        "stochastic_rows": done.stochastic,
+        "tied_rows": done.tied,
+        "against_log": compared,
+        "against_baseline": baseline,
+        "rows_in_unseen_states": sum(n for _, n in done.unseen),
+        "unseen_states": len(done.unseen),
+        "most_frequent_unseen": [{"state": as_text(x), "rows": n} for x, n in done.unseen[:NAMED]],
+        "rows_without_state": done.without_state,
+        "rows_by_fallback": done.fallback,
+    }
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """What was decided, for people."""
+    n, how = found["rows"], "drawn" if found["sampled"] else "the most probable action"
+    yield f"decided   {found['decided']:,} of {n:,} rows ({how}): {found['out']}"
+    yield from _unseen_lines(found)
+    log = found["against_log"]
+    if log is None:
+        yield "log       the file has no logged action to compare with (--action-column names it)"
+    elif log["rows"]:
+        yield (
+            f"log       {log['differ']:,} of {log['rows']:,} decisions"
+            f" ({log['differ'] / log['rows']:.1%}) differ from the logged action; the policy takes"
+            f" the logged action with probability {log['probability_of_logged']:.3f} on average"
+        )
+        if log["rows_with_unknown_actions"]:
+            some = ", ".join(map(repr, list(log["unknown_actions"])[:5]))
+            yield (
+                f"          {log['rows_with_unknown_actions']:,} rows have actions that the policy"
+                f" does not know, such as {some}: they count as different"
+            )
+    base = found["against_baseline"]
+    if base is not None:
+        yield (
+            f"baseline  {base['decisions_changed']:.1%} of decisions change; in"
+            f" {base['preferred_action_changed']:.1%} of rows the most probable action does"
+        )
+    counts = sorted(found["actions"].items(), key=lambda x: -x[1])
+    yield (
+        "actions   " + ", ".join(f"{k:,} {a}" for a, k in counts[:8]) + ", ..." * (len(counts) > 8)
+    )
+    if found["stochastic_rows"] and not found["sampled"]:
+        yield (
+            f"note: in {found['stochastic_rows']:,} rows the policy draws its action; always taking"
+            " the most probable one is ANOTHER POLICY than the one that was tested (--sample draws)"
+        )
+    if found["tied_rows"] and not found["sampled"]:
+        yield (
+            f"note: in {found['tied_rows']:,} rows several actions are equally probable: the first"
+            " of them is taken, in the order of the policy file"
+        )
+
+
+def _unseen_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """What the policy does not know."""
+    rows, states = found["rows_in_unseen_states"], found["unseen_states"]
+    fallback = found["rows_by_fallback"]
+    open_rows = rows + found["rows_without_state"] - fallback
+    if rows:
+        named = [f"{x['state']!r} ({x['rows']:,})" for x in found["most_frequent_unseen"][:5]]
+        more = f" and {states - 5:,} more" if states > 5 else ""
+        yield (
+            f"unseen    {rows:,} rows in {states:,} states that the policy does not know:"
+            f" {', '.join(named)}{more}"
+        )
+    if found["rows_without_state"]:
+        missing = found["rows_without_state"]
+        yield f"unseen    {missing:,} rows have no state: a part of it is missing"
+    if fallback:
+        yield f"fallback  decided {fallback:,} of these rows"
+    if open_rows:
+        yield f"open      {open_rows:,} rows got NO decision: their field is empty"

@@ -1,0 +1,318 @@
+"""Controller: from raw measurements to an action; encoder, policy and fallback in one object.
+
+One JSON file holds all of it, for other programs too: no pickle, nothing that runs when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefoot.atomic import write_whole
+from surefoot.core import Labels, Policy
+from surefoot.core.labels import as_text, unknown
+from surefoot.encoding import Encoder, encoder_document, encoder_of
+from surefoot.errors import LogError, PolicyError, SurefootError
+from surefoot.logs.policy_files import policy_of_rows
+
+FORMAT = "surefoot controller 1"
+TIE = 1e-12  # actions whose probabilities differ by less are equally probable
+
+
+@dataclass(frozen=True, kw_only=True)
+class MostProbable:
+    """The most probable action of each state: its code (-1 where nothing is chosen), its
+    probability, and whether others are as probable; the first of them is taken, in the order of
+    the actions.
+    """
+
+    action: np.ndarray
+    probability: np.ndarray
+    tied: np.ndarray
+
+    @property
+    def stochastic(self) -> np.ndarray:
+        """Where other actions have a chance, too."""
+        found: np.ndarray = (self.action >= 0) & (self.probability < 1 - 1e-9)
+        return found
+
+
+def most_probable(pi: np.ndarray) -> MostProbable:
+    """The most probable action of each row of pi [S, A]."""
+    top = pi.max(axis=1)
+    best = pi >= top[:, None] - TIE
+    action = np.where(top > 0, best.argmax(axis=1), -1)
+    return MostProbable(action=action, probability=top, tied=(best.sum(axis=1) > 1) & (top > 0))
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Controller:
+    """What to do with a row.
+
+    policy      probabilities of actions in states
+    encoder     makes the state from raw measurements (`surefoot discretize` saves it); None where
+                rows have the state itself
+    otherwise   what to do in a state that the policy does not know: None refuses (PolicyError), an
+                action's label takes that action, a Policy (such as the baseline) is asked instead
+    """
+
+    policy: Policy
+    encoder: Encoder | None = None
+    otherwise: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", _whole(self.policy))
+        labels = self.policy.labels
+        if self.encoder is not None:
+            known = [x for x in self.encoder.labels if self.policy.knows(x)]
+            if not known:
+                raise PolicyError(
+                    "policy and encoder do not belong together: the policy knows states such as"
+                    f" {as_text(labels.states[0])!r}, the encoder makes {self.encoder.labels[0]!r}"
+                )
+        fixed = self.otherwise is not None and not isinstance(self.otherwise, Policy)
+        if fixed and labels.find_action(self.otherwise) is None:
+            raise PolicyError(
+                f"the fallback {unknown('action', self.otherwise, labels.actions, 'the policy')}"
+            )
+
+    def __repr__(self) -> str:
+        how = "states as they are" if self.encoder is None else f"{self.encoder.method} states"
+        return f"Controller({self.policy!r}, {how}, otherwise {self.fallback_words})"
+
+    @property
+    def fallback_words(self) -> str:
+        """What it does in states it does not know, in words."""
+        if self.otherwise is None:
+            return "it refuses"
+        if isinstance(self.otherwise, Policy):
+            return "a second policy"
+        return f"{as_text(self.otherwise)!r}"
+
+    def state(self, row: Any) -> Any:
+        """The label of the state of a row.
+
+        With an encoder: a dict of measurements, or their values in the order of its features.
+        Without: a dict with the columns of the state, or the label itself.
+        """
+        if self.encoder is not None:
+            x = _measurements(row, self.encoder.features)
+            try:
+                return self.encoder.labels[int(self.encoder.encode(x[None, :])[0])]
+            except LogError as error:
+                raise PolicyError(f"this row has no state: {error}") from error
+        if isinstance(row, Mapping):
+            names = self.policy.labels.headers
+            missing = [x for x in names if x not in row]
+            if missing:
+                raise PolicyError(
+                    f"this row has no {missing[0]!r}, of which the state is made; it has"
+                    f" {', '.join(map(repr, list(row)[:8])) or 'nothing'}"
+                )
+            found = tuple(row[x] for x in names)
+            return found if len(found) > 1 else found[0]
+        return tuple(row) if isinstance(row, (list, np.ndarray)) else row
+
+    def knows(self, row: Any) -> bool:
+        """Whether the policy itself says what to do with a row."""
+        return self.policy.knows(self.state(row))
+
+    def probabilities(self, row: Any) -> dict[Any, float]:
+        """{action: probability} for a row."""
+        state = self.state(row)
+        if self.otherwise is None or self.policy.knows(state):
+            return self.policy.probabilities(state)
+        if isinstance(self.otherwise, Policy):
+            return self.otherwise.probabilities(state)
+        code = self.policy.labels.find_action(self.otherwise)
+        return {a: float(i == code) for i, a in enumerate(self.policy.labels.actions)}
+
+    def act(self, row: Any, rng: np.random.Generator) -> Any:
+        """Draw an action for a row: this is the policy that was tested."""
+        found = self.probabilities(row)
+        p = np.array(list(found.values()))
+        return list(found)[int(rng.choice(len(p), p=p / p.sum()))]
+
+    def decide(self, row: Any) -> Any:
+        """The most probable action for a row, the first of equally probable ones.
+
+        Always taking it is another policy than the one that was tested, where that draws.
+        """
+        found = self.probabilities(row)
+        best = most_probable(np.array([list(found.values())]))
+        return list(found)[int(best.action[0])]
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as one JSON file, which `surefoot.load_controller` reads."""
+        return write_whole(path, json.dumps(self.document, indent=1, allow_nan=False) + "\n")
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        fallback: dict[str, Any] = {"refuse": True}
+        if isinstance(self.otherwise, Policy):
+            fallback = {"policy": _policy_document(self.otherwise)}
+        elif self.otherwise is not None:
+            fallback = {"action": _json_label(self.otherwise)}
+        return {
+            "format": FORMAT,
+            "encoder": None if self.encoder is None else encoder_document(self.encoder),
+            "otherwise": fallback,
+        } | _policy_document(self.policy)
+
+
+def load_controller(path: str | Path) -> Controller:
+    """The controller in a file that `Controller.save` or `surefoot export` wrote."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise PolicyError(f"{path} is no controller: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise PolicyError(
+            f"{path} is no controller: a JSON file with format {FORMAT!r} was expected, as surefoot"
+            " export writes it"
+        )
+    try:
+        fallback = content["otherwise"]
+        otherwise = _label(fallback.get("action"))
+        if "policy" in fallback:
+            otherwise = _policy_of(fallback["policy"])
+        encoder = content["encoder"]
+        return Controller(
+            policy=_policy_of(content),
+            encoder=None if encoder is None else encoder_of(encoder, path),
+            otherwise=otherwise,
+        )
+    except SurefootError as error:
+        raise PolicyError(f"{path} is a controller with a fault: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PolicyError(
+            f"{path} is a controller with a fault: {type(error).__name__} {error}"
+        ) from error
+
+
+def _measurements(row: Any, features: Sequence[str]) -> np.ndarray:
+    """The numbers of a row, NaN where one is missing."""
+    if isinstance(row, Mapping):
+        missing = [x for x in features if x not in row]
+        if missing:
+            raise PolicyError(
+                f"this row has no {missing[0]!r}, of which the state is made; it has"
+                f" {', '.join(map(repr, list(row)[:8])) or 'nothing'}"
+            )
+        values = [row[x] for x in features]
+    elif isinstance(row, (list, tuple, np.ndarray)):
+        values = list(row)
+    else:
+        raise PolicyError(
+            f"a row is a dict of measurements, or their values in the order"
+            f" {', '.join(features)}; got {type(row).__name__}"
+        )
+    if len(values) != len(features):
+        raise PolicyError(
+            f"a row has {len(features)} measurements ({', '.join(features)}), got {len(values)}"
+        )
+    found = np.array([_number(x, name) for x, name in zip(values, features, strict=True)])
+    return found
+
+
+def _number(x: Any, name: str) -> float:
+    try:
+        found = float("nan") if x is None or x == "" else float(x)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"measurement {name!r} must be a number, got {x!r}") from error
+    if np.isinf(found):
+        raise PolicyError(f"measurement {name!r} must be a finite number, got {x!r}")
+    return found
+
+
+def _whole(policy: Policy) -> Policy:
+    """The policy with the states of `elsewhere` among its own."""
+    if not policy.elsewhere:
+        return policy
+    labels, extra = policy.labels, tuple(dict.fromkeys(x for x, _, _ in policy.elsewhere))
+    more = np.zeros((len(extra), len(labels.actions)))
+    for x, a, p in policy.elsewhere:
+        more[extra.index(x), labels.action_code(a)] = p
+    return Policy(
+        pi=np.concatenate([policy.pi, more]),
+        labels=Labels((*labels.states, *extra), labels.actions, labels.headers),
+        baseline=None if policy.baseline is None else np.concatenate([policy.baseline, more]),
+        notes=policy.notes,
+    )
+
+
+def _policy_document(policy: Policy) -> dict[str, Any]:
+    """A policy as JSON: states with their most probable action and all probabilities, which are
+    keyed by the text of the action.
+    """
+    labels, best = policy.labels, most_probable(policy.pi)
+    names = [as_text(a) for a in labels.actions]
+    twice = next((x for x in names if names.count(x) > 1), None)
+    if twice is not None:
+        raise PolicyError(f"two actions read as {twice!r}: rename one of them")
+
+    def row(p: np.ndarray) -> dict[str, float]:
+        return {name: float(x) for name, x in zip(names, p, strict=True) if x > 0}
+
+    states = []
+    for s in np.flatnonzero(best.action >= 0):
+        found: dict[str, Any] = {
+            "state": _json_label(labels.states[s]),
+            "action": _json_label(labels.actions[best.action[s]]),
+            "probability": float(best.probability[s]),
+            "tied": bool(best.tied[s]),
+            "probabilities": row(policy.pi[s]),
+        }
+        if policy.baseline is not None:
+            found["baseline"] = row(policy.baseline[s])
+        states.append(found)
+    return {
+        "state_columns": list(labels.headers),
+        "actions": [_json_label(a) for a in labels.actions],
+        "states": states,
+    }
+
+
+def _policy_of(content: Mapping[str, Any]) -> Policy:
+    """The policy of what was read, checked as that of a policy file is."""
+    states = tuple(_label(x["state"]) for x in content["states"])
+    actions = tuple(_label(a) for a in content["actions"])
+    labels = Labels(states, actions, tuple(map(str, content["state_columns"])))
+    if len(set(states)) < len(states) or len(set(actions)) < len(actions):
+        raise PolicyError("a state or an action is there twice")
+
+    def rows(key: str) -> list[tuple[Any, ...]]:
+        return [
+            (s, a, p)
+            for s, x in zip(states, content["states"], strict=True)
+            for a, p in x[key].items()
+        ]
+
+    baseline = None
+    if states and all("baseline" in x for x in content["states"]):
+        baseline = policy_of_rows(rows("baseline"), labels, "baseline").pi
+    found = policy_of_rows(rows("probabilities"), labels, "policy")
+    return Policy(pi=found.pi, labels=labels, baseline=baseline, notes=found.notes)
+
+
+def _json_label(label: Any) -> Any:
+    """A label as JSON holds it; dates and other kinds as text."""
+    if isinstance(label, tuple):
+        return [_json_label(x) for x in label]
+    if isinstance(label, np.generic):
+        return label.item()
+    return str(label) if isinstance(label, (date, Decimal)) else label
+
+
+def _label(x: Any) -> Any:
+    """A label of a JSON file: several columns are a tuple."""
+    return tuple(map(_label, x)) if isinstance(x, list) else x

@@ -1,0 +1,102 @@
+"""surefoot apply --file and surefoot export, as commands."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import surefoot
+from support import logfiles
+from surefoot.encoding import QuantileEncoder, write_encoder
+
+Run = Any
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return lambda *arguments: logfiles.run(monkeypatch, capsys, *arguments)
+
+
+def test_a_file_is_decided_and_what_is_not_known_is_said(tmp_path: Path, run: Run) -> None:
+    policy = logfiles.coin(tmp_path / "p.csv", 0.8, wards=("a", "c"))
+    log = logfiles.visits(tmp_path / "log.csv", n=100)
+    rows = list(csv.DictReader(log.read_text().splitlines()))
+    b = sum(x["state"] == "b" for x in rows)
+    given = ("apply", policy, "--file", log, "--out", tmp_path / "out.csv")
+    code, text, said = run(*given)
+    assert (code, said) == (0, "")
+    assert f"decided   {100 - b} of 100 rows (the most probable action)" in text
+    assert f"unseen    {b} rows in 1 states that the policy does not know: 'b' ({b})\n" in text
+    assert f"open      {b} rows got NO decision" in text
+    assert f"note: in {100 - b} rows the policy draws its action" in text
+    old = sum(x["state"] == "a" and x["action"] == "old" for x in rows)
+    assert f"log       {old} of {100 - b} decisions" in text
+    code, text, _ = run(*given, "--otherwise", "old", "--json")
+    found = json.loads(text)
+    assert (code, found["decided"], found["rows_by_fallback"]) == (0, 100, b)
+    assert found["most_frequent_unseen"] == [{"state": "b", "rows": b}]
+    assert found["against_baseline"] is None
+    text = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    section = text.split("## surefoot/apply/1")[1].split("\n## ")[0]
+    assert [x for x in found if x != "schema" and f"`{x}`" not in section] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((), "give one of --state (one decision) and --file"),
+        (("--state", "a", "--file", "log.csv"), "give one of --state"),
+        (("--file", "log.csv"), "name the file that the decisions go to with --out"),
+        (("--state", "a", "--out", "x.csv"), "--out is for the rows of --file"),
+        (("--state", "a", "--seed", 3), "--seed is for draws: add --sample"),
+        (("--state", "z"), "state 'z' is not in the policy"),
+        (("--state", "a", "--otherwise", "nwe"), "'nwe' is not in the policy; the nearest"),
+        (("--file", "none.csv", "--out", "x.csv"), "there is no file none.csv"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    given: tuple[Any, ...], words: str, tmp_path: Path, run: Run
+) -> None:
+    code, text, said = run("apply", logfiles.coin(tmp_path / "p.csv", 0.8), *given)
+    assert (code, text, words in said) == (2, "", True), said
+
+
+def test_an_export_by_ending_is_sql_or_a_controller(tmp_path: Path, run: Run) -> None:
+    policy = logfiles.coin(tmp_path / "p.csv", 0.8, wards=("p:0", "p:1"))
+    code, text, _ = run("export", policy, "--out", tmp_path / "d.sql")
+    assert (code, "2 states" in text, "ANOTHER POLICY" in text) == (0, True, True)
+    assert "IN ('p:0', 'p:1') THEN 'new'" in (tmp_path / "d.sql").read_text()
+    encoder = tmp_path / "e.json"
+    write_encoder(QuantileEncoder(("x",), ((1.0, 2.0),)), encoder)
+    rule = logfiles.coin(tmp_path / "rule.csv", 0.1, wards=("p:2",))
+    encoder.write_text(encoder.read_text().replace('"x"', '"p"'))
+    given = ("export", policy, "--out", tmp_path / "d.json", "--encoder", encoder)
+    assert run(*given, "--fallback", rule)[0] == 0
+    found = surefoot.load_controller(tmp_path / "d.json")
+    assert [found.decide({"p": x}) for x in (0, 1.5, 9)] == ["new", "new", "old"]
+    raw = logfiles.write(tmp_path / "raw.csv", ("p",), [(0,), (9,)])
+    code, text, _ = run("apply", tmp_path / "d.json", "--file", raw, "--out", tmp_path / "o.csv")
+    assert (code, "fallback  decided 1 of these rows" in text) == (0, True), text
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--out", "d.txt"), "d.txt must end in .sql or .json"),
+        (("--out", "d.json", "--numbers", "state"), "--numbers is for SQL"),
+        (("--out", "d.sql", "--numbers", "state"), "cannot be compared as a number"),
+        (("--out", "d.sql", "--otherwise", "old", "--fallback", "x"), "give one of --otherwise"),
+        (("--out", "d.json", "--encoder", "none"), "none is no encoder"),
+    ],
+)
+def test_exports_that_cannot_be_are_refused_and_nothing_is_written(
+    given: tuple[Any, ...], words: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, said = run("export", logfiles.coin(tmp_path / "p.csv", 0.8), *given)
+    assert (code, words in said) == (2, True), said
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["p.csv"]
