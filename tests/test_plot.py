@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 import surefoot
 from support import worlds
 from surefoot import PolicyError, ProblemError
+from surefoot.advice.confounding import AtStrength, Sensitivity
 from surefoot.studies.results import SummaryRow
 
 
@@ -45,6 +46,11 @@ def rows() -> list[SummaryRow]:
     ]  # fmt: skip
 
 
+def held_up() -> Sensitivity:
+    points = [AtStrength(strength=x, bound=1 - x / 3, low=0.5 - x / 3) for x in (1.0, 2.0, 4.0)]
+    return Sensitivity(vanishes_at=3.0, shown_up_to=1.5, curve=tuple(points))
+
+
 PICTURES: dict[str, Any] = {
     "curve": lambda ax: surefoot.plot.curve(rows(), baseline=0.8, ax=ax),
     "cvar": lambda ax: surefoot.plot.curve(rows(), "cvar", ax=ax),
@@ -53,6 +59,7 @@ PICTURES: dict[str, Any] = {
     "difference": lambda ax: surefoot.plot.policy_difference(
         surefoot.improve(problem(), "basic-rl"), ax=ax
     ),
+    "sensitivity": lambda ax: surefoot.plot.sensitivity(held_up(), ax=ax),
     "path": lambda ax: surefoot.plot.epsilon_path(problem(), epsilons=(0.1, 1.0), ax=ax),
 }
 
@@ -99,3 +106,10 @@ def test_what_cannot_be_drawn_is_named() -> None:
         surefoot.plot.curve(rows(), "median")
     with pytest.raises(PolicyError, match="no baseline beside it"):
         surefoot.plot.policy_difference(surefoot.Policy(pi=np.ones((2, 1))))
+
+
+def test_the_sensitivity_is_drawn_as_it_was_found_or_says_why_there_is_none() -> None:
+    ax = surefoot.plot.sensitivity(held_up())
+    assert ax.get_lines()[0].get_ydata().tolist() == pytest.approx([2 / 3, 1 / 3, -1 / 3])
+    with pytest.raises(ProblemError, match="not Markov"):
+        surefoot.plot.sensitivity(Sensitivity(not_given="the states are not Markov"))

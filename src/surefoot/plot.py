@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from surefoot.advice import Advice, Sensitivity
 from surefoot.algorithms import algorithm as by_name
 from surefoot.certificates import Certificate
 from surefoot.core import Policy, Solution
@@ -163,6 +164,30 @@ def certificates(
         if gain is not None:
             axes.axhline(gain, color=OLD, linewidth=1.2, linestyle=":", label="true gain")
         axes.set(xlabel="rows of the log", ylabel="gain, at least", xscale="log")
+        axes.legend()
+        return axes
+
+
+def sensitivity(found: Sensitivity | Advice, *, ax: Axes | None = None) -> Axes:
+    """What is left of a gain, at least, if a hidden cause multiplies or divides the odds of actions
+    by up to so much; `found` is the `sensitivity` of an advice, or the advice.
+    """
+    known = found.sensitivity if isinstance(found, Advice) else found
+    if known is None or not known.curve:
+        why = "there is no gain to explain away" if known is None else known.not_given
+        raise ProblemError(
+            f"no sensitivity to a hidden cause: {why} (advise(..., assured=True) computes it)"
+        )
+    x, bound, low = zip(*((p.strength, p.bound, p.low) for p in known.curve), strict=True)
+    with in_style(ax) as axes:
+        axes.plot(x, bound, color=NEW, marker="o", label="gain, at least")
+        axes.plot(x, low, color=NEW, linestyle="--", label="with sampling error (5 %)")
+        axes.axhline(0, color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)))
+        axes.set(xlabel="odds of actions changed by up to", ylabel="gain at the start")
+        axes.set_xscale("log")
+        ticks = [t for t in (1, 1.5, 2, 3, 5, 10, 20, 50, 100) if t <= max(*x, 1.5)]
+        axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
+        axes.minorticks_off()
         axes.legend()
         return axes
 

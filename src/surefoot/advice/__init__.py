@@ -4,6 +4,7 @@ files that hold it.
 
 from surefoot.advice.advise import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Advice, advise
 from surefoot.advice.assurance import Assurance, assure, fitting
+from surefoot.advice.confounding import Sensitivity, sensitivity
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters
 from surefoot.advice.files import plain, write_advice
 from surefoot.advice.gain import Gain, held_out_gain
@@ -29,6 +30,7 @@ __all__ = [
     "Comparison",
     "Gain",
     "SafetyTest",
+    "Sensitivity",
     "UnitModel",
     "Units",
     "advise",
@@ -41,6 +43,7 @@ __all__ = [
     "model_of_units",
     "plain",
     "safety_test",
+    "sensitivity",
     "summarise",
     "units_of",
     "units_of_batch",

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from surefoot.advice.assurance import Assurance, assure, proof
+from surefoot.advice.confounding import Sensitivity, sensitivity
 from surefoot.advice.estimate import DELTA
 from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gain
 from surefoot.advice.unit_model import Comparison, model_of_units
@@ -41,7 +42,8 @@ class Advice:
     `in_sample` is optimistic, since half of the data made the candidate. `pi_b` made the log: gains
     are against it; `over_renormalised` is the gain in sample over the problem's baseline where
     forbidden actions were taken out of that. `findings` are what `check_log` says, where it was
-    asked; `against` those that forbid a promise, `despite` those that were waived.
+    asked; `against` those that forbid a promise, `despite` those that were waived. `sensitivity`
+    says how strong a hidden confounder would have to be to explain the gain away.
     """
 
     log: Log
@@ -61,6 +63,7 @@ class Advice:
     despite: tuple[str, ...] = ()
     assurance: Assurance | None = None
     over_renormalised: float | None = None
+    sensitivity: Sensitivity | None = None
 
     def __repr__(self) -> str:
         return f"Advice({self.verdict}: {self.reason})"
@@ -189,7 +192,13 @@ def advise(
     doubt = next((x.sentence for x in against if x.key == BASELINE), "")
     found = assure(problem, replace(solution, pi=pi), algorithm, doubt=doubt) if assured else None
     accepted = accept and verdict != SUPPORTED
-    return replace(advice, verdict=verdict, reason=reason, accepted=accepted, assurance=found)
+    advice = replace(advice, verdict=verdict, reason=reason, accepted=accepted, assurance=found)
+    # 6. How strong a hidden cause would have to be: in the half that the policy is not made from.
+    if assured and len(advice.changed) and gain.estimate > 0:
+        half = gain.held_out if proved is None else None
+        hidden = sensitivity(problem, units, pi, chosen=half, pi_b=made, markov=markov)
+        advice = replace(advice, sensitivity=hidden)
+    return advice
 
 
 def findings_about(log: Log, problem: Problem, pi_b: np.ndarray) -> tuple[Finding, ...]:

@@ -64,6 +64,7 @@ class Gain:
     informative     how many held-out steps took an action that gains probability
     explained       what time and the past explain of the gain; a gain must stay after that
     longest         the steps of the longest episode, where episodes were weighed
+    held_out        the units [number] that the policy was not learned from
     learned         the problem of the half that the policy is learned from
     most, outside   the most states that were to change, and those [S] that are the baseline again
                     since their change is worth less than that of the others; None where there is no
@@ -87,6 +88,7 @@ class Gain:
     informative: int = 0
     explained: float = 0.0
     longest: int = 0
+    held_out: np.ndarray | None = None
     most: int | None = None
     outside: np.ndarray | None = None
     values: Comparison | None = None
@@ -126,6 +128,7 @@ def held_out_gain(
     found = replace(
         _learned(problem, units, learning, algorithm, most_changes),
         tested=int((~learning).sum()),
+        held_out=~learning,
     )
     if units.number >= FEWEST_UNITS:
         rng = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ from typing import Any
 import surefoot
 from surefoot.advice.advise import NOTHING_TO_LEARN, Advice
 from surefoot.advice.assurance import assurance_lines, assurance_summary
+from surefoot.advice.confounding import confounding_sentence, confounding_summary
 from surefoot.advice.defaults import DEFAULT
 from surefoot.advice.estimate import DELTA, EVENTS
 from surefoot.advice.gain import FINITE_SAMPLE, Gain
@@ -153,6 +154,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         | {"over_renormalised": worth, "estimates": estimates(advice)},
         "own_return": None if advice.own is None else asdict(advice.own),
         **assurance_summary(advice.assurance),
+        "confounding": confounding_summary(advice.sensitivity),
         "converged": None if solution is None else bool(solution.status.ok),
         "notes": list(advice.notes),
         "training_fingerprints": (
@@ -261,6 +263,7 @@ def text(summary: Mapping[str, Any]) -> str:
             f"{'' if i else 'unseen':9} {x}"
             for i, x in enumerate(wrap(unseen_sentence(summary["cannot_exclude"]), 110))
         ),
+        *_hidden_lines(summary),
         f"changes   {changes['states_changed']:,} of {changes['states_visited']:,} visited states;"
         f" {changes['mass_moved']:.1%} of decisions would change",
         *_limit_lines(changes),
@@ -269,6 +272,14 @@ def text(summary: Mapping[str, Any]) -> str:
     lines += [f"{'' if i else 'assumes':9} {x}" for i, x in enumerate(summary["assumptions"])]
     lines += ["", *read_lines(summary["log"]), *_baseline_lines(summary), *_method_lines(summary)]
     return "\n".join(lines + [f"note: {note}" for note in summary["notes"]])
+
+
+def _hidden_lines(summary: Mapping[str, Any]) -> list[str]:
+    """How strong a hidden cause would have to be, where there is a policy to be used."""
+    if not (summary["supported"] or summary["accepted_unsupported"]):
+        return []
+    words = wrap(confounding_sentence(summary["confounding"]), 110)
+    return [f"{'' if i else 'hidden':9} {x}" for i, x in enumerate(words)]
 
 
 def _limit_lines(changes: Mapping[str, Any]) -> list[str]:
