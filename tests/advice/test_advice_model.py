@@ -51,8 +51,9 @@ def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its
         weight = np.where(parts.unit == unit, 1e-5, 0.0)
 
         def gain(sign: int, weight: np.ndarray = weight) -> float:
+            scale = 1 + sign * weight
             changed = replace(
-                parts, k=parts.k * (1 + sign * weight), r=parts.r * (1 + sign * weight)
+                parts, k=parts.k * scale, r=parts.r * scale, goes_on=parts.goes_on * scale
             )
             return model_of_units(problem, changed).compare(pi).gain.value
 

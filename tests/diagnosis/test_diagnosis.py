@@ -192,6 +192,8 @@ def test_the_time_between_two_episodes_is_no_gap() -> None:
         "longest": 1,
         "most_common": 1,
         "unequal": 0,
+        "median": 1,
+        "quantile_90": 1,
     }
 
 

@@ -20,7 +20,7 @@ from surefoot.advice.value_on_log import OwnReturn, own_return
 from surefoot.algorithms import Algorithm
 from surefoot.core import Policy, Solution
 from surefoot.diagnosis import Finding, check_log
-from surefoot.diagnosis.finding import BASELINE, KEYS, MARKOV
+from surefoot.diagnosis.finding import BASELINE, KEYS, MARKOV, OK
 from surefoot.errors import ParameterError
 from surefoot.logs import Log
 from surefoot.problems import Problem
@@ -110,6 +110,7 @@ class Advice:
             for x in self.against
             if x.key in self.despite
         ]
+        found += [x.sentence for x in self.findings if x.name == "time" and x.level != OK]
         if self.accepted:
             found.append(f"accepted although the data do not support it: {self.reason}")
         return tuple(dict.fromkeys(found))

@@ -271,7 +271,7 @@ def explained(
     if log is None or len(units.unit) != len(log):
         return 0.0
     pair = units.pair
-    y = log.reward + problem.gamma * v[log.next_state]
+    y = log.reward + log.discounts(problem.gamma) * v[log.next_state]
     x = _circumstances(log, units, _within(log.reward, pair, weight.size))
     some = slice(None, None, -(-len(log) // SAMPLED_ROWS))
     pair, y, x, held_out = pair[some], y[some], x[some], chosen[units.unit[some]]

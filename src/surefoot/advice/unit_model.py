@@ -151,8 +151,8 @@ class UnitModel:
         mine, theirs = (
             sparse.csr_array((x, (at, to)), shape=(n_states, n_states))
             for x, at, to in (
-                (share * u.k, u.state, u.next_state),
-                (w.k[use] * other[s], s, w.next_state[use]),
+                (share * u.goes_on, u.state, u.next_state),
+                (w.goes_on[use] * other[s], s, w.next_state[use]),
             )
         )
         r = _sum(u.state, share * u.r, n_states) + _sum(s, w.r[use], n_states) * other
@@ -207,7 +207,7 @@ class UnitModel:
         if not (excess > FORCED).any():
             return 0.0
         u, n_states = self.whole, len(base.v)
-        y = u.r / u.k + self.problem.gamma * base.v[u.next_state]
+        y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * base.v[u.next_state]
         mean = _sum(u.state, u.k * y, n_states) / _or_1(_sum(u.state, u.k, n_states))
         surprise = float(np.max(mean[u.state] - y, initial=0.0))
         drop = np.maximum(base.v - self._ends(base.v, 0)[0], surprise)
@@ -229,7 +229,7 @@ class UnitModel:
         u = self.units
         n, at = (self.n_sa.sum(axis=1), u.state) if by_state else (self.n_sa.reshape(-1), u.pair)
         spent = chain.d if by_state else (chain.d[:, None] * rows).reshape(-1)
-        target = u.r + self.problem.gamma * u.k * chain.v[u.next_state]
+        target = u.r + self.problem.gamma * u.goes_on * chain.v[u.next_state]
         q = _sum(at, target, len(n)) / _or_1(n)
         unit, cell, visits, place = _cells(u, at, len(n)) if by_state else self.cells
         residual = _sum(place, target - u.k * q[at], len(cell))
@@ -256,7 +256,7 @@ class UnitModel:
         degrees: Satterthwaite's, of the sum of both kinds of variances.
         """
         u, shape = self.units, self.n_sa.shape
-        y = u.r / u.k + self.problem.gamma * v[u.next_state]
+        y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
         n, n_s = self.n_sa, self.n_sa.sum(axis=1, keepdims=True)
         mean = (_sum(u.pair, u.k * y, n.size) / _or_1(n).reshape(-1)).reshape(shape)
         m2 = _sum(u.pair, u.k * (y - mean.reshape(-1)[u.pair]) ** 2 + u.m2, n.size).reshape(shape)
@@ -319,9 +319,12 @@ class UnitModel:
         """
         u, sign, surprise = self.whole, 1.0 if end == 0 else -1.0, 0.0
         if self.problem.return_range.declared:
-            y = self.problem.reward_range[end] + self.problem.gamma * v[u.next_state]
+            y = (
+                self.problem.reward_range[end]
+                + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
+            )
         else:
-            y = u.r / u.k + self.problem.gamma * v[u.next_state]
+            y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
             n = np.maximum(_sum(u.pair, u.k, self.n_sa.size), 1e-300)
             mean = _sum(u.pair, u.k * y, self.n_sa.size) / n
             surprise = float(np.max(sign * (mean[u.pair] - y), initial=0.0))

@@ -24,7 +24,7 @@ BLOCKS = 100  # about so many blocks of a log that is one episode
 MOST_UNITS = 1000  # more episodes than this are put together: a finer scatter gains nothing
 COARSE_UNITS = 64  # units of a log too large for memory, whose triples are kept for each of them
 DASK_PARTS = 16  # units that are counted on a cluster, at least
-ENTRY_COLUMNS = ("unit", "state", "action", "next_state", "k", "r", "m2")
+ENTRY_COLUMNS = ("unit", "state", "action", "next_state", "k", "r", "m2", "goes_on")
 START_COLUMNS = ("start_unit", "start_state", "start_k")
 Columns = tuple[np.ndarray, ...]
 
@@ -34,7 +34,8 @@ class Units:
     """Entries: in unit `unit`, (state, action) led to next_state k times with rewards that sum to r
     (m2: their scatter).
 
-    A log in memory has one entry a row, with k = 1. Codes are those of the log. `kind` says what a
+    A log in memory has one entry a row, with k = 1. `goes_on` is k, or less where steps take unequal
+    time: then the rest of the k rows ends, see `Batch.survives`. Codes are those of the log. `kind` says what a
     unit is, in words. Units are numbered in the order of the log. `start_*`: so many episodes of a
     unit start in this state. `blocks`: units are pieces of the one episode.
     """
@@ -46,6 +47,7 @@ class Units:
     k: np.ndarray
     r: np.ndarray
     m2: np.ndarray
+    goes_on: np.ndarray
     start_unit: np.ndarray
     start_state: np.ndarray
     start_k: np.ndarray
@@ -75,7 +77,14 @@ class Units:
         """What all of them count together."""
         size = self.n_states, self.n_actions
         columns = self.state, self.action, self.next_state, self.k, self.r, self.m2
-        return count_triples(*columns, *size, as_sparse=as_sparse)
+        if (self.goes_on == self.k).all():
+            return count_triples(*columns, *size, as_sparse=as_sparse)
+        share = np.append(self.goes_on / self.k, 1 - self.goes_on / self.k)
+        use = share > 0
+        s, a, follow, k, r, m2 = (np.append(x, x) for x in columns)
+        follow[len(self.state) :] = self.n_states - 1  # "(end)"
+        parts = s[use], a[use], follow[use], (k * share)[use], (r * share)[use], (m2 * share)[use]
+        return count_triples(*parts, *size, as_sparse=as_sparse)
 
 
 def units_of(log: Log, batch: Batch | None, gamma: float) -> Units:
@@ -88,7 +97,8 @@ def units_of_batch(batch: Batch, gamma: float) -> Units:
     kind, length = _kind(batch.n_episodes, len(batch), gamma, MOST_UNITS, BLOCKS)
     unit = np.arange(len(batch)) // length if length else batch.episode % MOST_UNITS
     one, zero = np.ones(len(batch)), np.zeros(len(batch))
-    entries = unit, batch.state, batch.action, batch.next_state, one, batch.reward, zero
+    on = one if batch.survives is None else batch.survives
+    entries = unit, batch.state, batch.action, batch.next_state, one, batch.reward, zero, on
     return _joined([entries], [_starts(unit, batch)], batch.n_states, batch.n_actions, kind, length)
 
 
@@ -126,7 +136,8 @@ def units_of_tallies(tallies: Sequence[Tally], log: Log) -> Units:
             continue
         i, n = len(entries), np.zeros(0) if t.starts is None else t.starts
         next_state = np.where(t.s2 == TO_END, end, t.s2)
-        entries.append((np.full(len(t.s), i), t.s, t.a, next_state, t.k.astype(float), t.r, t.m2))
+        k = t.k.astype(float)
+        entries.append((np.full(len(t.s), i), t.s, t.a, next_state, k, t.r, t.m2, k))
         at = np.flatnonzero(n)
         starts.append((np.full(len(at), i), at, n[at].astype(float)))
     return _joined(entries, starts, log.n_states, log.n_actions, "groups of episodes", 0)
@@ -181,7 +192,7 @@ def _grouped(unit: np.ndarray, batch: Batch) -> Columns:
     total = np.add.reduceat(r, first)
     m2 = np.add.reduceat((r - (total / k)[entry]) ** 2, first)
     at = order[first]
-    return unit[at], batch.state[at], batch.action[at], batch.next_state[at], k, total, m2
+    return unit[at], batch.state[at], batch.action[at], batch.next_state[at], k, total, m2, k
 
 
 def _joined(

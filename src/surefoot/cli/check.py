@@ -50,7 +50,7 @@ def check(
 
     found, _ = read(log, options)
     given = None if baseline is None else read_policy(baseline, found, unknown_states="ignore")
-    findings = check_log(found, gamma=gamma, baseline=given)
+    findings = check_log(found, gamma=found.step_discount(gamma), baseline=given)
     account = found.accounting
     document = {
         "log": log,

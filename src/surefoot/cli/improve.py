@@ -104,7 +104,7 @@ def improve(
         despite=listed(despite),
         most_changes=most_changes,
     )
-    summary = summarise(advice, log, posed.disagreement) | made_by()
+    summary = summarise(advice, log, posed.disagreement) | made_by() | {"gamma": options.gamma}
     written = write_improvement(out, advice, summary, posed.elsewhere, page=not no_report)
     files = {name: str(path) for name, path in written.items()}
     last = f"files     {', '.join(files.values())}"

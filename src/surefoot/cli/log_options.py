@@ -125,6 +125,15 @@ class ReadOptions:
             "States remember so many steps: the actions and states before become part of them.",
         ),
     ] = 0
+    discount_per: Annotated[
+        str | None,
+        option(
+            READING,
+            "UNIT",
+            "Time counts: gamma is the discount for this unit, a number of time units, or s, min,"
+            " hour, day, week for dates. Without it each row is one step.",
+        ),
+    ] = None
 
     def for_reading(self) -> dict[str, Any]:
         """The arguments of `read_log`."""
@@ -242,9 +251,12 @@ def read(source: str, options: ReadOptions, dask: str | None = None) -> tuple[Lo
         with reading_progress() as shown:
             log = read_log(source, progress=shown, **options.for_reading())
     else:
-        if options.history:
-            raise ParameterError("--history is counted on this machine: leave --dask out")
-        given = {x: y for x, y in options.for_reading().items() if x != "history"}
+        for name in ("history", "discount_per"):
+            if getattr(options, name):
+                words = name.replace("_", "-")
+                raise ParameterError(f"--{words} is counted on this machine: leave --dask out")
+        own = ("history", "discount_per")
+        given = {x: y for x, y in options.for_reading().items() if x not in own}
         log, units = log_and_units_on_dask(dask, source, **given)
     return log, units
 

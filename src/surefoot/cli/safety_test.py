@@ -142,11 +142,16 @@ def safety_test(
     posed = _posed(log, options)
     _refuse_own_log(posed.log, log, policy, own)
     other = None if training is None else _posed(training, options)
+    if other is not None and other.problem.gamma != posed.problem.gamma:
+        raise ParameterError(
+            "the shortest steps of both logs take different time, and --discount-per starts from"
+            " them: leave --training out"
+        )
     first, held_out, overlap = _samples(posed, other, log, policy, options, standard)
     result = tests.safety_test(
         first,
         held_out,
-        options.gamma,
+        posed.problem.gamma,
         standard,
         same_codes=other is None,
         accept_observed=options.observed_range,

@@ -25,7 +25,7 @@ Leading dimensions `...` are a batch of problems. Boxes: Batch -> Counts -> Prob
 """
 
 from surefoot.core.batch import END, Batch, make_batch
-from surefoot.core.counts import Counts, count, count_triples
+from surefoot.core.counts import Counts, count, count_batch, count_triples
 from surefoot.core.labels import Labels
 from surefoot.core.model import DenseModel, Model, SparseModel, known_model
 from surefoot.core.policy import Policy
@@ -50,6 +50,7 @@ __all__ = [
     "Status",
     "Support",
     "count",
+    "count_batch",
     "count_triples",
     "known_model",
     "make_batch",

@@ -38,7 +38,7 @@ class Batch:
     each row in the log as it came, for error messages; `left_out` counts the rows of it that are
     not here, since they had no successor. `labels` say what the codes stand for. `beside` are
     further columns of the log, where it has them: "propensity" of the action taken, "policy" and
-    "group" as codes, the guarded columns "g0", "g1", ...
+    "group" as codes, the guarded columns "g0", "g1", ..., `elapsed` time and `survives`
     """
 
     state: np.ndarray
@@ -76,6 +76,27 @@ class Batch:
     def propensity(self) -> np.ndarray | None:
         """The probability with which each row's action was chosen; None where the log has none."""
         return self.beside.get("propensity")
+
+    @property
+    def survives(self) -> np.ndarray | None:
+        """The share of what follows each row that counts beyond gamma, where steps take unequal
+        time: the rest of the row ends. None where all count alike.
+        """
+        return self.beside.get("survives")
+
+    def discounts(self, gamma: float) -> np.ndarray | float:
+        """What the value after each row counts: gamma, or gamma times `survives`."""
+        return gamma if self.survives is None else gamma * self.survives
+
+    def discounts_over(self, gamma: float, rows: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """What counts of a value so many steps after each of these rows: gamma^steps, or the
+        product of the discounts of the steps.
+        """
+        if self.survives is None:
+            return np.asarray(gamma ** steps.astype(float))
+        logs = np.log(np.maximum(gamma * self.survives, 1e-300))
+        total = np.append(0.0, np.cumsum(logs))
+        return np.asarray(np.exp(total[rows + steps] - total[rows]))
 
     @cached_property
     def first(self) -> np.ndarray:

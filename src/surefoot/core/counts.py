@@ -6,13 +6,16 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from surefoot.errors import LogError
 from surefoot.rows.arrays import Array, namespace, row_sum
+
+if TYPE_CHECKING:
+    from surefoot.core.batch import Batch
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,6 +211,21 @@ def count(
     rest = (reward - r[triple] / n[triple]) ** 2
     r_rest = np.bincount(pair, weights=rest, minlength=n_states * n_actions)
     return _dense(n, r, r_rest, n_states, n_actions)
+
+
+def count_batch(batch: Batch, n_states: int, n_actions: int, *, as_sparse: bool) -> Counts:
+    """Count the rows of a batch. A row of which a share `survives` counts as that share of a
+    transition; the rest leads to "(end)", the last state, with the same reward.
+    """
+    rows = batch.state, batch.action, batch.reward, batch.next_state
+    if batch.survives is None:
+        return count(*rows, n_states, n_actions, as_sparse=as_sparse)
+    s, a, r, follow = (np.append(x, x) for x in rows)
+    follow[len(batch) :] = n_states - 1
+    k = np.append(batch.survives, 1.0 - batch.survives)
+    use = k > 0
+    entries = s[use], a[use], follow[use], k[use], (k * r)[use], np.zeros(int(use.sum()))
+    return count_triples(*entries, n_states, n_actions, as_sparse=as_sparse)
 
 
 def count_triples(

@@ -26,7 +26,8 @@ def check_log(
 ) -> tuple[Finding, ...]:
     """The findings about a log.
 
-    `gamma` says how far returns reach; without a baseline, the one estimated from the log is used.
+    `gamma` is the discount of a step (see `Log.step_discount`), and says how far returns reach;
+    without a baseline, the one estimated from the log is used.
     """
     if isinstance(gamma, bool) or not isinstance(gamma, (int, float)) or not 0 <= gamma <= 1:
         raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from surefoot.diagnosis.finding import CONTRADICTIONS, NOTE, OK, WARNING, Finding
+from surefoot.errors import option
 from surefoot.logs import Log
 from surefoot.logs.accounting import REASONS
 from surefoot.logs.database import Database
-from surefoot.logs.query import WHOLE, Reading
+from surefoot.logs.pace import exact_times, number_sql, time_sql
+from surefoot.logs.query import Reading
 from surefoot.text import plural
 
 SEGMENTS = 96  # the rows in order of time, cut into so many parts of equal size
@@ -60,7 +62,7 @@ def clock(log: Log) -> Clock:
         return Clock(BY_FILE, rows)
     with log.database() as database:
         if reading.time_kind and (log.n_episodes == 1 or _comparable(database, reading)):
-            stamps = _column(database, reading, _time_sql(reading))
+            stamps = _column(database, reading, time_sql(reading))
             calendar = _calendar(stamps) if reading.dated else {}
             return Clock(BY_TIME, len(stamps), _segments(stamps), calendar)
         if reading.store.anew:  # they were sorted
@@ -142,30 +144,42 @@ def gaps(log: Log) -> Finding:
     with Database(workspace, options.threads, options.memory_limit) as database:
         view = f"create temp view gaps as select * from ({_gaps_sql(reading)}) where same"
         database.run("looking at times", view)
-        n, low, high, largest = database.rows(
-            "looking at times", "select count(*), min(gap), max(gap), max(abs(t)) from gaps"
+        quantiles = "quantile_disc(gap, [0.5, 0.9])"
+        n, low, high, largest, quantiles = database.rows(
+            "looking at times",
+            f"select count(*), min(gap), max(gap), max(abs(t)), {quantiles} from gaps",
         )[0]
         if not n:
             words = "no episode has two steps: there are no time gaps"
             return Finding("time", OK, words, {"steps": 0})
-        largest = 0.0 if _exact(reading) else float(largest)
+        largest = 0.0 if exact_times(reading) else float(largest)
         common, unequal = high, 0
         if high - low > _slack(float(high), largest):
             common, unequal = _unequal(database, largest)
     unit = " s" if reading.dated else ""
+    middle, most = (float(x) for x in quantiles)
     numbers = {
         "gaps": int(n),
         "shortest": float(low),
         "longest": float(high),
         "most_common": float(common),
         "unequal": int(unequal),
+        "median": middle,
+        "quantile_90": most,
     }
     if high - low <= _slack(float(high), largest):
         return Finding("time", OK, f"all {n:,} time gaps are {high:g}{unit} long", numbers)
-    sentence = (
+    differ = (
         f"{unequal:,} of {plural(n, 'time gap')} ({unequal / n:.1%}) differ from the most common"
-        f" one, {common:g}{unit} (they go from {low:g}{unit} to {high:g}{unit}): gamma discounts by"
-        " step, not by time, and longer gaps are other transitions"
+        f" one, {common:g}{unit} (median {middle:g}{unit}, 90 % at most {most:g}{unit}, from"
+        f" {low:g}{unit} to {high:g}{unit})"
+    )
+    if log.pace is not None:
+        words = f"{differ}: time counts, gamma is the discount for {log.pace.unit}"
+        return Finding("time", OK, words, numbers)
+    sentence = (
+        f"{differ}: each row counts as one step, so gamma discounts by step, not by time;"
+        f" {option('discount_per')} if time matters. Longer gaps are other transitions"
     )
     return Finding("time", WARNING if unequal > MANY * n else NOTE, sentence, numbers)
 
@@ -181,31 +195,12 @@ def _unequal(database: Database, largest: float) -> tuple[float, int]:
 
 def _gaps_sql(reading: Reading) -> str:
     """Each row's time, its gap to the row before, and whether that row is of the same episode."""
-    time, scale = _number_sql(reading)
+    time, scale = number_sql(reading)
     return (
-        f"select {_time_sql(reading)} as t, ({time} - lag({time}) over ())::double / {scale} as"
+        f"select {time_sql(reading)} as t, ({time} - lag({time}) over ())::double / {scale} as"
         " gap, episode is not distinct from lag(episode) over () and row_number() over () > 1 as"
         f" same from {reading.steps()}"
     )
-
-
-def _time_sql(reading: Reading) -> str:
-    """The time of a step as a number, in seconds where it is a date."""
-    time, scale = _number_sql(reading)
-    return f"({time})::double / {scale}"
-
-
-def _number_sql(reading: Reading) -> tuple[str, str]:
-    """(the time as a number with exact differences where that is possible, how many make one)."""
-    if reading.dated:
-        moment = "t::timestamp" if reading.wall_clock or reading.time_kind == "DATE" else "t"
-        return f"epoch_us({moment})::hugeint", "1e6"
-    return "t::hugeint" if _exact(reading) else "t::double", "1e0"
-
-
-def _exact(reading: Reading) -> bool:
-    """Whether differences of times are exact."""
-    return reading.dated or reading.time_type == "bigint" or reading.time_kind in WHOLE
 
 
 def _slack(gap: float, largest: float) -> float:

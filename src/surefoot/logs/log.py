@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from surefoot.core import END, Batch, Counts, Labels, Policy, Returns
+from surefoot.core import END, Batch, Counts, Labels, Policy, Returns, count_batch
 from surefoot.core.array_checks import MOST_PAIRS
 from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
 from surefoot.errors import LogError, NotAvailableError, ProblemError, option
@@ -50,6 +50,23 @@ class View(Protocol):
         """Some whole episodes of it, as the other log has them."""
 
 
+class Timed(Protocol):
+    """How long steps take, and what that makes of a discount for each unit of time."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of time, in words."""
+
+    def step_discount(self, gamma: float) -> float:
+        """The discount of the shortest step."""
+
+    def weighed(self, batch: Batch, gamma: float) -> Batch:
+        """The rows with what counts after longer steps beside them."""
+
+    def note(self, gamma: float) -> str:
+        """What a user should know."""
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Log:
     """A counted log with its labels.
@@ -64,7 +81,9 @@ class Log:
     accounting    rows read = rows used + rows left out, by reason
     notes         what a user should know; first the `warnings`, which put the result in doubt
     beside        the labels of "policy" and "group" where the log has such columns
-    view          how rows are to be read where this log was made from another: with histories
+    view          how rows are to be read where this log was made from another: with histories, or
+                  with the length of steps
+    pace          how long steps take, where a discount counts time
     """
 
     counts: Counts
@@ -81,6 +100,7 @@ class Log:
     reading: Reading | None = field(default=None, compare=False)
     workspace: Workspace | None = field(default=None, compare=False)
     view: View | None = field(default=None, compare=False)
+    pace: Timed | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return (
@@ -176,6 +196,14 @@ class Log:
         """
         return returns_of(self, gamma, visits, cut_returns)
 
+    def step_discount(self, gamma: float) -> float:
+        """The discount of one step: gamma, or where time counts that of the shortest step."""
+        return gamma if self.pace is None else self.pace.step_discount(gamma)
+
+    def weighed(self, batch: Batch, gamma: float) -> Batch:
+        """Rows of this log with what counts after longer steps, where time counts."""
+        return batch if self.pace is None else self.pace.weighed(batch, gamma)
+
     def estimated_baseline(
         self, smoothing: float = 0.0, allowed: np.ndarray | None = None
     ) -> Policy:
@@ -216,8 +244,8 @@ class Log:
         batch = returns = None
         blocks: Iterable[Batch] | None = None
         if needs_returns is not False and self.reading is not None and self.starts is not None:
-            if self.accounting.used <= IN_MEMORY:
-                batch = self.batch()
+            if self.accounting.used <= IN_MEMORY or self.pace is not None:
+                batch = self.weighed(self.batch(), gamma)
             elif needs_returns:
                 returns = self.returns(gamma, cut_returns=cut_returns)
             blocks = self.blocks() if batch is None else (batch,)
@@ -226,6 +254,17 @@ class Log:
                 "this log holds counts alone (its rows were counted elsewhere, or not in order): no"
                 " returns"
             )
+        counts, notes = self.counts, self.notes
+        if self.pace is not None:
+            if batch is None:
+                raise NotAvailableError(
+                    "discount_per needs the rows: leave needs_returns=False out"
+                )
+            counts = count_batch(
+                batch, self.n_states, self.n_actions, as_sparse=self.counts.is_sparse
+            )
+            notes = (*notes, self.pace.note(gamma))
+            gamma = self.pace.step_discount(gamma)
         if isinstance(pi_b, (str, Path)):
             pi_b = read_policy(pi_b, self, unknown_states="ignore")
         elif callable(pi_b):
@@ -234,12 +273,12 @@ class Log:
         elif isinstance(pi_b, Policy) and not pi_b.estimated:
             pi_b = fitted(pi_b, self)
         data = Counted(
-            counts=self.counts,
+            counts=counts,
             terminal=self.terminal,
             rewards=self.rewards,
             has_end=self.has_end,
             labels=self.labels,
-            notes=self.notes,
+            notes=notes,
             batch=batch,
             returns=returns,
             blocks=blocks,

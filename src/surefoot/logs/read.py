@@ -15,6 +15,7 @@ from surefoot.logs.counting import code_beside, count_log
 from surefoot.logs.database import Database, Progress, Workspace
 from surefoot.logs.histories import checked_steps, remember
 from surefoot.logs.log import Log, make_log
+from surefoot.logs.pace import checked_per, with_pace
 from surefoot.logs.query import Options, Part, Reading
 from surefoot.logs.sources import as_utf8, find_source, single
 from surefoot.logs.store import open_store
@@ -52,6 +53,7 @@ def read_log(
     delimiter: str = "",
     encoding: str = "utf-8",
     history: int = 0,
+    discount_per: str | float | None = None,
 ) -> Log:
     """Read and count a log with one row a step.
 
@@ -92,6 +94,9 @@ def read_log(
     history               steps that a state remembers: it becomes the observation with the actions
                           and observations before it, as a label of several columns; the first steps
                           of an episode, which have fewer, stay apart
+    discount_per          the unit of time after which a reward counts gamma: a number of time
+                          units, or for dates "s", "min", "hour", "day", "week". Without it every
+                          row counts as one step
 
     Times are numbers, or dates with or without a UTC offset, which is used: in one log all have
     one, or none. Dates without one that run back as on a night when clocks are put back are an
@@ -127,6 +132,7 @@ def read_log(
         encoding=encoding,
     )
     steps = checked_steps(history)
+    checked_per(discount_per)
     workspace = Workspace()
     reading, tally, beside = _counted(source, options, workspace, progress)
     log = make_log(
@@ -138,7 +144,7 @@ def read_log(
         workspace=workspace,
         beside=beside,
     )
-    return remember(log, steps)
+    return with_pace(remember(log, steps), discount_per)
 
 
 def options_of(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,10 +32,14 @@ def returns_of(log: Log, gamma: float, visits: str, cut_returns: str | int) -> R
 
     For returns of k steps the cuts of all count.
     """
-    blocks = partial(coded_blocks, log, 2_000_000)
+
+    def blocks() -> Iterator[Batch]:
+        return (log.weighed(block, gamma) for block in coded_blocks(log, 2_000_000))
+
+    step = log.step_discount(gamma)
     limit = None if isinstance(cut_returns, str) else min(map(step_limit, blocks()))
     parts = (
-        monte_carlo(block, gamma, visits=visits, cut_returns=cut_returns, limit=limit)
+        monte_carlo(block, step, visits=visits, cut_returns=cut_returns, limit=limit)
         for block in blocks()
     )
     return reduce(lambda x, y: x + y, parts)

@@ -13,7 +13,7 @@ from surefoot.errors import NotAvailableError, ParameterError, ProblemError
 from surefoot.ope.bounds import APPROXIMATE_BOUNDS, CAPPED, FLOORED, check_delta
 from surefoot.ope.estimates import episode_returns, weight_notes
 from surefoot.ope.models import doubly_robust_values
-from surefoot.ope.weights import Overlap, weigh
+from surefoot.ope.weights import Overlap, Weights, weigh
 from surefoot.parameters import check_name
 from surefoot.problems.given import checked_gamma
 from surefoot.problems.ranges import ReturnRange, found_ranges
@@ -163,7 +163,7 @@ def episode_values(
             excess = weights.discounted(gamma, clip=clip) - weights.equal().discounted(gamma)
             x = np.bincount(batch.episode, weights=excess * (batch.reward - m))
             if m:  # after the last step: r = 0 and the last weight
-                left = _discounts(gamma, batch.time[batch.last] + 1, standard.horizon)
+                left = _discounts_left(weights, gamma, standard.horizon)
                 x -= m * (weights.episode_weights(clip=clip) - 1) * left
         if quantity == VALUE:
             x, lo = x + g, lo + hi
@@ -231,6 +231,17 @@ def _ranges(
             returns, lo=min(rewards[0], steps * rewards[0]), hi=max(rewards[1], steps * rewards[1])
         )
     return rewards, returns
+
+
+def _discounts_left(weights: Weights, gamma: float, horizon: int | None) -> np.ndarray:
+    """What the steps after the last one of every episode would count, so that all steps of an
+    episode count the same in total; no step counts more than gamma^t.
+    """
+    batch = weights.batch
+    if batch.survives is None:
+        return np.asarray(_discounts(gamma, batch.time[batch.last] + 1, horizon))
+    counted = np.bincount(batch.episode, weights=np.exp(weights.log_discounts(gamma)))
+    return np.asarray(_discounts(gamma, 0, horizon) - counted)
 
 
 def _discounts(gamma: float, first: Any, horizon: int | None) -> Any:

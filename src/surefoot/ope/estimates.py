@@ -98,7 +98,7 @@ def weighted_per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> Val
     not of all.
     """
     gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
-    value = 0.0
+    value, counts = 0.0, weights.log_discounts(gamma)
     for t, rows, below in _by_time(weights):
         if below == -math.inf:
             raise NotAvailableError(
@@ -106,9 +106,11 @@ def weighted_per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> Val
                 " normalised sum are all 0"
             )
         share = np.exp(weights.log[rows] - below)
-        value += math.exp(float(log_discounts(np.array(t), gamma))) * float(
-            share @ batch.reward[rows]
-        )
+        if batch.survives is None:
+            discount = math.exp(float(log_discounts(np.array(t), gamma)))
+            value += discount * float(share @ batch.reward[rows])
+        else:
+            value += float(share @ (np.exp(counts[rows]) * batch.reward[rows]))
     return weighted_estimate("wpdis", value, weights)
 
 

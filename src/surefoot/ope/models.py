@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import Batch, Model, SparseModel, count
+from surefoot.core import Batch, Model, SparseModel, count_batch
 from surefoot.errors import LogError, ParameterError, ProblemError
 from surefoot.ope.episodes import take_episodes
 from surefoot.ope.estimates import ValueEstimate, discounted_sums, weighted_estimate
@@ -33,9 +33,8 @@ def fitted_model(
         seen, gamma, None, reward_range, return_range, has_terminal=True
     )
     s, a = batch.n_states, batch.n_actions
-    steps = batch.state, batch.action, batch.reward, batch.next_state
     return Problem(
-        counts=count(*steps, s, a, as_sparse=held_sparse(None, s, a)),
+        counts=count_batch(batch, s, a, as_sparse=held_sparse(None, s, a)),
         pi_b=np.full((s, a), 1.0 / a),
         gamma=gamma,
         start=np.full(s, 1.0 / s),
@@ -145,7 +144,7 @@ def doubly_robust_values(
         )
     v, q = action_values(model, pi)
     after = np.where(batch.last, 0.0, v[batch.next_state])
-    surprise = batch.reward + gamma * after - q[batch.state, batch.action]
+    surprise = batch.reward + batch.discounts(gamma) * after - q[batch.state, batch.action]
     x: np.ndarray = v[batch.state[batch.first]] + discounted_sums(weights, gamma, surprise)
     return x
 

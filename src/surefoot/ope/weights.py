@@ -80,7 +80,18 @@ class Weights:
         """gamma^t rho_t of every row: one exponential, so that a small discount and a large
         weight meet before they overflow.
         """
-        return self._exponential(self.log + log_discounts(self.batch.time, gamma), clip)
+        return self._exponential(self.log + self.log_discounts(gamma), clip)
+
+    def log_discounts(self, gamma: float) -> np.ndarray:
+        """log of what a reward at each row counts from the start of its episode: gamma^t, or the
+        product of the discounts of the rows before it.
+        """
+        batch = self.batch
+        if batch.survives is None or gamma == 0:
+            return log_discounts(batch.time, gamma)
+        with np.errstate(divide="ignore"):
+            before = np.append(0.0, np.log(gamma * batch.survives)[:-1])
+        return running_sums(batch, np.where(batch.first, 0.0, before))
 
     def equal(self) -> Weights:
         """The weights of the baseline itself: 1 everywhere."""

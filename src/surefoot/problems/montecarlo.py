@@ -14,28 +14,44 @@ RHO = 0.01
 
 
 def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
-    """G_t = r_t + gamma G_{t+1} (gamma^t would underflow); a cut counts as an end here."""
+    """G_t = r_t + gamma G_{t+1} (gamma^t would underflow); a cut counts as an end here. Where steps
+    take unequal time, gamma is that of the row.
+    """
     if not 0 <= gamma <= 1:
         raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
+    gamma = float(gamma)
     contradiction = batch.contradictions()
     if contradiction:
         raise LogError(f"Monte-Carlo returns need whole episodes, but {contradiction}")
     first = np.flatnonzero(batch.first)
     length = np.diff(np.append(first, len(batch)))
     g = batch.reward.astype(float).copy()
+    each = batch.discounts(gamma)
     if length.max() <= len(length):  # many short episodes: one step of time of all of them at once
         order = np.argsort(-length, kind="stable")
         first, length = first[order], length[order]
         for t in range(int(length.max()) - 2, -1, -1):
             going = np.searchsorted(-length, -(t + 1), side="left")  # longer than t + 1 steps
             at = first[:going] + t
-            g[at] += gamma * g[at + 1]
+            g[at] += (each if isinstance(each, float) else each[at]) * g[at + 1]
+    elif not isinstance(each, float):  # few long episodes, a discount for each row
+        for i, n in zip(first, length, strict=True):
+            g[i : i + n] = _recursion(g[i : i + n], each[i : i + n])
     else:  # few long episodes: the recursion along each, in C
         from scipy.signal import lfilter
 
         for i, n in zip(first, length, strict=True):
             g[i : i + n] = lfilter([1.0], [1.0, -gamma], g[i : i + n][::-1])[::-1]
     return g
+
+
+def _recursion(reward: np.ndarray, discount: np.ndarray) -> list[float]:
+    """G_t = r_t + discount_t G_{t+1} along one episode."""
+    total, found = 0.0, []
+    for r, d in zip(reward[::-1].tolist(), discount[::-1].tolist(), strict=True):
+        total = r + d * total
+        found.append(total)
+    return found[::-1]
 
 
 def monte_carlo(
@@ -69,7 +85,12 @@ def monte_carlo(
         steps = min(int(cut_returns), len(batch) + 1)  # no episode is longer
         beyond = np.arange(len(batch)) + steps
         longer = beyond <= batch.stop
-        g = g - np.where(longer, gamma**steps * g[np.where(longer, beyond, 0)], 0.0)
+        if batch.survives is None:
+            later: np.ndarray | float = gamma**steps
+        else:
+            used = np.where(longer, steps, 0)
+            later = batch.discounts_over(gamma, np.arange(len(batch)), used)
+        g = g - np.where(longer, later * g[np.where(longer, beyond, 0)], 0.0)
         use &= batch.time + steps <= _checked(limit, step_limit(batch))
     if visits == "first":
         use &= np.isin(np.arange(len(batch)), batch.first_visits)

@@ -21,7 +21,7 @@ from surefoot.core import (
     Returns,
     SparseModel,
     Support,
-    count,
+    count_batch,
 )
 from surefoot.core.counts import read_only
 from surefoot.errors import BaselineError, NotAvailableError, ProblemError
@@ -253,8 +253,7 @@ class Problem:
 
     def with_log(self, log: Batch) -> Problem:
         """The same problem with another log; baseline, start and declared facts stay."""
-        rows, size = (log.state, log.action, log.reward, log.next_state), self.pi_b.shape[-2:]
-        counts = count(*rows, *size, as_sparse=self.counts.is_sparse)
+        counts = count_batch(log, *self.pi_b.shape[-2:], as_sparse=self.counts.is_sparse)
         # One problem, with or without a batch dimension of 1.
         counts = counts.map(lambda x: x.reshape(self.batch_shape + x.shape))
         return replace(self, counts=counts, log=log, returns_given=None, notes=())

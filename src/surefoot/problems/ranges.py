@@ -169,7 +169,9 @@ def check_returns(log: Batch, gamma: float, declared: tuple[float, float]) -> li
         ]
     else:
         g, stop, notes = discounted_returns(log, gamma), log.stop, []
-        later = np.where(log.cuts[stop], float(gamma) ** (stop - np.arange(len(log)) + 1), 0.0)
+        rows = np.arange(len(log))
+        later = log.discounts_over(float(gamma), rows, stop - rows + 1)
+        later = np.where(log.cuts[stop], later, 0.0)
     rounding = ROUNDING * max(abs(lo), abs(hi))
     outside = np.flatnonzero((g + later * hi < lo - rounding) | (g + later * lo > hi + rounding))
     if len(outside):

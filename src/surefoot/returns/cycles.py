@@ -87,7 +87,7 @@ def cycles_of(log: Batch, gamma: float) -> Cycles:
 
     def until_back(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         end = back[np.searchsorted(back, at, side="right")]
-        d = gamma ** (end - at).astype(float)
+        d = log.discounts_over(gamma, at, end - at)
         return g[at] - d * g[end], d
 
     return Cycles(pair[first], *until_back(first), *until_back(back[:-1]))

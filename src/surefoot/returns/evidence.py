@@ -310,7 +310,7 @@ def _bracket(
     used = np.minimum(stop - rows + 1, steps)
     beyond = rows + used
     inside = beyond <= stop
-    later = gamma ** used.astype(float)
+    later = log.discounts_over(gamma, rows, used)
     seen = g[rows] - np.where(inside, later * g[np.where(inside, beyond, 0)], 0.0)
     goes_on = inside | log.cuts[stop]
     low, high = (

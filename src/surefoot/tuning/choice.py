@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefoot.errors import ParameterError
+from surefoot.errors import NotAvailableError, ParameterError
 from surefoot.problems import Problem
 from surefoot.studies.metrics import Intervals, cvar, mean_and_cvar
 from surefoot.tuning.posterior import Posterior
@@ -138,6 +138,11 @@ def tune(
     held-out data (`surefoot improve`).
     """
     _check(models, simulated, rule, by, alpha, tolerance)
+    if problem.log is not None and problem.log.survives is not None:
+        raise NotAvailableError(
+            "tune draws models whose steps take equal time: it does not go with --discount-per"
+            " where gaps differ"
+        )
     given = default_settings(problem) if settings is None else settings
     tried = [x for x in given if x is not NO_CHANGE]
     if not tried:
