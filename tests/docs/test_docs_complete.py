@@ -146,3 +146,10 @@ def test_the_examples_are_all_listed() -> None:
     text = text_of("examples.md")
     names = [x.name for x in (ROOT / "examples").glob("*.py")]
     assert [name for name in names if f"examples/{name}" not in text] == []
+
+
+@pytest.mark.parametrize("page", [x for x in PAGES if x != "your-log.md"])
+def test_a_page_with_logs_says_where_they_come_from(page: str) -> None:
+    read = "".join(x.text for x in blocks(page) if x.language in ("python", "console"))
+    if re.search(r"\b(log|visits|later|export|readings)\.csv", read):
+        assert "your-log.md#the-logs-of-these-pages" in text_of(page)

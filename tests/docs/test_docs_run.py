@@ -40,7 +40,9 @@ def here(logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path in logs.iterdir():
         shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", sys.path.copy())  # modules of pages are found in the folder
+    monkeypatch.syspath_prepend(tmp_path)  # modules of pages are found in the folder
+    for name in ("my_methods", "my_worlds"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
 
 
