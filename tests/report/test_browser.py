@@ -4,6 +4,7 @@ harm, and axe-core finds nothing against accessibility.
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
@@ -11,13 +12,32 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from report.test_improvement_page import HOSTILE, improved, records
+from report.test_log_pages import TUNED, said_of
+from support import logfiles
 from surefoot.advice.pairs import PairRecord, StateRecord
+from surefoot.cli import app
 from surefoot.report.improvement_page import improvement_page
+from surefoot.report.log_pages import safety_page
 
 pytestmark = pytest.mark.slow
+STUDY = """
+name = "small"
+seed = 1
+trials = 2
+[benchmark]
+name = "wet-chicken"
+sizes = [50, 100]
+[[algorithms]]
+name = "basic-rl"
+[[algorithms]]
+name = "pi-b-spibb"
+n_wedge = 5
+"""
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -155,6 +175,68 @@ def test_the_page_is_accessible(browser: Any, tmp_path: Path, scheme: str, width
     opened.page.click("#states tbody button >> nth=0")
     assert violations(opened) == []
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.fixture(scope="module")
+def other_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages of check, compare, tune, safety-test and a study."""
+    folder = tmp_path_factory.mktemp("pages")
+    log, study = str(logfiles.good_log(folder)), folder / "study.toml"
+    study.write_text(STUDY, encoding="utf-8")
+    commands = {
+        "check": ["check", log],
+        "compare": ["compare", log, "--gamma", "0.9", "--only", "basic-rl,pi-b-spibb"],
+        "tune": ["tune", log, *TUNED[1:]],
+        "bound": ["tune", log, "--gamma", "0.9", "--bound", "5"],
+    }
+    pages = {}
+    for name, command in commands.items():
+        pages[name] = folder / f"{name}.html"
+        run = CliRunner().invoke(app, [*command, "--report", str(pages[name])])
+        assert run.exit_code in (0, 3), run.output
+    pages["safety"] = folder / "safety.html"
+    pages["safety"].write_text(safety_page(said_of("passes")), encoding="utf-8")
+    run = CliRunner().invoke(app, ["run", str(study), "--out", str(folder / "study")])
+    assert run.exit_code == 0, run.output
+    return pages | {"study": folder / "study" / "report.html"}
+
+
+@pytest.mark.parametrize("name", ["check", "compare", "tune", "bound", "safety", "study"])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_other_pages_open_and_are_accessible(
+    browser: Any, other_pages: dict[str, Path], name: str, width: int, scheme: str
+) -> None:
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
+    opened = Opened(browser, other_pages[name], bypass_csp=True, **options)
+    opened.check()
+    assert violations(opened) == []
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_labels_of_a_log_do_no_harm_through_the_whole_command(browser: Any, tmp_path: Path) -> None:
+    log, out = tmp_path / "<b>log.csv", tmp_path / "out"
+    rng = np.random.default_rng(0)
+    with open(log, "w", newline="", encoding="utf-8") as file:
+        made = csv.writer(file)
+        made.writerow(("episode", "time", "state", "action", "reward"))
+        for episode in range(60):
+            for step, state in enumerate((*HOSTILE, "end")):
+                action = HOSTILE[int(rng.random() < 0.3)]
+                made.writerow((episode, step, state, action, int(rng.random() < 0.5)))
+    run = CliRunner().invoke(app, ["improve", str(log), "--gamma", "0.9", "--out", str(out)])
+    assert run.exit_code in (0, 3), run.output
+    opened = Opened(browser, out / "report.html")
+    shown = opened.page.locator("#states tbody td.label > span").all_text_contents()
+    assert sorted(shown) == sorted(HOSTILE)
+    for i in range(len(HOSTILE)):
+        opened.page.locator("#states td.open > button").nth(i).click()
+    assert opened.page.locator("img").count() == 0
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 1280
+    opened.check()
+    for name in ("policy.csv", "pairs.csv", "changes.csv"):
+        with open(out / name, newline="", encoding="utf-8") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        assert not [cell for cell in cells if cell[:1] in ("=", "@", "+")]
 
 
 def test_the_page_prints(browser: Any, tmp_path: Path) -> None:

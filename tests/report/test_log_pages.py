@@ -103,7 +103,16 @@ def test_the_picture_of_settings_places_every_gain() -> None:
     ],
 )
 def test_the_page_of_a_safety_test_says_its_verdict(verdict: str, word: str) -> None:
-    found = {
+    page = safety_page(said_of(verdict))
+    assert word in page
+    assert "Episodes are independent." in page
+    assert "at least +0.02 and at most +0.3; this is wrong with probability 0.05" in page
+    assert "none of the episodes was found" in page
+
+
+def said_of(verdict: str) -> dict[str, Any]:
+    """What a safety test says."""
+    return {
         "log": {"source": "new.csv", "fingerprint": "abc"}, "policy": "policy.csv", "gamma": 0.9,
         "verdict": verdict, "estimated_gain": 0.1, "gain_at_least": 0.02, "gain_at_most": 0.3,
         "delta": 0.05, "delta_of_each_test": 0.025, "episodes_tested": 4000,
@@ -111,8 +120,3 @@ def test_the_page_of_a_safety_test_says_its_verdict(verdict: str, word: str) -> 
         "largest_weight": 37.0, "share_never_tried": 0.0, "assumptions": ["episodes are independent"], "notes": [],
         "training_overlap": {"words": "none of the episodes was found"},
     }  # fmt: skip
-    page = safety_page(found)
-    assert word in page
-    assert "Episodes are independent." in page
-    assert "at least +0.02 and at most +0.3; this is wrong with probability 0.05" in page
-    assert "none of the episodes was found" in page

@@ -115,7 +115,7 @@ def improvement_page(
         cover=described(log),
         coverage=coverage_table(covered),
         coverage_picture=shares_picture(
-            [row.drawn for row in covered],
+            [row.drawn for row in covered if row.pairs],
             "Share of the decisions of baseline and candidate by how often the action was seen; the"
             " table below has the numbers",
         ),

@@ -200,7 +200,7 @@ def tune_page(found: Mapping[str, Any]) -> str:
 def _settings(found: Mapping[str, Any], tail: str) -> PageTable:
     """Every setting with its gains."""
     names = {"simulated_mean": "simulated: mean", "simulated_cvar": f"simulated: {tail}"}
-    names = {k: v for k, v in names.items() if all(x[k] is not None for x in found["settings"])}
+    names = {k: v for k, v in names.items() if all(_known(x[k]) for x in found["settings"])}
     rows = [
         [
             f"{x['setting']} (chosen)" if x["chosen"] else x["setting"],
@@ -223,6 +223,10 @@ def _settings(found: Mapping[str, Any], tail: str) -> PageTable:
         rows,
         frozenset(range(1, 4 + len(names))),
     )
+
+
+def _known(x: float | None) -> bool:
+    return x is not None and math.isfinite(x)
 
 
 def _shared(settings: list[str]) -> list[str]:

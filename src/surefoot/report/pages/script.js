@@ -124,7 +124,7 @@
       return;
     }
     const first = found.length ? page * PAGE + 1 : 0;
-    said.textContent = `${first} to ${Math.min((page + 1) * PAGE, found.length)} of ${found.length.toLocaleString("en")} states`;
+    said.textContent = `${first} to ${Math.min((page + 1) * PAGE, found.length)} of ${found.length.toLocaleString("en")} state${found.length === 1 ? "" : "s"}`;
     document.getElementById("before").disabled = page === 0;
     document.getElementById("after").disabled = page >= pages - 1;
   }
