@@ -87,6 +87,10 @@ def _certified(one_step: bool, error: str) -> Maker:
     return lambda problem, delta: surefoot.improve(problem, cls(delta, error)).pi
 
 
+def _screened(problem: Problem, delta: float) -> np.ndarray:
+    return surefoot.improve(problem, surefoot.ScreenedAdvantage(delta)).pi
+
+
 _SPIBB, _BASIC, _DUIPI = (
     _by_name("pi-b-spibb", n_wedge=10),
     _by_name("basic-rl"),
@@ -118,6 +122,7 @@ CASES = (
         _certified(False, "bernstein"),
         {"error": "bernstein"},
     ),
+    Case("screened-advantage", "screened-advantage", _screened, {}),
     Case(
         "advantage hoeffding, greedy",
         "advantage",

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB as PricedSoftSPIBB
     from surefoot.algorithms.r_min import RMin as RMin
     from surefoot.algorithms.ramdp import RaMDP as RaMDP
+    from surefoot.algorithms.screened_advantage import ScreenedAdvantage as ScreenedAdvantage
     from surefoot.algorithms.shrunk import Shrunk as Shrunk
     from surefoot.algorithms.soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftSPIBB
     from surefoot.algorithms.soft_spibb import AdvExactSoftSPIBB as AdvExactSoftSPIBB
@@ -108,6 +109,7 @@ _HOMES = {
     "algorithms.priced_soft_spibb": "PricedSoftSPIBB",
     "algorithms.r_min": "RMin",
     "algorithms.ramdp": "RaMDP",
+    "algorithms.screened_advantage": "ScreenedAdvantage",
     "algorithms.shrunk": "Shrunk",
     "algorithms.soft_spibb": "AdvApproxSoftSPIBB AdvExactSoftSPIBB ApproxSoftSPIBB"
     " ExactSoftSPIBB LowerApproxSoftSPIBB LowerExactSoftSPIBB",

@@ -284,6 +284,7 @@ def test_the_list_of_algorithms_is_complete_and_cannot_be_changed() -> None:
         "shrunk",
         "certified-advantage",
         "one-step-certified-advantage",
+        "screened-advantage",
         "hcpi",
     }
     soft = {

@@ -305,7 +305,7 @@ def test_a_masked_action_and_a_renormalised_baseline_are_refused() -> None:
     problem = bandit(5, **masked)
     with pytest.raises(surefoot.PolicyError, match="action 1 in state 0, which is not allowed"):
         certify(problem, SHIFT, "robust")
-    for name in ("certified-advantage", "advantage", "theorem-1"):
+    for name in ("certified-advantage", "screened-advantage", "advantage", "theorem-1"):
         with pytest.raises(surefoot.NotAvailableError, match="returns of another policy"):
             certify(problem, problem.pi_b, name)
     assert certify(problem, problem.pi_b, "robust").bound == 0

@@ -121,7 +121,7 @@ def test_no_value_within_its_own_radius_is_lost_whichever_way_the_radius_grows(
     x, d = np.array([0.0, 1.0]), np.array(d)
     empty = np.empty(0)
     radius = lambda y: 0.5 * float(abs(y[0] - y[1]))  # noqa: E731
-    low, high = Cycles(empty, empty, empty, x, d).value_of_star(-20, 20, radius)
+    low, high = Cycles(empty, empty, empty, x, d, empty).value_of_star(-20, 20, radius)
     fits = [
         v
         for v in np.linspace(-20, 20, 4001)

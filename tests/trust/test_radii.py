@@ -315,3 +315,66 @@ def test_at_no_number_of_draws_up_to_200_a_radius_misses_more_often(
     name: str, delta: float
 ) -> None:
     assert max(worst_miss(ON_A_MEAN[name], n, delta) for n in range(2, 201)) <= delta
+
+
+def ever_above(log: float, tilt: float, p: float, n_max: int) -> float:
+    """P( tilted_lower > p at some n <= n_max ), exactly, for draws of 0 and 1: the walk of S_n,
+    absorbed where the bound is above p.
+    """
+    alive, k = np.eye(1, n_max + 2)[0], np.arange(n_max + 2.0)
+    for n in np.arange(1.0, n_max + 1):
+        alive = alive * (1 - p) + np.concatenate([[0.0], alive[:-1]]) * p
+        mean = np.minimum(k / n, 1.0)
+        found = radii.tilted_lower(
+            np.full(k.shape, n), (mean, mean), mean * (1 - mean), log, np.array(tilt), 0 * k
+        )
+        alive = np.where(found > p, 0.0, alive)
+    return float(1 - alive.sum())
+
+
+@pytest.mark.parametrize("tilt", [0.1, 0.5, 0.9])
+def test_the_tilted_lower_bound_is_above_the_mean_at_any_n_at_all_with_probability_delta_at_most(
+    tilt: float,
+) -> None:
+    chances = (0.01, 0.05, 0.2, 0.5, 0.9)
+    for delta in DELTAS:
+        assert max(ever_above(np.log(1 / delta), tilt, p, 600) for p in chances) <= delta
+    # were ln(1/delta) a third of what it is
+    assert max(ever_above(np.log(1 / 0.05) / 3, tilt, p, 600) for p in chances) > 0.05
+
+
+def test_the_tilted_lower_bound_is_the_least_mean_that_is_not_rejected() -> None:
+    """Every mean from the floor up, each with the phi of the width up to the mean of the draws."""
+    n, mean, variance, log, tilt, floor = 60.0, 0.7, 0.04, 3.0, 0.25, -1.5
+    w = mean - floor
+    phi = (-np.log(1 - tilt * w) - tilt * w) / w**2
+    mu = np.linspace(floor, mean, 200_001)
+    rejected = n * (tilt * (mean - mu) - phi * (variance + (mean - mu) ** 2)) > log
+    args = (np.array(x) for x in (variance, log, tilt, floor))
+    found = radii.tilted_lower(np.array(n), (np.array(mean), np.array(mean)), *args)
+    assert rejected[0]
+    assert found == pytest.approx(mu[np.argmin(rejected)], abs=1e-4)
+    # too steep a tilt, no draws, all draws at the floor: nothing is said
+    for n, mean, tilt in ((60.0, 0.7, 1e-3), (0.0, 0.7, 0.25), (60.0, -1.5, 0.25)):
+        here = np.array(mean)
+        args = (np.array(x) for x in (variance, log, tilt, floor))
+        assert radii.tilted_lower(np.array(n), (here, here), *args) == floor
+
+
+def test_of_a_mean_between_two_values_the_lower_bound_is_below_that_of_each() -> None:
+    def lower(low: float, high: float, variance: float) -> float:
+        args = (np.array(x) for x in (variance, 3.0, 0.25, -1.5))
+        return float(radii.tilted_lower(np.array(200.0), (np.array(low), np.array(high)), *args))
+
+    both = lower(0.5, 0.6, 0.09)
+    assert both <= min(lower(0.5, 0.5, 0.04), lower(0.55, 0.55, 0.05), lower(0.6, 0.6, 0.09))
+    assert both > -1.5
+
+
+def test_the_best_tilt_has_the_smallest_radius_of_those_tried() -> None:
+    n, variance, width = np.array([20.0, 4000.0]), np.array([0.1, 0.1]), np.array([2.0, 2.0])
+    tilt, radius = radii.best_tilt(n, variance, 3.0, width)
+    assert tilt[0] > tilt[1]
+    for other in radii.STEPS / 2.0:
+        lower = radii.tilted_lower(n, (width, width), variance, 3.0, np.array([other] * 2), 0 * n)
+        assert (2.0 - lower >= radius - 1e-12).all()

@@ -28,6 +28,7 @@ from surefoot.algorithms.one_step import OneStep
 from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB
 from surefoot.algorithms.r_min import RMin
 from surefoot.algorithms.ramdp import RaMDP
+from surefoot.algorithms.screened_advantage import ScreenedAdvantage
 from surefoot.algorithms.shrunk import Shrunk
 from surefoot.algorithms.soft_spibb import (
     AdvApproxSoftSPIBB,
@@ -69,6 +70,7 @@ _ALL: tuple[type[Algorithm], ...] = (
     PricedSoftSPIBB,
     CertifiedAdvantage,
     OneStepCertifiedAdvantage,
+    ScreenedAdvantage,
     HCPI,
 )
 

@@ -27,6 +27,7 @@ from surefoot.certificates.certificate import (
 from surefoot.certificates.gaussian import DeltaMethodBound, DUIPIBound
 from surefoot.certificates.return_bounds import AdvantageBound, CertifiedAdvantageBound, Theorem1
 from surefoot.certificates.row_bounds import MBIEBound, RobustBound, SPIBBBound
+from surefoot.certificates.screened_bound import ScreenedAdvantageBound
 from surefoot.core import Solution
 from surefoot.errors import ParameterError, PolicyError, ProblemError
 from surefoot.parameters import look_up, make
@@ -34,6 +35,7 @@ from surefoot.problems import Problem
 
 _ALL: tuple[type[Bound], ...] = (
     CertifiedAdvantageBound,
+    ScreenedAdvantageBound,
     AdvantageBound,
     Theorem1,
     SPIBBBound,

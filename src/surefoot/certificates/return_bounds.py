@@ -76,20 +76,10 @@ class FromReturns(Bound):
         )
 
     def of_advantage(self, problem: Problem, pi: np.ndarray, found: Evidence) -> Certificate:
-        """start . c + gamma/(1 - gamma) min(0, min c), or min(0, min c) / (1 - gamma) in every
-        state.
-
-        v^pi(s) - v^{pi_b}(s) = sum_t gamma^t E[ advantage(S_t) ] >= c(s) + sum over t >= 1 of
-        gamma^t min(0, min c).
-        """
+        """The certificate of c, whatever the policy is."""
 
         def bound_at(scale: float) -> float:
-            c = certified(problem, pi, found, scale)
-            least, gamma = min(0.0, float(c.min())), problem.gamma
-            if self.where == EVERYWHERE:
-                return least / (1 - gamma)
-            later = gamma / (1 - gamma) * least if gamma > 0 else 0.0  # least may be -inf
-            return self.mean_at_start(problem, c + later, scale)
+            return advantage_bound(self, problem, certified(problem, pi, found, scale), scale)
 
         return self.from_returns(problem, pi, found, bound_at)
 
@@ -207,6 +197,19 @@ class Theorem1(FromReturns):
                 f" {found.delta:g}: state {problem.labels.state(check.worst_state)} exceeds it by"
                 f" {check.excess:.3g}"
             )
+
+
+def advantage_bound(bound: Bound, problem: Problem, c: np.ndarray, scale: float) -> float:
+    """start . c + gamma/(1 - gamma) min(0, min c), or min(0, min c) / (1 - gamma) in every state.
+
+    v^pi(s) - v^{pi_b}(s) = sum_t gamma^t E[ advantage(S_t) ] >= c(s) + sum over t >= 1 of gamma^t
+    min(0, min c).
+    """
+    least, gamma = min(0.0, float(c.min())), problem.gamma
+    if bound.where == EVERYWHERE:
+        return least / (1 - gamma)
+    later = gamma / (1 - gamma) * least if gamma > 0 else 0.0  # least may be -inf
+    return bound.mean_at_start(problem, c + later, scale)
 
 
 def certified(problem: Problem, pi: np.ndarray, found: Evidence, scale: float = 1.0) -> np.ndarray:

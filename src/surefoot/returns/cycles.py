@@ -19,7 +19,7 @@ ROUNDS = 10  # how often the interval of v* is made smaller; it is valid after e
 @dataclass(frozen=True, repr=False)
 class Cycles:
     """First visits of pairs in completed cycles, in order of time: X, the discounted rewards up to
-    the return to s*, and D = gamma^steps.
+    the return to s*, and D = gamma^steps; `row` says where in the log each is.
 
     q^{pi_b}(s, a) = E X + v* E D  with  v* = v^{pi_b}(s*). The visits that begin a cycle in s* are
     apart: of these, v* = E X + v* E D.
@@ -30,6 +30,7 @@ class Cycles:
     d: np.ndarray
     star_x: np.ndarray
     star_d: np.ndarray
+    row: np.ndarray
 
     def value_of_star(
         self, lo: float, hi: float, radius: Callable[[np.ndarray], float]
@@ -70,18 +71,19 @@ def comes_back(log: Batch, gamma: float) -> bool:
     return begin < separation(gamma) * returns
 
 
-def cycles_of(log: Batch, gamma: float) -> Cycles:
-    """The cycles of one trajectory, without its first steps.
+def cycles_of(log: Batch, gamma: float, span: tuple[int, int] | None = None) -> Cycles:
+    """The cycles of one trajectory, without its first steps; or those of the rows of a span.
 
     s* is chosen by what came before, so what follows is a trajectory from where the first steps
     stopped, whatever they chose.
     """
-    n, begin, size = len(log), learning_steps(log), log.n_states * log.n_actions
-    states = np.append(log.state[begin:], log.next_state[-1])
+    begin, n = (learning_steps(log), len(log)) if span is None else span
+    size = log.n_states * log.n_actions
+    states = np.append(log.state[begin:n], log.next_state[n - 1])
     back = begin + np.flatnonzero(states == star_of(log))  # times in s*, n among them
     pair = log.pair
     cycle = np.searchsorted(back, np.arange(begin, n), side="right")
-    first = np.unique(cycle * size + pair[begin:], return_index=True)[1]
+    first = np.unique(cycle * size + pair[begin:n], return_index=True)[1]
     first = begin + np.sort(first[cycle[first] < len(back)])  # the last cycle is not complete
     g = np.append(discounted_returns(log, gamma), 0.0)
 
@@ -90,4 +92,4 @@ def cycles_of(log: Batch, gamma: float) -> Cycles:
         d = log.discounts_over(gamma, at, end - at)
         return g[at] - d * g[end], d
 
-    return Cycles(pair[first], *until_back(first), *until_back(back[:-1]))
+    return Cycles(pair[first], *until_back(first), *until_back(back[:-1]), first)

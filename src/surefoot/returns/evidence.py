@@ -20,7 +20,7 @@ from surefoot.problems.montecarlo import (
     separation,
     step_limit,
 )
-from surefoot.returns.cycles import comes_back, cycles_of, learning_steps, star_of
+from surefoot.returns.cycles import Cycles, comes_back, cycles_of, learning_steps, star_of
 from surefoot.rows.arrays import Array, namespace
 from surefoot.trust.radii import (
     any_time,
@@ -275,7 +275,7 @@ def _first_visits(problem: Problem, log: Batch) -> _Draws:
         "episodes are independent, and their number was fixed in advance",
         "a cut was decided by what had happened before it, not by what would have followed",
     )
-    return _Draws(log.pair[rows], *_bracket(problem, log, rows, len(log)), True, assumptions)
+    return _Draws(log.pair[rows], *bracket(problem, log, rows, len(log)), True, assumptions)
 
 
 def _thinned(problem: Problem, log: Batch, steps: int | None, begin: int) -> _Draws:
@@ -295,10 +295,10 @@ def _thinned(problem: Problem, log: Batch, steps: int | None, begin: int) -> _Dr
         ),
     )
     one_limit = bool((np.bincount(log.episode) <= limit).all())
-    return _Draws(log.pair[rows], *_bracket(problem, log, rows, k), False, assumptions, one_limit)
+    return _Draws(log.pair[rows], *bracket(problem, log, rows, k), False, assumptions, one_limit)
 
 
-def _bracket(
+def bracket(
     problem: Problem, log: Batch, rows: np.ndarray, steps: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest mean of a return given its first `steps`: what follows a cut
@@ -325,15 +325,9 @@ def _cycles(problem: Problem, log: Batch, delta: float, error: str) -> _Draws:
         raise NotAvailableError(
             'cycles are those of one trajectory that goes on: use visits="first" for episodes'
         )
-    lo, hi = problem.return_range.lo, problem.return_range.hi
     share = delta / (int(_acting(problem).sum()) + 1)
-
-    def radius(y: np.ndarray) -> float:
-        n, _, variance = _moments(error, np.zeros(len(y), dtype=int), (y,), 1, 0.5 * (lo + hi))
-        return float(return_radius(error, False, n, variance, share, hi - lo)[0])
-
     cycles = cycles_of(log, problem.gamma)
-    low, high = (cycles.x + v * cycles.d for v in cycles.value_of_star(lo, hi, radius))
+    low, high = (cycles.x + v * cycles.d for v in star_interval(cycles, problem, share, error))
     assumptions = (
         "the log was stopped after a number of steps fixed in advance",
         (
@@ -342,3 +336,16 @@ def _cycles(problem: Problem, log: Batch, delta: float, error: str) -> _Draws:
         ),
     )
     return _Draws(cycles.pair, low, high, False, assumptions, quantities=1)
+
+
+def star_interval(
+    cycles: Cycles, problem: Problem, delta: float, error: str
+) -> tuple[float, float]:
+    """Between which values v^{pi_b} of the state lies at which cycles end, at delta."""
+    lo, hi = problem.return_range.lo, problem.return_range.hi
+
+    def radius(y: np.ndarray) -> float:
+        n, _, variance = _moments(error, np.zeros(len(y), dtype=int), (y,), 1, 0.5 * (lo + hi))
+        return float(return_radius(error, False, n, variance, delta, hi - lo)[0])
+
+    return cycles.value_of_star(lo, hi, radius)

@@ -14,6 +14,9 @@ from surefoot.rows.arrays import Array, like, namespace
 TYPICAL = 10  # the n at which the any-time radius is made tight
 # the lambdas of the any-time Bernstein radius; the least is tight at n = 1e7 or so
 TILTS = tuple(0.8 / 2**k for k in range(10))
+STEPS = 0.9 * np.sqrt(0.5) ** np.arange(26)  # of tilt times width, tried by `best_tilt`
+# the largest tilt times width of `tilted_lower`: psi grows without bound towards 1
+STEEPEST = 0.95
 # draws up to which the Clopper-Pearson radius is computed; beyond, Hoeffding's is a valid bound
 EXACT = 100_000
 
@@ -108,6 +111,47 @@ def squares_in_order(group: np.ndarray, x: np.ndarray, size: int, middle: float)
     guess = (before - before[at]) / (np.arange(len(x)) - at + 1)
     found: np.ndarray = np.bincount(group, weights=(x - guess) ** 2, minlength=size)
     return found
+
+
+def tilted_lower(
+    n: np.ndarray,
+    mean: tuple[np.ndarray, np.ndarray],
+    variance: np.ndarray,
+    log: float,
+    tilt: np.ndarray,
+    floor: np.ndarray,
+) -> np.ndarray:
+    """A lower bound on mu: ever above it w.p. <= exp(-log), at every n at once, for draws of which
+    none is below `floor` and each has a mean of mu at most, given the past.
+
+    mean - r,  r the smaller root of  tilt r - phi r^2 = log/n + phi Var,  phi = psi(tilt w) / w^2,
+    w = mean - floor, Var the mean of (x_i - mean)^2. Tilt and floor are chosen without these draws;
+    `floor` is also the answer where nothing more is proved. mean: an interval that holds it, with
+    the largest Var over it. docs/certificates.md has the proof.
+    """
+    low, high = mean
+    some = (n > 0) & (high > floor) & (tilt > 0)
+    n, tilt = np.where(some, n, 1.0), np.where(some, tilt, 1.0)
+    far = np.where(some, high - floor, 1.0)
+    w = np.minimum(far, STEEPEST / tilt)
+    phi = (-np.log1p(-tilt * w) - tilt * w) / w**2
+    k = log / n + phi * np.where(some, variance, 0.0)
+    some &= tilt * far - phi * far**2 > k  # so no mu from the floor up to mean - r survives
+    r = 2 * k / (tilt + np.sqrt(np.where(some, tilt**2 - 4 * phi * k, 0.0)))
+    found: np.ndarray = np.where(some, np.maximum(np.minimum(low - r, floor + w), floor), floor)
+    return found
+
+
+def best_tilt(
+    n: np.ndarray, variance: np.ndarray, log: float, width: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(tilt, r): that with the smallest r of `tilted_lower` for n draws of this variance, the mean
+    `width` above the floor.
+    """
+    tilts, zero = np.multiply.outer(STEPS, 1 / width), np.zeros_like(width)
+    found = width - tilted_lower(n, (width, width), variance, log, tilts, zero)
+    best = found.argmin(axis=0)[None]
+    return np.take_along_axis(tilts, best, 0)[0], np.take_along_axis(found, best, 0)[0]
 
 
 def spent_at(n: Array, delta: float) -> Array:

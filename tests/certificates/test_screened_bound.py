@@ -1,0 +1,103 @@
+"""The bound of screened moves: by hand, along the moves and nowhere else, and against the truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import surefoot
+from support.small_world import known, truth
+from surefoot.certificates import certify
+from surefoot.returns.screening import screened
+
+FULL = np.array([[0.0, 1.0], [0.5, 0.5]])  # all mass to the better action
+
+
+def bandit(episodes: int, **options: object) -> surefoot.Problem:
+    """One decision, then the end: action 0 pays 0, action 1 pays 1; returns lie in [0, 2]."""
+    action = np.arange(episodes) // 4 % 2  # both in every fourth episode
+    rows = {
+        "state": np.zeros(episodes, dtype=int),
+        "action": action,
+        "reward": 1.0 * action,
+        "next_state": np.ones(episodes, dtype=int),
+        "episode": np.arange(episodes),
+        "pi_b": np.full((2, 2), 0.5),
+        "gamma": 0.9,
+        "terminal_states": [1],
+        "return_range": (0, 2),
+        "start": 0,
+    }
+    return surefoot.problem(**{**rows, **options})  # type: ignore[arg-type]
+
+
+def by_hand(episodes: int, delta: float) -> float:
+    """All draws are 0.5, of which none can lie below 0.5 - 2; one test, the best of the tilts."""
+    n, log, found = 0.75 * episodes, math.log(1 / delta), -1.5
+    for k in range(26):
+        tilt = 0.45 * 0.5 ** (k / 2)
+        phi = (-math.log(1 - 2 * tilt) - 2 * tilt) / 4
+        if 2 * tilt - 4 * phi > log / n:  # the largest deviation is rejected
+            root = math.sqrt(tilt**2 - 4 * phi * log / n)
+            found = max(found, 0.5 - (tilt - root) / (2 * phi))
+    return found
+
+
+@pytest.mark.parametrize("episodes", [40, 400])
+def test_the_bound_is_the_mean_draw_minus_the_radius_of_one_test(episodes: int) -> None:
+    found = certify(bandit(episodes), FULL, "screened-advantage")
+    assert found.bound == pytest.approx(by_hand(episodes, 0.05))
+    assert found.label == "rigorous"
+    assert found.useful and found.changed == 1
+    assert found.n_smallest == 0.75 * episodes
+    assert certify(bandit(episodes), FULL, "screened-advantage", where="every state").bound == 0
+
+
+def test_it_needs_a_fraction_of_the_data_of_the_union_over_all_pairs() -> None:
+    pi = surefoot.improve(bandit(32), surefoot.ScreenedAdvantage(0.05)).pi
+    assert np.array_equal(pi, FULL)
+    assert certify(bandit(32), FULL, "screened-advantage").useful
+    for error in ("hoeffding", "mpeb", "bernstein"):
+        assert not certify(bandit(64), FULL, "advantage", error=error).useful
+
+
+def test_a_share_of_a_move_has_that_share_of_its_bound_and_any_other_policy_is_refused() -> None:
+    problem = bandit(400)
+    for theta in (0.25, 0.5, 1.0):
+        pi = problem.pi_b + theta * (FULL - problem.pi_b)
+        found = certify(problem, pi, "screened-advantage")
+        assert found.bound == pytest.approx(theta * by_hand(400, 0.05))
+    backwards = problem.pi_b - 0.5 * (FULL - problem.pi_b)
+    with pytest.raises(surefoot.PolicyError, match=r"leaves the moves.*state 0"):
+        certify(problem, backwards, "screened-advantage")
+    with pytest.raises(surefoot.PolicyError, match="leaves the moves"):
+        certify(known(), surefoot.improve(known(), "basic-rl").pi[:, ::-1], "screened-advantage")
+
+
+def test_a_move_that_failed_its_test_gets_a_bound_below_zero_and_how_much_data_it_needs() -> None:
+    problem = bandit(16)
+    assert not screened(problem, 0.05).lower_at()[0] > 0
+    found = certify(problem, FULL, "screened-advantage")
+    assert found.bound < 0 and not found.useful
+    assert certify(bandit(int(found.data_needed)), FULL, "screened-advantage").useful
+
+
+def test_an_estimated_start_leaves_less_for_the_test_and_an_observed_range_is_no_proof() -> None:
+    estimated = bandit(400, start=None)
+    found = certify(estimated, FULL, "screened-advantage")
+    assert found.bound == pytest.approx(by_hand(400, 0.9 * 0.05), abs=1e-6)
+    assert certify(bandit(400, return_range=None), FULL, "screened-advantage").label == (
+        "approximate"
+    )
+
+
+def test_what_the_algorithm_returns_is_certified_in_every_state_and_truly_better() -> None:
+    for delta in (0.05, 0.2):
+        solution = surefoot.improve(known(), surefoot.ScreenedAdvantage(delta))
+        found = certify(known(), solution, "screened-advantage", delta=delta)
+        assert found.useful and found.changed >= 2
+        assert found.bound <= truth(solution.pi)[0]
+        assert (truth(solution.pi) >= -1e-12).all()
+        assert any("moves are proved" in x for x in solution.notes)

@@ -1,0 +1,223 @@
+"""Screening: the draws against a plain loop, the split, and the bounds against the truth, also
+where nothing is to be gained.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import surefoot
+from support import worlds
+from surefoot.problems.montecarlo import discounted_returns
+from surefoot.returns.cycles import star_of
+from surefoot.returns.proposals import moments
+from surefoot.returns.screening import MARGIN, PART, Screened, screened
+
+B = np.array([0.5, 0.4, 0.1])
+
+
+def coins(rng: np.random.Generator, chances: np.ndarray, episodes: int) -> surefoot.Problem:
+    """One decision in one of a few states, drawn each time: a win pays 1, with chances [S, A]."""
+    s = rng.integers(0, len(chances), episodes)
+    a = rng.choice(3, p=B, size=episodes)
+    end, n = len(chances), len(chances) + 1
+    return surefoot.problem(
+        state=s,
+        action=a,
+        reward=(rng.random(episodes) < chances[s, a]).astype(float),
+        next_state=np.full(episodes, end),
+        episode=np.arange(episodes),
+        gamma=0.9,
+        pi_b=np.tile(B, (n, 1)),
+        terminal_states=[end],
+        return_range=(0, 1),
+        n_states=n,
+        start=0,
+    )
+
+
+def journey(seed: int, steps: int) -> surefoot.Problem:
+    """One trajectory of a small continuing world."""
+    world = small()
+    return worlds.problem(world, worlds.sample(world, np.random.default_rng(seed), 1, steps))
+
+
+def small() -> worlds.World:
+    return worlds.garnet(np.random.default_rng(3), 4, 3, gamma=0.5)
+
+
+def gains(world: worlds.World, found: Screened) -> np.ndarray:
+    """The true sum_a move q^{pi_b}, [S]."""
+    q = world.model.backup(surefoot.evaluate(world.model, world.pi_b))
+    return np.asarray((found.move * q).sum(axis=-1))
+
+
+def test_a_draw_is_the_weighted_return_of_the_first_visit_of_a_state_in_an_episode_not_read_before() -> (
+    None
+):
+    """Terminal states, cut episodes, several visits: a loop over the episodes that test."""
+    world = worlds.random_mdp(np.random.default_rng(5), n_states=6, n_actions=3)
+    problem = worlds.problem(world, worlds.sample(world, np.random.default_rng(6), 300, 7))
+    found, log, gamma = screened(problem, 0.2), problem.log, problem.gamma
+    assert log is not None
+    lo, hi = problem.return_range.lo, problem.return_range.hi
+    draws: dict[int, list[float]] = {s: [] for s in range(6)}
+    cut = 0
+    for episode in range(log.n_episodes):
+        if episode % PART == 0:
+            continue
+        rows = np.flatnonzero(log.episode == episode)
+        met = set()
+        for t in rows:
+            s, a = int(log.state[t]), int(log.action[t])
+            if s in met:
+                continue
+            met.add(s)
+            ratio = found.move[s, a] / problem.pi_b[s, a]
+            later = rows[rows >= t]
+            g = sum(gamma**i * log.reward[u] for i, u in enumerate(later))
+            if not log.ends[rows[-1]]:
+                cut += 1
+                g = np.clip(g + gamma ** len(later) * (lo if ratio > 0 else hi), lo, hi)
+            gain = (found.move[s] * found.q[s]).sum()
+            draws[s].append(ratio * (g - found.q[s, a]) + gain)
+    proposed = np.flatnonzero((found.move != 0).any(axis=-1))
+    assert cut > 20 and len(proposed) > 0
+    for s in proposed:
+        assert found.n[s] == len(draws[s])
+        assert found.mean[0][s] == found.mean[1][s] == pytest.approx(np.mean(draws[s]))
+        assert found.variance[s] == pytest.approx(np.var(draws[s]))
+        assert found.floor[s] <= min(draws[s])
+
+
+def test_what_is_proposed_depends_on_the_proposing_part_alone() -> None:
+    rng = np.random.default_rng(0)
+    problem = coins(rng, np.array([[0.2, 0.5, 0.9], [0.4, 0.4, 0.8]]), 400)
+    other = coins(np.random.default_rng(9), np.full((2, 3), 0.5), 400)
+    log, tested = problem.log, np.arange(400) % PART != 0
+    assert log is not None and other.log is not None
+    columns = {
+        name: np.where(tested, getattr(other.log, name), getattr(log, name))
+        for name in ("state", "action", "reward", "next_state")
+    }
+    found, changed = (screened(x, 0.2) for x in (problem, problem.with_log(
+        dataclasses.replace(log, **columns)
+    )))  # fmt: skip
+    for name in ("move", "q", "floor"):
+        assert np.array_equal(getattr(found, name), getattr(changed, name))
+    assert all(
+        np.array_equal(getattr(found.plan, name), getattr(changed.plan, name))
+        for name in ("n", "variance", "width")
+    )
+    assert found.log == changed.log
+    assert (found.move != 0).any()
+    assert not np.allclose(found.mean[0], changed.mean[0])
+
+
+def test_the_first_quarter_of_one_trajectory_proposes_and_the_cycles_of_the_rest_test() -> None:
+    problem = journey(1, 4000)
+    found, log, gamma = screened(problem, 0.2), problem.log, problem.gamma
+    assert log is not None
+    s, star = int(np.argmax((found.move != 0).any(axis=-1))), star_of(log)
+    path = np.append(log.state, log.next_state[-1])
+    back = np.flatnonzero(path == star)
+    g = np.append(discounted_returns(log, gamma), 0.0)
+    rows, seen = [], False
+    for t in range(len(log) // PART, len(log)):
+        seen = seen and path[t] != star
+        if path[t] == s and not seen and (back > t).any():
+            rows.append(t)
+            seen = True
+    end = np.array([back[back > t][0] for t in rows])
+    d = gamma ** (end - rows).astype(float)
+    ratio = (found.move / problem.pi_b)[s, log.action[rows]]
+    gain = (found.move[s] * found.q[s]).sum()
+    assert found.n[s] == len(rows)
+    v = surefoot.evaluate(small().model, small().pi_b)[star]
+    z = ratio * (g[rows] - d * g[end] + v * d - found.q[s, log.action[rows]]) + gain
+    assert found.mean[0][s] <= z.mean() <= found.mean[1][s]
+    assert found.mean[1][s] - found.mean[0][s] < 0.2
+    assert found.variance[s] >= z.var() - 1e-9
+
+
+HARD: dict[str, Any] = {
+    "rare wins": np.full((1, 3), 0.05),
+    "rare losses": np.full((1, 3), 0.95),
+    "even": np.full((1, 3), 0.5),
+    "several states": np.full((4, 3), 0.5),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_where_nothing_is_gained_a_move_passes_in_at_most_a_delta_share_of_logs(name: str) -> None:
+    """Of 300 logs those with a test; with a tenth of ln(tests/delta) the share is larger, so that
+    this can fail.
+    """
+    delta, wrong, weak, tests = 0.2, 0, 0, 0
+    for seed in range(300):
+        found = screened(coins(np.random.default_rng(seed), HARD[name], 240), delta)
+        tests += (found.move != 0).any()
+        wrong += (found.lower_at() > 0).any()
+        weak += (dataclasses.replace(found, log=found.log / 10).lower_at() > 0).any()
+    assert tests > 150
+    assert wrong <= delta * tests
+    assert weak > delta * tests
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_lower_bound_of_one_trajectory_lies_above_the_truth(seed: int) -> None:
+    found = screened(journey(seed, 3000), 0.05)
+    assert (found.lower_at() <= gains(small(), found) + 1e-9).all()
+
+
+def test_ample_data_prove_most_of_what_is_gained() -> None:
+    for problem in (journey(0, 100_000),
+                    worlds.problem(small(), worlds.sample(small(), np.random.default_rng(1), 5000, 12))):  # fmt: skip
+        found = screened(problem, 0.05)
+        true, lower = gains(small(), found), found.lower_at()
+        assert (lower > 0.5 * abs(true)).sum() >= 2
+        assert (lower[true > 0.1] > 0).all()
+
+
+def test_more_data_only_raise_the_bounds_and_none_exceeds_the_mean() -> None:
+    found = screened(coins(np.random.default_rng(2), np.array([[0.2, 0.5, 0.9]]), 400), 0.05)
+    bounds = [found.lower_at(x)[0] for x in (0.25, 1.0, 4.0, 1e6)]
+    assert bounds == sorted(bounds)
+    assert found.mean[0][0] - 0.01 < bounds[-1] <= found.mean[0][0]
+
+
+def test_a_state_without_visits_in_the_tested_part_proves_nothing() -> None:
+    """Every fourth episode starts in state 1, which no other episode meets."""
+    n = 400
+    s = (np.arange(n) % PART == 0).astype(int)
+    a = np.random.default_rng(0).integers(0, 2, n)
+    problem = surefoot.problem(
+        state=s, action=a, reward=1.0 * a, next_state=np.full(n, 2), episode=np.arange(n),
+        gamma=0.9, pi_b=np.full((3, 2), 0.5), terminal_states=[2], return_range=(0, 1), start=0,
+    )  # fmt: skip
+    found = screened(problem, 0.05)
+    assert found.n[1] == 0
+    assert not found.lower_at()[1] > 0
+    assert np.array_equal(
+        surefoot.improve(problem, surefoot.ScreenedAdvantage(0.05)).pi[1], [0.5, 0.5]
+    )
+
+
+def test_counts_alone_and_one_episode_that_ends_are_refused() -> None:
+    problem = coins(np.random.default_rng(0), np.full((1, 3), 0.5), 40)
+    with pytest.raises(surefoot.NotAvailableError, match="from its log"):
+        screened(dataclasses.replace(problem, log=None), 0.05)
+    with pytest.raises(surefoot.NotAvailableError, match="several episodes"):
+        screened(coins(np.random.default_rng(0), np.full((1, 3), 0.5), 1), 0.05)
+
+
+def test_moments_are_those_of_each_group() -> None:
+    n, mean, variance = moments(np.array([0, 2, 2]), np.array([5.0, 1.0, 3.0]), 4)
+    assert n.tolist() == [1, 0, 2, 0]
+    assert mean.tolist() == [5, 0, 2, 0]
+    assert variance.tolist() == [0, 0, 1, 0]
+    assert 0 < MARGIN < 1e-6
