@@ -51,6 +51,8 @@ class Severity:
     steps: int = 1
     discount: float = 0.9
     persistent: bool = False  # one severity for the whole episode
+    rare: float = 0.0  # if u = 0, the outcome is 1 / rare lower so often, and 1 higher else
+    known: bool = True  # whether the baseline is given
 
     @property
     def chances(self) -> tuple[np.ndarray, float]:
@@ -75,7 +77,7 @@ class Severity:
             action = (rng.random(episodes) < e[u]).astype(int)
             clean = effect[state] * action + self.harm * u
             follow = self._follow(rng, clean, n_states)
-            row = (state, action, clean + rng.normal(0, self.noise, episodes), follow)
+            row = (state, action, clean + self._noise(rng, u), follow)
             for name, x in zip(
                 columns, (*row, np.arange(episodes), np.full(episodes, t)), strict=True
             ):
@@ -87,8 +89,14 @@ class Severity:
         return surefoot.problem(
             **joined, terminal=last, n_actions=2, n_states=n_states + 1,
             gamma=self.discount if self.steps > 1 else 0.0,
-            pi_b=[[1 - self.b, self.b]] * (n_states + 1),
+            pi_b=[[1 - self.b, self.b]] * (n_states + 1) if self.known else None,
         )  # fmt: skip
+
+    def _noise(self, rng: np.random.Generator, u: np.ndarray) -> np.ndarray:
+        plain = rng.normal(0, self.noise, len(u))
+        if not self.rare:
+            return plain
+        return plain + np.where(u > 0, 0.0, 1 - (rng.random(len(u)) < self.rare) / self.rare)
 
     def _follow(self, rng: np.random.Generator, clean: np.ndarray, n_states: int) -> np.ndarray:
         """The upper half of the states is the better one."""
@@ -97,8 +105,11 @@ class Severity:
         return np.where(up, half + rng.integers(0, n_states - half, len(clean)),
                         rng.integers(0, half, len(clean)) if half else 0)  # fmt: skip
 
-    def gain(self, pi: np.ndarray) -> float:
-        """The true gain of a policy over the people who made the log."""
+    def gain(self, pi: np.ndarray, pi_b: np.ndarray) -> float:
+        """The true gain of a policy over the people who made the log, whose frequencies are known
+        or estimated as pi_b.
+        """
+        changed = np.abs(pi - pi_b).max(axis=1) > CHANGED
         e, p = self.chances
         n, effect = len(self.effect), np.array(self.effect)
         clean = effect[:, None, None] * np.array([0.0, 1.0])[:, None] + self.harm * np.array(
@@ -108,7 +119,7 @@ class Severity:
         weight = np.array([1 - p, p])
         people = np.stack([1 - e, e]) * weight  # [A, U]: what people do
         pi = pi[:n]
-        moved = np.abs(pi - [1 - self.b, self.b]).max(axis=1) > CHANGED
+        moved = changed[:n]
         policy = np.where(moved[:, None, None], pi[:, :, None] * weight, people)
         both = policy, np.broadcast_to(people, policy.shape)
         if self.persistent:
@@ -137,6 +148,9 @@ HIDDEN = {
     "it hurts a little": Severity(2.0, (-0.1,) * 4, 1.0, 0.5),
     "it helps": Severity(2.0, (0.3,) * 4, 1.0, 0.5),
     "the sick are treated, it helps": Severity(2.0, (0.5,) * 4, -1.0, 0.5),
+    "sharp, baseline estimated": Severity(2.0, (0.0,) * 4, 1.0, 1e-6, known=False),
+    "sharp, action taken 1 in 10": Severity(2.0, (0.0,) * 4, 1.0, 1e-6, b=0.1),
+    "sharp, rare losses": Severity(2.0, (0.0,) * 4, 1.0, 1e-6, rare=0.05),
     "3 steps, no effect": Severity(1.5, (0.0,) * 4, 1.0, 0.5, steps=3),
     "3 steps, sharp": Severity(1.5, (0.0,) * 4, 1.0, 1e-6, steps=3),
     "3 steps, it helps": Severity(1.5, (0.3,) * 4, 1.0, 0.5, steps=3),
@@ -167,12 +181,14 @@ def tested(problem: surefoot.Problem, **options: Any) -> Any:
     )
 
 
-def few(logs: int, episodes: int) -> None:
+def few(logs: int, episodes: int, only: str) -> None:
     """Few changes beside no limit."""
     print(
         f"\nfew changes: {logs} logs of {episodes} episodes; not better, supported, mean gain used"
     )
     for name, world in FEW.items():
+        if only not in name:
+            continue
         for most in (None, 1, 3):
             wrong = shown = 0
             gains = []
@@ -182,7 +198,7 @@ def few(logs: int, episodes: int) -> None:
                 )
                 moved = np.abs(found.pi - found.learned.pi_b).max() > CHANGED
                 supported = bool(found.positive and moved)
-                gain = world.gain(found.pi) if supported else 0.0
+                gain = world.gain(found.pi, np.asarray(found.learned.pi_b)) if supported else 0.0
                 shown, wrong = shown + supported, wrong + (supported and gain <= ZERO)
                 gains.append(gain)
             limit = "no limit" if most is None else f"at most {most}"
@@ -190,10 +206,12 @@ def few(logs: int, episodes: int) -> None:
                   f" {rate(shown, logs)}  gain {np.mean(gains):7.4f}", flush=True)  # fmt: skip
 
 
-def hidden(logs: int, episodes: int) -> None:
+def hidden(logs: int, episodes: int, only: str) -> None:
     """Logs with a hidden severity of known strength."""
     print(f"\nhidden severity: {logs} logs of {episodes} episodes")
     for name, world in HIDDEN.items():
+        if only not in name:
+            continue
         wrong = shown = point = sure = warned = warned_sure = changed = 0
         gaps = []
         for i in range(logs):
@@ -202,7 +220,8 @@ def hidden(logs: int, episodes: int) -> None:
             if np.abs(found.pi - problem.pi_b).max() <= CHANGED:
                 continue
             changed += 1
-            units, gain = units_of_batch(problem.log, problem.gamma), world.gain(found.pi)
+            units = units_of_batch(problem.log, problem.gamma)
+            gain = world.gain(found.pi, np.asarray(problem.pi_b))
             supported = bool(found.positive)
             shown, wrong = shown + supported, wrong + (supported and gain <= ZERO)
             at = WorstCase(model_of_units(problem, units, found.held_out), found.pi).at(
@@ -222,10 +241,12 @@ def hidden(logs: int, episodes: int) -> None:
               f" the bound {mean[0]:+.3f}, of the gain {mean[1]:+.3f}", flush=True)  # fmt: skip
 
 
-def honest(logs: int, episodes: int) -> None:
+def honest(logs: int, episodes: int, only: str) -> None:
     """What is printed for real gains."""
     print(f"\nhonest gains: {logs} logs of {episodes} episodes; quartiles of the printed strengths")
     for name, world in HONEST.items():
+        if only not in name:
+            continue
         plain, sure, shown = [], [], 0
         for i in range(logs):
             problem = world.log(np.random.default_rng([3, i]), episodes)
@@ -251,11 +272,12 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=500)
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--only", choices=("few", "hidden", "honest"), default=None)
+    parser.add_argument("--family", default="", help="only families with this in their name")
     given = parser.parse_args()
     for part in (few, hidden, honest):
         if given.only in (None, part.__name__):
             begin = time.perf_counter()
-            part(given.logs, given.episodes)
+            part(given.logs, given.episodes, given.family)
             print(f"{time.perf_counter() - begin:.0f} s")
 
 

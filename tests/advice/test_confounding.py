@@ -61,8 +61,9 @@ def naive(found: WorstCase, strength: float) -> float:
                 mine = (log.state == s) & (log.action == a)
                 if not mine.any():
                     continue
-                z = log.reward[mine] + gamma * v[log.next_state[mine]]
-                y = log.reward[mine] + gamma * base[log.next_state[mine]]
+                on = np.broadcast_to(log.discounts(gamma), len(log))[mine]
+                z = log.reward[mine] + on * v[log.next_state[mine]]
+                y = log.reward[mine] + on * base[log.next_state[mine]]
                 old[s] += model.mixture[s, a] * y.mean()
                 b = float(model.mixture[s, a])
                 mean = lowest_mean(z, b, strength) if found.changed[s] else z.mean()
@@ -80,6 +81,17 @@ def test_the_robust_backup_is_that_of_a_naive_twin(strength: float) -> None:
     assert chain.at_start - found.model.baseline.at_start == pytest.approx(expected, abs=1e-6)
     milder = found._optimism(chain, worst, strength)
     assert found.at(strength).bound == pytest.approx(expected - milder, abs=1e-6)
+
+
+def test_the_robust_backup_counts_unequal_steps() -> None:
+    problem = small()
+    survives = np.random.default_rng(0).random(len(problem.log))
+    uneven = replace(problem, log=replace(problem.log, beside={"survives": survives}))
+    found = case(uneven, changed_in(uneven, [0, 2, 3]))
+    value = found._chain(2.5)[0].at_start - found.model.baseline.at_start
+    assert value == pytest.approx(naive(found, 2.5), abs=1e-6)
+    even = case(problem, changed_in(problem, [0, 2, 3]))
+    assert abs(value - (even._chain(2.5)[0].at_start - even.model.baseline.at_start)) > 1e-3
 
 
 def test_without_a_confounder_it_is_the_gain_and_its_interval() -> None:

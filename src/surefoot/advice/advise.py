@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from surefoot.advice.assurance import Assurance, assure, proof
-from surefoot.advice.confounding import Sensitivity, sensitivity
+from surefoot.advice.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
 from surefoot.advice.estimate import DELTA
 from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gain
 from surefoot.advice.unit_model import Comparison, model_of_units
@@ -197,7 +197,11 @@ def advise(
     # 6. How strong a hidden cause would have to be: in the half that the policy is not made from.
     if assured and len(advice.changed) and gain.estimate > 0:
         half = gain.held_out if proved is None else None
-        hidden = sensitivity(problem, units, pi, chosen=half, pi_b=made, markov=markov)
+        hidden = (
+            sensitivity(problem, units, pi, chosen=half, pi_b=made, markov=markov)
+            if problem.n_states <= MOST_STATES
+            else Sensitivity(not_given=TOO_LARGE)
+        )
         advice = replace(advice, sensitivity=hidden)
     return advice
 

@@ -39,6 +39,8 @@ STRENGTHS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0, 50.
 MOST_ROWS = 100_000  # beyond, some of the units stand for all
 MOST_STEPS = 100  # of the robust evaluation; a handful are needed
 EXACT = 5e-3  # of the logarithm of a strength that is sought
+MOST_STATES = 5000  # more take long: not unasked
+TOO_LARGE = "there are many states: ask surefoot.advice.sensitivity for it"
 NOT_MARKOV = "the states do not say enough (not Markov)"
 SUMMED_UP = "the rows of this log were not kept in memory, only what they add up to"
 
@@ -169,7 +171,8 @@ class WorstCase:
 
     def _z(self, v: np.ndarray) -> np.ndarray:
         u = self.model.units
-        return np.asarray(u.r / u.k + self.model.problem.gamma * v[u.next_state])
+        on = self.model.problem.gamma * u.goes_on / u.k
+        return np.asarray(u.r / u.k + on * v[u.next_state])
 
     @cached_property
     def _first(self) -> tuple[Chain, np.ndarray]:
