@@ -41,16 +41,21 @@ def check(
     """Check a log before learning from it.
 
     It looks at size, coverage, rare pairs, dead ends, independent returns and time gaps. It tests
-    whether the log is Markov, whether world and baseline stay the same, whether episodes are
-    copies, and whether rows contradict each other. Every finding is ok, a note or a warning. The
-    exit code is 0 for every log that can be read.
+    whether the log is Markov (and if not, which --history helps), whether world and baseline stay
+    the same, whether episodes are copies, and whether rows contradict each other. Every finding is
+    ok, a note or a warning. The exit code is 0 for every log that can be read.
     """
     from surefoot.diagnosis import check_log
+    from surefoot.diagnosis.enough_history import enough_history
+    from surefoot.diagnosis.finding import MARKOV
     from surefoot.logs import read_policy
 
     found, _ = read(log, options)
     given = None if baseline is None else read_policy(baseline, found, unknown_states="ignore")
     findings = check_log(found, gamma=found.step_discount(gamma), baseline=given)
+    markov = next((x for x in findings if x.key == MARKOV), None)
+    history = None if markov is None else enough_history(found, markov)
+    findings += () if history is None else (history,)
     account = found.accounting
     document = {
         "log": log,

@@ -2,7 +2,7 @@
 
 check_log      the list of questions; `vetoes` those that make a promise untrue
 coverage       what the counts say
-memory, drift, copies, time_order   one question each: is it Markov, does it change, is every
+memory, enough_history, drift, copies, time_order   one question each: is it Markov, does it change, is every
                episode there once, do the rows follow each other
 walk           one walk over the rows collects what these need
 independence   the statistical tests

@@ -184,6 +184,15 @@ def _note(log: Log, history: History) -> str:
     )
 
 
+def remembered(log: Log) -> tuple[Log, int]:
+    """(the log without memory or lengths of steps, how many steps this one remembers)."""
+    steps = 0
+    while log.view is not None:
+        steps = log.view.steps if isinstance(log.view, History) else steps
+        log = log.view.base
+    return log, steps
+
+
 def checked_steps(steps: Any) -> int:
     """The number of steps to remember; an error where it is none."""
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 0:
