@@ -17,7 +17,8 @@ from support.documents import DOCS, NOT_RUN, PAGES, blocks, inline, missing, run
 from surefoot.cli import app
 
 QUICK = ("index.md", "your-log.md")  # pages whose commands are run by make test, too
-WHOLE = ("questions.md", "report.md", "in-use.md")  # their Python reads what their commands write
+# their Python reads what their commands write
+WHOLE = ("questions.md", "report.md", "in-use.md", "guards.md")
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from surefoot.advice.assurance import Assurance, assure, proof
 from surefoot.advice.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
 from surefoot.advice.estimate import DELTA
 from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gain
+from surefoot.advice.gate_words import unless_worse
+from surefoot.advice.gates import Gate, check_gates, gates_of
 from surefoot.advice.unit_model import Comparison, model_of_units
 from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
@@ -43,7 +45,8 @@ class Advice:
     are against it; `over_renormalised` is the gain in sample over the problem's baseline where
     forbidden actions were taken out of that. `findings` are what `check_log` says, where it was
     asked; `against` those that forbid a promise, `despite` those that were waived. `sensitivity`
-    says how strong a hidden confounder would have to be to explain the gain away.
+    says how strong a hidden confounder would have to be to explain the gain away. `gates` are what
+    the held-out half shows about guarded columns and groups.
     """
 
     log: Log
@@ -64,6 +67,7 @@ class Advice:
     assurance: Assurance | None = None
     over_renormalised: float | None = None
     sensitivity: Sensitivity | None = None
+    gates: tuple[Gate, ...] = ()
 
     def __repr__(self) -> str:
         return f"Advice({self.verdict}: {self.reason})"
@@ -128,6 +132,7 @@ def advise(
     against: Sequence[Finding] | None = None,
     despite: Sequence[str] = (),
     most_changes: int | None = None,
+    group_tolerance: float = 0.0,
     seed: int = 0,
 ) -> Advice:
     """Improve the baseline of a log's problem, and say whether the data support it.
@@ -141,10 +146,13 @@ def advise(
     actions were taken out of it). `units` are those of the log where they are known. At most
     `most_changes` states change, those whose change is worth most in the half that the policy is
     learned from (`few_changes`); what is tested has no others, and no proof stands in for the test.
+    Where the problem has guards, or the log was read with a group, none of them may be worse on the
+    held-out half, groups not by more than `group_tolerance` (`gates`).
     """
     unknown = [key for key in despite if key not in KEYS]
     if unknown:
         raise ParameterError(f"despite takes {', '.join(KEYS)}, got {unknown[0]!r}")
+    check_gates(log, problem)
     base = np.asarray(problem.pi_b)
     made = base if pi_b is None else np.asarray(pi_b)
     advice = Advice(
@@ -169,7 +177,8 @@ def advise(
     # 3. An algorithm may prove its policy, from all data; a proof compares with the problem's own
     #    baseline.
     masked = bool(np.abs(base - made).max() > CHANGED)
-    whole = assured and not masked and most_changes is None
+    gates = gates_of(log, problem, units, gain, made, group_tolerance)
+    whole = assured and not masked and most_changes is None and not gates
     proved = proof(problem, algorithm) if whole else None
     solution = gain.solution if proved is None else proved[0]
     pi = gain.pi if proved is None else np.asarray(solution.pi)
@@ -177,7 +186,7 @@ def advise(
     in_sample = model_of_units(problem, units, pi_b=made).compare(pi)
     advice = replace(
         advice, against=tuple(against), findings=findings, gain=gain, solution=solution,
-        candidate=pi, in_sample=in_sample,
+        candidate=pi, in_sample=in_sample, gates=gates,
         own=own_return(problem, in_sample.baseline.value),
     )  # fmt: skip
     if masked:
@@ -186,6 +195,9 @@ def advise(
         advice = replace(advice, over_renormalised=left)
     # 5. The verdict, and the certificate that fits the algorithm.
     verdict, reason = _judged(gain, advice) if proved is None else (SUPPORTED, proved[1])
+    if verdict == SUPPORTED and gates:
+        none_worse, reason = unless_worse(gates, reason)
+        verdict = SUPPORTED if none_worse else NOT_SUPPORTED
     if stands and len(advice.changed):
         keys, words = ",".join(x.key for x in stands), "; ".join(x.sentence for x in stands)
         verdict = NOT_SUPPORTED

@@ -57,8 +57,8 @@ class UnitEstimate:
     more: Unseen
     blocks: bool
 
-    def interval(self) -> tuple[float, float]:
-        """(low, high): each is wrong with probability about DELTA, where there are many units.
+    def interval(self, delta: float = DELTA) -> tuple[float, float]:
+        """(low, high): each is wrong with probability about delta, where there are many units.
 
             value -+ ( t + |skewness| (2 t^2 + 1) / 6 ) sqrt( sum_u (score_u - mean)^2 n / (n - 1)
             + extra )
@@ -84,7 +84,7 @@ class UnitEstimate:
             rest = max(variance - self.of_pairs, 0.0)
             spread = self.of_pairs**2 / self.degrees + rest**2 / (m - 1)
             freedom = max((self.of_pairs + rest) ** 2 / spread, 1.0) if spread > 0 else math.inf
-            t, error = float(stdtrit(min(freedom, m - 1.0), 1 - DELTA)), math.sqrt(variance)
+            t, error = float(stdtrit(min(freedom, m - 1.0), 1 - delta)), math.sqrt(variance)
             johnson = skewness * (2 * t * t + 1) / 6
             below = max(below, (t + max(-johnson, 0.0)) * error)
             above = max(above, (t + max(johnson, 0.0)) * error)

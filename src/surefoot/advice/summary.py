@@ -16,6 +16,8 @@ from surefoot.advice.confounding import confounding_sentence, confounding_summar
 from surefoot.advice.defaults import DEFAULT
 from surefoot.advice.estimate import DELTA, EVENTS
 from surefoot.advice.gain import FINITE_SAMPLE, Gain
+from surefoot.advice.gate_words import gate_lines, gates_summary
+from surefoot.advice.gates import GROUP
 from surefoot.advice.provenance import TRAINING
 from surefoot.advice.unit_model import Comparison
 from surefoot.advice.value_on_log import WHERE, own_lines
@@ -152,6 +154,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         },
         "worth": gain_summary(advice.gain, advice.in_sample)
         | {"over_renormalised": worth, "estimates": estimates(advice)},
+        **gates_summary(advice.gates),
         "own_return": None if advice.own is None else asdict(advice.own),
         **assurance_summary(advice.assurance),
         "confounding": confounding_summary(advice.sensitivity),
@@ -219,6 +222,14 @@ def _assumptions(advice: Advice) -> list[str]:
         ]
     if problem.pi_b_estimated:
         found.append("the baseline is what the log shows on average: it was estimated")
+    if problem.guards:
+        columns = ", ".join(guard.column for guard in problem.guards)
+        found.append(
+            f"the same of {columns}; surefoot check LOG --reward COLUMN looks at drift and memory"
+            " there"
+        )
+    if any(gate.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
+        found.append("the baseline treats all groups alike, given the state")
     return found
 
 
@@ -259,6 +270,7 @@ def text(summary: Mapping[str, Any]) -> str:
         summary["reason"] if nothing else f"verdict   {word}: {summary['reason']}",
         f"          policy.csv holds {summary['policy_is']}",
         *_worth_lines(summary),
+        *gate_lines(summary),
         *(
             f"{'' if i else 'unseen':9} {x}"
             for i, x in enumerate(wrap(unseen_sentence(summary["cannot_exclude"]), 110))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefoot.cli.guard_options import GuardedOptions, pose_guarded
 from surefoot.cli.log_options import LogOptions, Posed, listed, parsed_settings, pose
 from surefoot.cli.options import METHOD, OUTPUT, READING, AsJson, ReportFile, Source, option
 from surefoot.cli.terminal import NO_SUPPORT, bars, show
@@ -74,13 +75,16 @@ def improve(
     dask: Dask = None,
     as_json: AsJson = False,
     *,
-    options: LogOptions,
+    options: GuardedOptions,
 ) -> None:
     """Improve the policy that made a log, if the data support it.
 
     A random half of the log makes the policy, the other half tests it. The default method leaves
     the baseline only where a move gains more than a price, which grows with the uncertainty of the
     action. Its parameters have no unit, so they need no tuning to the scale of the rewards.
+
+    With --guard and --group it is supported only if the other half also shows that no guarded
+    column and no group is worse.
 
     Exit code 0: supported, or accepted with --accept. Exit code 3: not supported; policy.csv then
     holds the baseline, and candidate.csv the policy that was not supported.
@@ -92,7 +96,7 @@ def improve(
     from surefoot.report.page import made_by
 
     check_most(most_changes)
-    posed = pose(log, options, dask)
+    posed = pose_guarded(log, options, dask)
     advice = advise(
         posed.log,
         posed.problem,
@@ -103,6 +107,7 @@ def improve(
         assured=True,
         despite=listed(despite),
         most_changes=most_changes,
+        group_tolerance=options.group_tolerance,
     )
     summary = summarise(advice, log, posed.disagreement) | made_by() | {"gamma": options.gamma}
     written = write_improvement(out, advice, summary, posed.elsewhere, page=not no_report)

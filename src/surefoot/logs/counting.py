@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.core.labels import as_text
 from surefoot.errors import LogError, SurefootError
 from surefoot.logs.accounting import CUT, accounting, nothing_left
 from surefoot.logs.column_roles import MISSING
@@ -211,7 +212,25 @@ def code_beside(database: Database, reading: Reading) -> dict[str, tuple[Any, ..
         if name in reading.beside:
             query = f"select distinct {name} as x from {reading.steps()}"
             found[role] = _coded(database, name, query)
+    if "grp" in reading.beside:
+        _check_groups(database, reading)
     return found
+
+
+def _check_groups(database: Database, reading: Reading) -> None:
+    """Raise where the group changes within an episode."""
+    found = database.rows(
+        "looking at groups",
+        f"""select episode, min(grp), max(grp), count(*) over () from {reading.steps()}
+            group by episode having min(grp) <> max(grp) order by episode limit 1""",
+    )
+    if found:
+        episode, low, high = (as_text(plain_label(x)) for x in found[0][:3])
+        raise LogError(
+            f"the group changes within episode {episode!r}: {low!r} and {high!r} ({found[0][3]:,}"
+            " such episodes): a group belongs to a whole episode; put what changes into the state, or"
+            " split the episodes"
+        )
 
 
 def _coded(database: Database, name: str, query: str) -> tuple[Any, ...]:

@@ -1,0 +1,143 @@
+"""Gates in words, and as data: what is said of guarded columns and groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from surefoot.advice.estimate import DELTA
+from surefoot.advice.gain import FEWEST_UNITS
+from surefoot.advice.gates import BETTER, GROUP, GUARD, TOO_SMALL, WORSE, Gate
+from surefoot.text import signed
+
+
+def unless_worse(gates: Sequence[Gate], reason: str) -> tuple[bool, str]:
+    """(whether every gate holds, the reason of the verdict with what they show)."""
+    failed = [gate for gate in gates if not gate.holds]
+    if failed:
+        return False, f"{reason}; but {'; '.join(map(_failure, failed))}"
+    known = [gate for gate in gates if gate.tolerance < math.inf]
+    parts = []
+    for kind, words in ((GUARD, "{} no worse"), (GROUP, "no worse for any of the groups {}")):
+        names = [gate.name + _within(gate.tolerance) for gate in known if gate.kind == kind]
+        parts += [words.format(", ".join(names))] * bool(names)
+    return True, "; ".join([reason, *parts])
+
+
+def _within(tolerance: float) -> str:
+    return f" (beyond {tolerance:g})" if tolerance else ""
+
+
+def _failure(gate: Gate) -> str:
+    """Why a gate does not hold."""
+    what = gate.name if gate.kind == GUARD else f"the group {gate.name}"
+    if math.isnan(gate.low):
+        if not gate.too_small:
+            return f"{what} could not be tested"
+        few = f"{gate.tested:,} held-out {gate.unit} tell about it"
+        return f"{what} is too small to say anything: {few}, at least {FEWEST_UNITS} are needed"
+    worse = "worse" + (f" by more than {gate.tolerance:g}" if gate.tolerance else "")
+    if gate.high_of_all < -gate.tolerance:
+        return f"{what} gets WORSE: {_change(gate)}"
+    if gate.low - max(gate.explained, 0.0) < -gate.tolerance:
+        return f"{what} is not shown to be no {worse}: {_change(gate)}"
+    return (
+        f"{what} is not shown to be no {worse}: an outcome that has not been seen could take away"
+        f" {gate.unseen:.4g}"
+    )
+
+
+def _change(gate: Gate) -> str:
+    """The change in the unit of the column, with the bound that decides."""
+    x = gate_summary(gate)
+    low, high = signed(x["low"]), signed(x["high"])
+    return f"{signed(x['change'])}, at least {low}, at most {high}"
+
+
+def gate_summary(gate: Gate) -> dict[str, Any]:
+    """A gate as data for machines, in the unit of its column: `low` <= `change` <= `high`."""
+    turned = gate.direction == "lower"
+
+    def span(low: float, high: float) -> tuple[float, float]:
+        return (-high, -low) if turned else (low, high)
+
+    (low, high), (low_all, high_all) = (
+        span(gate.low, gate.high), span(gate.low_of_all, gate.high_of_all),
+    )  # fmt: skip
+    return {
+        "name": gate.name,
+        "better": gate.direction,
+        "tolerance": gate.tolerance if gate.tolerance < math.inf else None,
+        "verdict": gate.verdict,
+        "holds": gate.holds,
+        "shown": gate.shown or None,
+        "change": -gate.estimate if turned else gate.estimate,
+        "low": low,
+        "high": high,
+        "low_of_all": low_all,
+        "high_of_all": high_all,
+        "delta": DELTA,
+        "unseen_could_cost": gate.unseen,
+        "explained_by_time_and_past": gate.explained,
+        "units_tested": gate.tested,
+        "unit": gate.unit,
+        "share_checked": gate.checked,
+    }
+
+
+def gates_summary(gates: Sequence[Gate]) -> dict[str, Any]:
+    """`guards` and `groups` for summary.json."""
+    return {
+        f"{kind}s": [gate_summary(gate) for gate in gates if gate.kind == kind]
+        for kind in (GUARD, GROUP)
+    }
+
+
+def gate_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Guards and groups in words."""
+    guards, groups = summary["guards"], summary["groups"]
+    lines = [f"{GUARD:9} {_guard_words(x)}" for x in guards]
+    lines += [f"{GROUP:9} {_group_words(x)}" for x in groups]
+    if lines:
+        lines.append(
+            "          5 % for each bound, each line by itself; the verdict needs all to be no worse"
+        )
+    return lines + [f"          {x}" for x in (*_of_all(GUARD, guards), *_of_all(GROUP, groups))]
+
+
+def _guard_words(x: Mapping[str, Any]) -> str:
+    return f"{x['name']} ({x['better']} is better): {_numbers(x)}"
+
+
+def _group_words(x: Mapping[str, Any]) -> str:
+    checked = (
+        "" if x["share_checked"] > 0.995 else f", {x['share_checked']:.0%} of the moves checked"
+    )
+    return f"{x['name']}, {x['units_tested']:,} {x['unit']}{checked}: {_numbers(x)}"
+
+
+def _numbers(x: Mapping[str, Any]) -> str:
+    asked = x["tolerance"] is not None
+    if x["change"] is None or math.isnan(x["change"]):
+        word = "TOO SMALL to say anything" if x["verdict"] == TOO_SMALL else "NOT TESTED"
+        return word + (", so not shown to be no worse" if asked else "")
+    word = "no worse" if x["holds"] else "NOT SHOWN to be no worse"
+    word = word + _within(x["tolerance"]) if asked else "told, not asked for"
+    return (
+        f"{signed(x['change'])}, at least {signed(x['low'])}, at most {signed(x['high'])}: {word}"
+    )
+
+
+def _of_all(kind: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is shown of all gates of a kind at once."""
+    if len(found) < 2:
+        return []
+    better, worse = (
+        ", ".join(x["name"] for x in found if x["shown"] == word) or "none"
+        for word in (BETTER, WORSE)
+    )
+    return [
+        f"all {len(found)} {kind}s at once (5 % together): shown to be better: {better}; shown to be"
+        f" worse: {worse}"
+    ]

@@ -1,0 +1,251 @@
+"""Gates: what the held-out half shows about guarded columns and about groups of episodes. A policy
+is supported only if none of them is worse.
+
+Each gate is one test at level DELTA of "worse by more than the tolerance". The verdict says that
+the gain is above 0 and that every gate holds. It is an intersection-union test (Berger 1982): where
+that statement is false, one of its parts is false, and the test of this part alone passes with
+probability at most DELTA. So nothing is split between the tests. What is said of single gates beside
+the verdict ("worse", "better") is read by itself and must hold for all of them at once: each such
+word has DELTA / (number of gates of its kind) (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from surefoot.advice.estimate import DELTA
+from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, explained
+from surefoot.advice.unit_model import model_of_units
+from surefoot.advice.units import ENTRY_COLUMNS, START_COLUMNS, Units
+from surefoot.core import Batch
+from surefoot.core.labels import as_text
+from surefoot.errors import LogError, NotAvailableError, ParameterError, SurefootError
+from surefoot.logs import Log
+from surefoot.ope import Standard
+from surefoot.ope.episode_values import GAIN, LOSS, episode_values
+from surefoot.ope.episodes import take_episodes, take_rows
+from surefoot.ope.gain_test import evidence_of
+from surefoot.problems import Problem
+from surefoot.problems.guards import Guard, guard_problem, rows_with
+
+GUARD, GROUP = "guard", "group"
+HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
+BETTER, WORSE = "better", "worse"
+ROUNDING = 1e-9  # share of the largest value by which rounding may miss 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """What the held-out half shows about one guarded column, or one group: the change of its value
+    at the start, turned so that more is better.
+
+    low, high           one-sided bounds at DELTA each, each gate by itself; NaN: too few units
+    low_of_all, high_of_all   the same, for all gates of a kind at once
+    unseen              what outcomes that have not been seen could take away, those of moves that
+                        nobody could check included
+    explained           what time and the past explain of the change
+    tested, unit        held-out units that tell about it, and what a unit is
+    checked             the share of the moves that they can check; the others count as the worst
+    size                of the largest value, for rounding
+    """
+
+    kind: str
+    name: str
+    tolerance: float
+    tested: int
+    unit: str
+    direction: str = "higher"
+    estimate: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    low_of_all: float = math.nan
+    high_of_all: float = math.nan
+    unseen: float = 0.0
+    explained: float = 0.0
+    checked: float = 1.0
+    size: float = 0.0
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is shown to be no worse than by the tolerance, also without what time
+        explains, and no unseen outcome could undo that.
+        """
+        if self.tolerance == math.inf:
+            return True
+        allowed = self.tolerance + ROUNDING * self.size
+        least = self.low - max(self.explained, 0.0)
+        return least >= -allowed and self.unseen <= self.estimate + allowed
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two."""
+        if math.isnan(self.low):
+            return TOO_SMALL if self.too_small else NOT_TESTED
+        return HOLDS if self.holds else NOT_SHOWN
+
+    @property
+    def too_small(self) -> bool:
+        """Whether too few held-out units tell about it."""
+        return self.tested < FEWEST_UNITS
+
+    @property
+    def shown(self) -> str:
+        """BETTER or WORSE where that is shown for all gates of its kind at once, else ""."""
+        margin = ROUNDING * self.size
+        if self.low_of_all > max(self.explained, 0.0) + margin:
+            return BETTER
+        return WORSE if self.high_of_all < min(self.explained, 0.0) - margin else ""
+
+
+def gates_of(
+    log: Log,
+    problem: Problem,
+    units: Units,
+    gain: Gain,
+    pi_b: np.ndarray,
+    group_tolerance: float = 0.0,
+) -> tuple[Gate, ...]:
+    """The gates of a log: its guards, then its groups; () where it has none.
+
+    A test that needs the Markov property is not done where the gain has none either.
+    """
+    labels = _groups(log, problem)
+    if not (problem.guards or labels):
+        return ()
+    batch = rows_with(problem, "guards and groups")
+    if len(units.unit) != len(batch):
+        raise NotAvailableError("guards and groups need the rows of the log, not counts of parts")
+    found = []
+    for guard in problem.guards:
+        other = guard_problem(problem, guard)
+        assert other.log is not None
+        column, gate = replace(units, r=other.log.reward), _guard_gate(guard, gain)
+        found.append(_tested(gate, other, column, gain, pi_b, len(problem.guards)))
+    if not 0 <= group_tolerance <= math.inf:
+        raise ParameterError(
+            "the tolerance of groups is a loss that would not matter, a number >= 0 or inf; it is"
+            f" {group_tolerance:g}"
+        )
+    for code, label in enumerate(labels):
+        mine = batch.beside["group"] == code
+        part = replace(problem, guards=(), log=take_rows(batch, mine))
+        gate = Gate(
+            kind=GROUP, name=as_text(label), tolerance=group_tolerance, tested=0, unit=gain.kind
+        )
+        found.append(_tested(gate, part, _rows_of(units, batch, mine), gain, pi_b, len(labels)))
+    return tuple(found)
+
+
+def _guard_gate(guard: Guard, gain: Gain) -> Gate:
+    return Gate(
+        kind=GUARD, name=guard.column, tolerance=guard.tolerance, tested=0, unit=gain.kind,
+        direction=guard.direction,
+    )  # fmt: skip
+
+
+def check_gates(log: Log, problem: Problem) -> None:
+    """Raise where a log's guards and groups cannot be looked after."""
+    _groups(log, problem)
+    held = () if problem.log is None else [x for x in problem.log.beside if x == "g0"]
+    if len(held) and not problem.guards:
+        raise ParameterError(
+            "the log was read with guarded columns, and the problem has no guards: say which way is"
+            ' better, with_guards(problem, ["cost:lower"])'
+        )
+
+
+def _groups(log: Log, problem: Problem) -> tuple[Any, ...]:
+    """The labels of the groups; () where the log has none."""
+    labels = log.beside.get("group", ())
+    if not labels:
+        return ()
+    rows_with(problem, "groups")
+    if len(labels) == 1:
+        raise LogError(
+            f"every episode belongs to the group {as_text(labels[0])!r}: there are no groups to"
+            " tell apart; leave --group out, or name another column"
+        )
+    return labels
+
+
+def _rows_of(units: Units, batch: Batch, mine: np.ndarray) -> Units:
+    """The units with these rows of a log alone; units keep their numbers."""
+    entries = {name: getattr(units, name)[mine] for name in ENTRY_COLUMNS}
+    first = mine[batch.first]
+    return replace(
+        units, **entries, **{name: getattr(units, name)[first] for name in START_COLUMNS}
+    )
+
+
+def _tested(
+    gate: Gate, problem: Problem, units: Units, gain: Gain, pi_b: np.ndarray, number: int
+) -> Gate:
+    """The gate with what the held-out units show, by the test that the gain had; `number` gates of
+    this kind are told at once.
+    """
+    assert gain.held_out is not None
+    held_out = gain.held_out & (np.bincount(units.unit, minlength=units.number) > 0)
+    gate = replace(gate, tested=int(held_out.sum()))
+    if math.isnan(gain.low):
+        return gate
+    if gain.test == FINITE_SAMPLE:
+        return _weighed(gate, problem, units, held_out, gain, pi_b, number)
+    if gate.tested < FEWEST_UNITS:
+        return gate
+    model = model_of_units(problem, units, held_out, pi_b)
+    strict, plain = model.compare(gain.pi, strict=True), model.compare(gain.pi)
+    visits = model.n_sa.sum(axis=1, keepdims=True)
+    moved = np.abs(gain.pi - np.asarray(problem.pi_b)) * visits
+    total = float(moved.sum())
+    v = max(float(np.abs(plain.v).max()), float(np.abs(plain.v_policy).max()))
+    return replace(
+        gate,
+        estimate=plain.gain.value,
+        low=strict.gain.interval()[0],
+        high=plain.gain.interval()[1],
+        low_of_all=strict.gain.interval(DELTA / number)[0],
+        high_of_all=plain.gain.interval(DELTA / number)[1],
+        unseen=strict.gain.loss.change + plain.gain.value - strict.gain.value,
+        explained=explained(problem, units, held_out, plain.v, plain.weight),
+        checked=float((moved * model.often).sum()) / total if total > 0 else 1.0,
+        size=v,
+    )
+
+
+def _weighed(
+    gate: Gate,
+    problem: Problem,
+    units: Units,
+    held_out: np.ndarray,
+    gain: Gain,
+    pi_b: np.ndarray,
+    number: int,
+) -> Gate:
+    """The gate by weighted episodes; a bound that there is not stays NaN."""
+    log = problem.log
+    assert log is not None
+    part = take_episodes(log, held_out[units.unit[log.first]])
+    standard = Standard(delta=DELTA, reward_range=problem.reward_range, horizon=gain.longest)
+
+    def bound(quantity: str, delta: float) -> float:
+        found = evidence_of(
+            quantity, part, gain.pi, pi_b, problem.gamma, replace(standard, delta=delta)
+        )
+        return found.bound.value
+
+    try:
+        values = episode_values(part, gain.pi, pi_b, problem.gamma, standard)
+        compared = model_of_units(problem, units, held_out, pi_b).compare(gain.pi)
+        low, loss = bound(GAIN, DELTA), bound(LOSS, DELTA)
+        low_of_all, loss_of_all = bound(GAIN, DELTA / number), bound(LOSS, DELTA / number)
+    except SurefootError:  # weights or ranges that this test cannot use
+        return gate
+    return replace(
+        gate, tested=part.n_episodes, estimate=float(values.x.mean()), low=low, high=-loss,
+        low_of_all=low_of_all, high_of_all=-loss_of_all, size=float(np.abs(values.x).max()),
+        explained=explained(problem, units, held_out, compared.v, compared.weight),
+    )  # fmt: skip

@@ -1,0 +1,248 @@
+"""Gates: guarded columns and groups on the held-out half, and the verdict they allow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import surefoot
+from surefoot import (
+    LogError,
+    NotAvailableError,
+    ParameterError,
+    Problem,
+    advise,
+    read_log,
+)
+from surefoot.advice import Advice, held_out_gain, summarise, units_of
+from surefoot.advice.gate_words import unless_worse
+from surefoot.advice.gates import GROUP, GUARD, gates_of
+from surefoot.advice.summary import text
+from surefoot.core import known_model
+from surefoot.logs import Log
+from surefoot.planning import evaluate_at_start
+from surefoot.problems.guards import with_guards
+
+B = np.array([0.6, 0.2, 0.2])
+GAMMA = 0.8
+DEFAULT = surefoot.PricedSoftSPIBB(epsilon=1.0, z=0.0, growth=0.12)
+
+
+def table(
+    seed: int = 0,
+    episodes: int = 400,
+    steps: int = 10,
+    shares: tuple[float, ...] = (0.6, 0.4),
+    effect: tuple[float, ...] = (0.3, 0.3),
+    cost: float = -0.3,
+) -> dict[str, Any]:
+    """Action 1 is worth `effect` more than 0 in each group, action 2 twice that; each costs as
+    much times `cost`.
+    """
+    rng = np.random.default_rng(seed)
+    n = episodes * steps
+    state, action = rng.integers(0, 3, n), rng.choice(3, n, p=B)
+    group = np.repeat(rng.choice(len(shares), episodes, p=shares), steps)
+    return {
+        "episode": np.repeat(np.arange(episodes), steps),
+        "t": np.tile(np.arange(steps), episodes),
+        "state": state,
+        "action": action,
+        "terminal": np.tile(np.arange(steps) == steps - 1, episodes),
+        "reward": action * np.asarray(effect)[group] + rng.normal(size=n),
+        "cost": action * cost + rng.normal(size=n),
+        "sex": np.array(["f", "m", "x"])[group].tolist(),
+    }
+
+
+def posed(
+    columns: dict[str, Any], *guards: str, group: str | None = None, baseline: bool = True
+) -> tuple[Log, Problem]:
+    names = [x.split(":")[0] for x in guards] or None
+    log = read_log(columns, guard=names, group=group, terminal_to_end=True)
+    pi_b = np.tile(B, (log.n_states, 1)) if baseline else None
+    return log, with_guards(log.problem(GAMMA, pi_b), guards)
+
+
+def advised(
+    columns: dict[str, Any],
+    *guards: str,
+    group: str | None = None,
+    baseline: bool = True,
+    **given: Any,
+) -> Advice:
+    log, problem = posed(columns, *guards, group=group, baseline=baseline)
+    return advise(log, problem, DEFAULT, against=[], **given)
+
+
+def test_a_guard_that_gains_too_is_supported() -> None:
+    found = advised(table(), "cost:lower")
+    assert found.supported
+    assert found.reason.endswith("cost no worse")
+    (gate,) = found.gates
+    assert gate.kind == GUARD
+    assert gate.low > 0
+
+
+def test_what_is_supported_without_the_guard_is_not_where_it_costs() -> None:
+    costly = table(cost=0.3)
+    assert advised(costly).supported
+    found = advised(costly, "cost:lower")
+    assert not found.supported
+
+
+def test_a_policy_that_ignores_the_guard_is_stopped_by_the_test() -> None:
+    log, problem = posed(table(cost=0.3), "cost:lower")
+    units = units_of(log, problem.log, GAMMA)
+    free = held_out_gain(replace(problem, guards=()), units, DEFAULT)
+    (gate,) = gates_of(log, problem, units, free, np.asarray(problem.pi_b))
+    assert free.low > 0
+    assert gate.shown == "worse"
+    assert not gate.holds
+    supported, reason = unless_worse([gate], "the gain is above 0")
+    assert not supported
+    assert reason.startswith("the gain is above 0; but cost gets WORSE: +")
+
+
+@pytest.mark.parametrize("baseline", [True, False])
+def test_the_reward_as_its_own_guard_has_the_numbers_of_the_gain(baseline: bool) -> None:
+    found = advised(table(), "reward:higher", baseline=baseline)
+    (gate,), gain = found.gates, found.gain
+    assert gain is not None
+    assert gain.test == "asymptotic"
+    assert (gate.estimate, gate.low, gate.high) == pytest.approx(
+        (gain.estimate, gain.low, gain.high), rel=1e-9
+    )
+    assert gate.explained == pytest.approx(gain.explained, rel=1e-9)
+    assert gain.unseen is not None
+    assert gate.unseen == pytest.approx(gain.unseen.change, rel=1e-9)
+
+
+def test_weighted_episodes_bound_a_guard_too() -> None:
+    found = advised(table(episodes=6000, steps=1, effect=(1.0, 1.0)), "cost:lower")
+    assert found.gain is not None
+    assert found.gain.test == "finite-sample"
+    (gate,) = found.gates
+    assert gate.low <= gate.estimate <= gate.high
+    assert gate.tested == 3000
+
+
+def test_a_group_is_tested_in_the_model_of_its_own_episodes() -> None:
+    log, problem = posed(table(effect=(0.5, 0.1)), group="sex")
+    units = units_of(log, problem.log, GAMMA)
+    gain = held_out_gain(problem, units, DEFAULT)
+    gates = gates_of(log, problem, units, gain, np.asarray(problem.pi_b))
+    batch = problem.log
+    assert batch is not None
+    assert gain.held_out is not None
+    for code, gate in enumerate(gates):
+        mine = (batch.beside["group"] == code) & gain.held_out[units.unit]
+        n = np.zeros((log.n_states, log.n_actions, log.n_states))
+        r = np.zeros((log.n_states, log.n_actions))
+        np.add.at(n, (batch.state[mine], batch.action[mine], batch.next_state[mine]), 1)
+        np.add.at(r, (batch.state[mine], batch.action[mine]), batch.reward[mine])
+        n_sa = np.maximum(n.sum(axis=-1), 1)
+        model = known_model(n / n_sa[..., None], r / n_sa, GAMMA)
+        start = np.bincount(batch.state[mine & batch.first], minlength=log.n_states)
+        new, old = (
+            evaluate_at_start(model, x, start / start.sum()) for x in (gain.pi, problem.pi_b)
+        )
+        assert gate.estimate == pytest.approx(float(new - old), rel=1e-9)
+        assert gate.low < gate.estimate < gate.high
+    assert gates[0].estimate > gates[1].estimate
+    assert sum(gate.tested for gate in gates) == gain.tested
+
+
+def test_a_group_that_loses_stops_what_the_mean_would_support() -> None:
+    columns = table(episodes=1200, shares=(0.75, 0.25), effect=(0.4, -0.4))
+    assert advised(columns).supported
+    found = advised(columns, group="sex")
+    assert not found.supported
+    assert "but the group m gets WORSE: -" in found.reason
+    assert [gate.shown for gate in found.gates] == ["better", "worse"]
+
+
+def test_groups_that_all_gain_are_supported() -> None:
+    found = advised(table(episodes=1200), group="sex")
+    assert found.supported
+    assert found.reason.endswith("no worse for any of the groups f, m")
+    assert all(gate.kind == GROUP for gate in found.gates)
+
+
+def test_a_group_too_small_to_say_is_named_and_is_not_enough() -> None:
+    columns = table(episodes=1200, shares=(0.6, 0.395, 0.005), effect=(0.3, 0.3, 0.3))
+    found = advised(columns, group="sex")
+    assert not found.supported
+    assert "the group x is too small to say anything: " in found.reason
+    page = text(summarise(found, "log.csv"))
+    assert "episodes: TOO SMALL to say anything, so not shown to be no worse" in page
+    told = advised(columns, group="sex", group_tolerance=math.inf)
+    assert told.supported
+    assert "TOO SMALL" in text(summarise(told, "log.csv"))
+
+
+def test_a_tolerance_is_what_may_be_lost() -> None:
+    columns = table(cost=0.0)
+    (gate,) = advised(columns, "cost:lower").gates
+    assert gate.low < 0
+    enough = -gate.low + max(gate.explained, 0.0) + gate.unseen
+    assert advised(columns, f"cost:lower:{enough + 0.01}").gates[0].holds
+    assert not advised(columns, f"cost:lower:{-gate.low - 0.01}").gates[0].holds
+
+
+def test_bounds_for_all_gates_at_once_are_wider() -> None:
+    for gate in advised(table(), "cost:lower", "reward:higher", group="sex").gates:
+        assert gate.low_of_all < gate.low < gate.high < gate.high_of_all
+    (single,) = advised(table(), "cost:lower").gates
+    assert single.low_of_all == single.low
+
+
+def test_changes_are_told_in_the_unit_of_the_column() -> None:
+    found = advised(table(), "cost:lower")
+    (gate,), (told,) = found.gates, summarise(found, "log.csv")["guards"]
+    assert told["change"] == -gate.estimate < 0
+    assert told["low"] < told["change"] < told["high"]
+    assert told["low"] == -gate.high
+
+
+def test_a_guard_is_no_part_of_a_log_without_one() -> None:
+    found = advised(table())
+    assert found.gates == ()
+    summary = summarise(found, "log.csv")
+    assert summary["guards"] == summary["groups"] == []
+    assert "guard" not in text(summary)
+
+
+def test_one_group_is_none() -> None:
+    columns = table() | {"sex": ["f"] * 4000}
+    with pytest.raises(LogError, match="every episode belongs to the group 'f'"):
+        advised(columns, group="sex")
+
+
+def test_a_group_that_changes_within_an_episode_is_named() -> None:
+    columns = table()
+    columns["sex"] = ["m" if i == 25 else "f" for i in range(4000)]
+    with pytest.raises(LogError, match=r"group changes within episode '2': 'f' and 'm' .1 such"):
+        advised(columns, group="sex")
+
+
+def test_guarded_columns_without_a_direction_are_refused() -> None:
+    log = read_log(table(), guard="cost", terminal_to_end=True)
+    with pytest.raises(ParameterError, match="no guards: say which way is better"):
+        advise(log, log.problem(GAMMA), DEFAULT)
+
+
+@pytest.mark.parametrize("tolerance", [-1.0, math.nan])
+def test_a_wrong_tolerance_of_groups_gets_a_sentence(tolerance: float) -> None:
+    with pytest.raises(ParameterError, match=r"tolerance of groups is .* number >= 0 or inf"):
+        advised(table(), group="sex", group_tolerance=tolerance)
+
+
+def test_groups_whose_rows_are_not_in_memory_are_refused() -> None:
+    log = read_log(table(), group="sex", terminal_to_end=True)
+    with pytest.raises(NotAvailableError, match="groups need the rows of the log in memory"):
+        advise(log, log.problem(GAMMA, needs_returns=False), DEFAULT)
