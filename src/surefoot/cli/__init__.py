@@ -1,6 +1,6 @@
 """The command line: each command parses, calls the library, prints, and ends with an exit code.
 
-0 done, 2 wrong input, 3 the data do not support an improvement, 4 a policy fails its safety test;
+0 done, 2 wrong input, 3 the data do not support an improvement, 4 a policy is shown to be worse;
 129, 130, 143 ended by SIGHUP, Ctrl-C or SIGTERM, 141 nobody reads the output; 1 is a crash. Only 0,
 3 and 4 are verdicts.
 """
@@ -23,6 +23,7 @@ from surefoot.cli.report_command import report
 from surefoot.cli.safety_test import safety_test
 from surefoot.cli.studies import reproduce, run
 from surefoot.cli.tune import tune
+from surefoot.cli.watch_command import watch
 
 RULE, WITH_A_LOG, FOR_RESEARCH = "--gamma 0.95 --baseline rule.csv", "With a log", "For research"
 NEW = "--policy improved/policy.csv --reward-range 0,1"
@@ -38,6 +39,7 @@ COMMANDS = (
     (WITH_A_LOG, "safety-test", safety_test, f"new.csv {RULE} {NEW}"),
     (WITH_A_LOG, "apply", apply, "improved/policy.csv --file new.csv --out decisions.csv"),
     (WITH_A_LOG, "export", export, "improved/policy.csv --out decide.sql"),
+    (WITH_A_LOG, "watch", watch, f"new.csv {RULE} {NEW} --state-file capital.json"),
     (WITH_A_LOG, "discretize", discretize, "raw.csv --features age,pulse --out states.csv"),
     (FOR_RESEARCH, "run", run, "my-study.toml --out results/my-study --workers 2"),
     (FOR_RESEARCH, "reproduce", reproduce, "wet-chicken --trials 1000 --out results"),

@@ -45,8 +45,8 @@ Training = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestOptions(LogOptions):
-    """The options of a test of whole episodes."""
+class EpisodeOptions(LogOptions):
+    """The options of every test of whole episodes."""
 
     return_range: Annotated[
         str | None,
@@ -76,6 +76,12 @@ class TestOptions(LogOptions):
             METHOD, "NUMBER", "Probability of a wrong verdict: half for better, half for worse."
         ),
     ] = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestOptions(EpisodeOptions):
+    """The options of a test of whole episodes that is done once."""
+
     bound: Annotated[
         str,
         option(
@@ -137,11 +143,11 @@ def safety_test(
         raise ParameterError(
             "--start does not apply: whole episodes are compared, from where they start"
         )
-    own = _own_log(policy)
+    own = own_log(policy)
     standard = _standard(options, own)
-    posed = _posed(log, options)
-    _refuse_own_log(posed.log, log, policy, own)
-    other = None if training is None else _posed(training, options)
+    posed = posed_episodes(log, options)
+    refuse_own_log(posed.log, log, policy, own)
+    other = None if training is None else posed_episodes(training, options)
     if other is not None and other.problem.gamma != posed.problem.gamma:
         raise ParameterError(
             "the shortest steps of both logs take different time, and --discount-per starts from"
@@ -230,7 +236,7 @@ def _samples(
     return first, held_out, overlap
 
 
-def _own_log(policy: Path) -> dict[str, Any]:
+def own_log(policy: Path) -> dict[str, Any]:
     """What the summary beside a policy says of the log it was made from; {} if there is none."""
     from surefoot.advice.files import SUMMARY
 
@@ -244,7 +250,7 @@ def _own_log(policy: Path) -> dict[str, Any]:
         return {}
 
 
-def _refuse_own_log(log: Log, source: str, policy: Path, own: dict[str, Any]) -> None:
+def refuse_own_log(log: Log, source: str, policy: Path, own: dict[str, Any]) -> None:
     """Raise if the policy was made from this very log.
 
     It was if the content is the same, wherever the file is, or if path and number of rows are the
@@ -282,7 +288,7 @@ def _without_training(
         raise LogError(f"{source}: {error}") from error
 
 
-def _posed(source: str, options: LogOptions) -> Posed:
+def posed_episodes(source: str, options: LogOptions) -> Posed:
     """The log with its baseline, which must be able to have made it.
 
     The problem's own return range, from every state, is not used: it is set as wide as possible.

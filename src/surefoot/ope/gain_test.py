@@ -112,8 +112,8 @@ def evidence_of(
     standard = Standard() if standard is None else standard
     if quantity == LOSS:
         mirror = evidence_of(
-            GAIN, _negated(batch), pi, pi_b, gamma, standard.mirrored(),
-            training=None if training is None else _negated(training),
+            GAIN, negated(batch), pi, pi_b, gamma, standard.mirrored(),
+            training=None if training is None else negated(training),
             model=None if model is None else replace(model, r=-model.r), cap=cap, rng=rng,
         )  # fmt: skip
         return replace(mirror, quantity=LOSS, standard=standard)
@@ -143,7 +143,7 @@ def promised(
     optimistic; the test is not.
     """
     if quantity == LOSS:
-        training, standard = _negated(training), standard.mirrored()
+        training, standard = negated(training), standard.mirrored()
     found = episode_values(training, pi, pi_b, gamma, standard, model=model)
     if standard.floored:
         return choose_cap(found.x, found.lo, n, standard.delta, standard.bound)
@@ -238,7 +238,8 @@ def model_for(standard: Standard, training: Batch, gamma: float) -> Model | None
     )
 
 
-def _negated(batch: Batch) -> Batch:
+def negated(batch: Batch) -> Batch:
+    """The log with every reward negated: a loss is a gain there."""
     return replace(batch, reward=-batch.reward)
 
 

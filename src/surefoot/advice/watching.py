@@ -1,0 +1,331 @@
+"""Watching: the safety test as an any-time test over a growing log, its capital kept in a file.
+
+Each look counts the finished episodes that are new, in the order in which they began, and stops at the
+first that is not finished: to take those that happen to be over would favour short ones. The capital of
+`surefoot.ope.capital` may be looked at after every episode, so after every look.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefoot.advice.arrivals import Arrivals, arrivals
+from surefoot.advice.provenance import Fingerprints, fingerprints, shared_episodes
+from surefoot.advice.safety import FAILS, MOSTLY, NO_EVIDENCE, PASSES
+from surefoot.atomic import write_whole
+from surefoot.core import Batch
+from surefoot.errors import LogError, ParameterError, ProblemError
+from surefoot.logs import Log
+from surefoot.ope.capital import Capital, capital_of
+from surefoot.ope.episode_values import Standard, episode_values
+from surefoot.ope.episodes import take_episodes
+from surefoot.ope.gain_test import negated
+from surefoot.text import plural
+
+SCHEMA = "surefoot/watch-state/1"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Watch:
+    """What has been counted.
+
+    parameters        what must not change from look to look: policy, baseline, gamma, ranges, ...
+    gain, loss        the capital of the two tests, each at delta / 2
+    labels, contents  64 and 32 bit hashes of the episodes that are settled: counted, or left out
+    """
+
+    parameters: Mapping[str, Any]
+    gain: Capital
+    loss: Capital
+    labels: np.ndarray
+    contents: np.ndarray
+    looks: int
+
+    @property
+    def verdict(self) -> str:
+        """PASSES, FAILS or NO_EVIDENCE; what was shown once stays shown, and a loss outweighs."""
+        if self.loss.reached_at is not None:
+            return FAILS
+        return PASSES if self.gain.reached_at is not None else NO_EVIDENCE
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as a JSON file, whole or not at all."""
+        content = {
+            "schema": SCHEMA,
+            "parameters": dict(self.parameters),
+            "looks": self.looks,
+            "gain": self.gain.document(),
+            "loss": self.loss.document(),
+            "episodes": {"labels": _packed(self.labels), "contents": _packed(self.contents)},
+        }
+        return write_whole(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What one look found: how many episodes were new and counted, left out since the policy was
+    made from them, and wait since they, or one that began before them, are not finished.
+    """
+
+    counted: int
+    left_out: int
+    waiting: int
+    interleaved: bool
+    notes: tuple[str, ...] = ()
+
+
+def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
+    """The watch in a file, or a new one where there is none; raise if it was begun with other
+    parameters.
+    """
+    path = Path(path)
+    if not path.exists():
+        return Watch(
+            parameters=parameters,
+            gain=Capital(),
+            loss=Capital(),
+            labels=np.zeros(0, dtype=np.uint64),
+            contents=np.zeros(0, dtype=np.uint32),
+            looks=0,
+        )
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["schema"] != SCHEMA:
+            raise ParameterError(
+                f"{path} has the schema {content['schema']!r}, this version of surefoot reads"
+                f" {SCHEMA}: begin anew with another --state-file"
+            )
+        begun = content["parameters"]
+        found = Watch(
+            parameters=begun,
+            gain=capital_of(content["gain"]),
+            loss=capital_of(content["loss"]),
+            labels=_unpacked(content["episodes"]["labels"], np.dtype(np.uint64)),
+            contents=_unpacked(content["episodes"]["contents"], np.dtype(np.uint32)),
+            looks=int(content["looks"]),
+        )
+        if len(found.labels) != len(found.contents):
+            raise ProblemError("there are not as many labels as contents")
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, ProblemError) as error:
+        raise ParameterError(
+            f"{path} cannot be read as the state of a watch ({type(error).__name__}: {error}):"
+            " restore it, or begin anew with another --state-file"
+        ) from error
+    now = json.loads(json.dumps(dict(parameters)))
+    differs = [key for key in {**begun, **now} if begun.get(key) != now.get(key)]
+    if differs:
+        key = differs[0]
+        raise ParameterError(
+            f"{path} was begun with another {key.replace('_', ' ')} ({begun.get(key)!r}, now"
+            f" {now.get(key)!r}): what was counted does not speak about it. Begin anew with another"
+            " --state-file"
+        )
+    return found
+
+
+def file_digest(path: str | Path) -> str:
+    """What a policy file is known by."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise ParameterError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def look(
+    watch: Watch,
+    log: Log,
+    batch: Batch,
+    pi: np.ndarray,
+    pi_b: np.ndarray,
+    gamma: float,
+    standard: Standard,
+    trained: Fingerprints | None = None,
+) -> tuple[Watch, Look]:
+    """(the watch after the episodes of the log that are new, what was found)."""
+    came = arrivals(log, batch, standard.horizon)
+    _check_ends(came)
+    prints = fingerprints(log, batch)
+    content = (prints.content & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    new = _new(watch, prints.label, content)
+    waits = np.flatnonzero(new[came.order] & ~came.over[came.order])
+    reached = came.order[: waits[0]] if len(waits) else came.order
+    taken = reached[new[reached]]
+    waiting = int(new.sum()) - len(taken) + came.stepless
+    left_out = _left_out(log, batch, came, trained)
+    counted = taken[~left_out[taken]]
+    found = Look(
+        counted=len(counted),
+        left_out=len(taken) - len(counted),
+        waiting=waiting,
+        interleaved=came.interleaved,
+    )
+    after = replace(
+        watch,
+        labels=np.append(watch.labels, prints.label[taken]),
+        contents=np.append(watch.contents, content[taken]),
+        looks=watch.looks + 1,
+    )
+    if not len(counted):
+        return after, found
+    return _bet(after, batch, counted, pi, pi_b, gamma, standard), found
+
+
+def _bet(
+    watch: Watch,
+    batch: Batch,
+    counted: np.ndarray,
+    pi: np.ndarray,
+    pi_b: np.ndarray,
+    gamma: float,
+    standard: Standard,
+) -> Watch:
+    """The watch after these episodes, in this order."""
+    mask = np.zeros(batch.n_episodes, dtype=bool)
+    mask[counted] = True
+    part = take_episodes(batch, mask)
+    rank = np.searchsorted(np.flatnonzero(mask), counted)  # their places in the part
+    gain = episode_values(part, pi, pi_b, gamma, standard)
+    loss = episode_values(negated(part), pi, pi_b, gamma, standard.mirrored())
+    if not (gain.declared and loss.declared):
+        raise ParameterError(
+            "a watch needs to know how bad an episode can be before it begins: declare all possible"
+            " rewards (--reward-range)"
+        )
+    alpha = standard.delta / 2
+    return replace(
+        watch,
+        gain=watch.gain.after(gain.x[rank], gain.lo, alpha),
+        loss=watch.loss.after(loss.x[rank], loss.lo, alpha),
+    )
+
+
+def _check_ends(came: Arrivals) -> None:
+    """Raise where it cannot be told which episodes are finished."""
+    if came.interleaved and not came.over.any():
+        raise LogError(
+            "the episodes of this log run side by side, and nothing says which of them are"
+            " finished: give a column of flags (--terminal, --truncated), terminal states, or a"
+            " --horizon; or write one episode after the other"
+        )
+
+
+def _new(watch: Watch, labels: np.ndarray, contents: np.ndarray) -> np.ndarray:
+    """Which episodes are not settled; raise if a settled one has changed since."""
+    order = np.argsort(watch.labels, kind="stable")
+    if not len(order):
+        return np.ones(len(labels), dtype=bool)
+    place = order[np.minimum(np.searchsorted(watch.labels[order], labels), len(order) - 1)]
+    settled: np.ndarray = watch.labels[place] == labels
+    changed = settled & (watch.contents[place] != contents)
+    if changed.any():
+        raise LogError(
+            f"{int(changed.sum()):,} episodes that were counted have other rows now: the log was"
+            " changed, or its episodes are named anew (names, with the time of the first row, must"
+            " be unique for ever). Begin anew with another --state-file"
+        )
+    return ~settled
+
+
+def _left_out(log: Log, batch: Batch, came: Arrivals, trained: Fingerprints | None) -> np.ndarray:
+    """Which episodes the policy was made from; raise if it cannot be told, or if nearly all are."""
+    found = np.zeros(batch.n_episodes, dtype=bool)
+    if trained is None or not came.over.any():
+        return found
+    shared = shared_episodes(fingerprints(log, take_episodes(batch, came.over)), trained)
+    if shared.trouble or shared.left_out.mean() >= MOSTLY:
+        why = shared.trouble or "they are those, or have the names of those"
+        raise LogError(
+            f"about {max(shared.share, float(shared.left_out.mean())):.0%} of the episodes were"
+            f" used for the policy ({why}): watch it on data it was not made from"
+        )
+    found[np.flatnonzero(came.over)[shared.left_out]] = True
+    return found
+
+
+def watch_summary(watch: Watch, found: Look, delta: float) -> dict[str, Any]:
+    """A look as data for machines."""
+    mean = watch.gain.total / watch.gain.n if watch.gain.n else None
+    sides = {
+        name: {
+            "capital": math.exp(min(side.now, 700.0)),
+            "highest": math.exp(min(side.highest, 700.0)),
+            "reached_at_episode": side.reached_at,
+        }
+        for name, side in (("gain", watch.gain), ("loss", watch.loss))
+    }
+    notes = list(found.notes)
+    if watch.gain.reached_at is not None and watch.loss.reached_at is not None:
+        notes.append(
+            f"both were shown: better at episode {watch.gain.reached_at:,}, worse at episode"
+            f" {watch.loss.reached_at:,}. In a world that stays the same this hardly happens: it"
+            " has changed, or episodes depend on each other"
+        )
+    return {
+        "verdict": watch.verdict,
+        "delta": delta,
+        "delta_of_each_test": delta / 2,
+        "capital_needed": 2 / delta,
+        **sides,
+        "estimated_gain": mean,
+        "episodes_counted": watch.gain.n,
+        "episodes_new": found.counted,
+        "episodes_waiting": found.waiting,
+        "episodes_left_out": found.left_out,
+        "looks": watch.looks,
+        "notes": notes,
+    }
+
+
+def watch_lines(found: Mapping[str, Any]) -> list[str]:
+    """A look in words."""
+    n = found["episodes_counted"]
+    words = {
+        PASSES: "BETTER: shown to be better than the baseline",
+        FAILS: "WORSE: shown to be worse than the baseline",
+        NO_EVIDENCE: "NOT YET: shown to be neither better nor worse; look again when you like",
+    }[found["verdict"]]
+    side = "loss" if found["verdict"] == FAILS else "gain"
+    at = found[side]["reached_at_episode"]
+    if found["verdict"] != NO_EVIDENCE and at is not None:
+        words += f", since episode {at:,}"
+    lines = [
+        f"verdict   {words}",
+        f"capital   {found['gain']['capital']:.3g} of a bet on a gain (highest"
+        f" {found['gain']['highest']:.3g}), {found['loss']['capital']:.3g} on a loss (highest"
+        f" {found['loss']['highest']:.3g}); {found['capital_needed']:g} shows it, wrong with"
+        f" probability {found['delta']:g} over all looks together",
+        f"counted   {found['episodes_new']:,} new episodes, {n:,} in all, in"
+        f" {plural(found['looks'], 'look')}",
+    ]
+    if found["estimated_gain"] is not None:
+        lines.insert(2, f"gain      {found['estimated_gain']:+.4g} estimated")
+    if found["episodes_waiting"]:
+        lines.append(
+            f"waiting   {found['episodes_waiting']:,} episodes for the next look: they, or one that"
+            " began before them, are not finished"
+        )
+    if found["episodes_left_out"]:
+        lines.append(
+            f"training  {found['episodes_left_out']:,} new episodes were LEFT OUT: the policy was"
+            " made from them"
+        )
+    return lines
+
+
+def _packed(x: np.ndarray) -> str:
+    """Numbers as text."""
+    return base64.b64encode(x.astype(x.dtype.newbyteorder("<")).tobytes()).decode()
+
+
+def _unpacked(text: str, kind: np.dtype[Any]) -> np.ndarray:
+    found = np.frombuffer(base64.b64decode(text, validate=True), dtype=kind.newbyteorder("<"))
+    return found.astype(kind)
