@@ -78,7 +78,9 @@ def assure(
     if problem.counts.is_sparse or doubt:
         return Assurance(None, doubt or TOO_LARGE, ())
     certificate, refused = None, []
-    for method, parameters in fitting(algorithm):
+    # bounds on returns refuse a log that the baseline did not make; this one needs none of it
+    more: tuple[Fitting, ...] = (("robust", {}),) if problem.off_policy else ()
+    for method, parameters in (*fitting(algorithm), *more):
         try:
             if method in ("robust", "mbie") and problem.n_states > WORST_CASE_STATES:
                 raise NotAvailableError(

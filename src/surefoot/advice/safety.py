@@ -30,11 +30,15 @@ SKEWED = 0.15  # skewness / sqrt(n) of the values up to which they were
 
 @dataclass(frozen=True, repr=False)
 class Sample:
-    """Episodes of the baseline, and both policies over their states."""
+    """Episodes of the baseline, and both policies over their states.
+
+    With propensities the episodes may be of other policies; pi_b None then stands for what made
+    them, on average.
+    """
 
     batch: Batch
     pi: np.ndarray
-    pi_b: np.ndarray
+    pi_b: np.ndarray | None
 
     def split(self, share: float, seed: int = 0) -> tuple[Sample, Sample]:
         """(a random share of the episodes, the others), the same ones for the same seed."""
@@ -82,7 +86,12 @@ def whole_sample(problem: Problem, pi: np.ndarray) -> Sample:
             f" independent in a log, and at least {2 * FEWEST_IN_PART} are needed; give more of"
             " them"
         )
-    return Sample(log, pi, np.asarray(problem.pi_b))
+    return Sample(log, pi, compared_with(problem))
+
+
+def compared_with(problem: Problem) -> np.ndarray | None:
+    """The baseline of a problem; None where it is only estimated: the log stands for itself."""
+    return None if problem.pi_b_estimated else np.asarray(problem.pi_b)
 
 
 def without_training(
@@ -121,13 +130,14 @@ def without_training(
 
 
 def rows_of(problem: Problem) -> Batch:
-    """The rows of a problem's log; raise unless they are there and the baseline is the one that
-    made them.
+    """The rows of a problem's log; raise unless they are there, and say with which probability
+    their actions were chosen, or the baseline that made them does.
     """
-    if problem.pi_b_estimated:
+    if problem.pi_b_estimated and (problem.log is None or problem.log.propensity is None):
         raise NotAvailableError(
             "a safety test weighs episodes by the policy that made them: with a baseline estimated"
-            " from the same log it proves nothing; give the true one (--baseline)"
+            " from the same log it proves nothing; give the true one (--baseline), or the"
+            " probabilities with which the actions were chosen (--propensity)"
         )
     if problem.log is None:
         raise NotAvailableError(
@@ -166,7 +176,8 @@ def safety_test(
     )
     notes = tuple(dict.fromkeys((*gain.bound.notes, *loss.bound.notes, *gain.values.notes)))
     visited = np.unique(held_out.batch.state)
-    if np.abs(held_out.pi[visited] - held_out.pi_b[visited]).max() <= SAME:
+    base = held_out.pi_b
+    if base is not None and np.abs(held_out.pi[visited] - base[visited]).max() <= SAME:
         same = "the policy is the baseline in every state of the tested episodes"
         notes = (f"{same}: there is nothing to show", *notes)
     low, high = standard.observed(held_out.batch.reward)
@@ -179,7 +190,7 @@ def safety_test(
         gain=gain,
         loss=loss,
         chosen_on=training.batch.n_episodes if training is not None and prepared else 0,
-        assumptions=_assumptions(gain, within),
+        assumptions=_assumptions(gain, within, held_out),
         notes=notes,
     )
 
@@ -249,10 +260,15 @@ def _unless_skewed(found: GainEvidence) -> GainEvidence:
     )
 
 
-def _assumptions(found: GainEvidence, within: str) -> tuple[str, ...]:
+def _assumptions(found: GainEvidence, within: str, tested: Sample) -> tuple[str, ...]:
+    made = "the given baseline made them"
+    if tested.batch.propensity is not None:
+        made = "their actions were chosen with the propensities of the log"
+    average = "the baseline is what made the log, on average over its episodes"
     return (
         "the policy was neither made nor chosen with the tested episodes",
-        "the tested episodes are independent of each other, and the given baseline made them",
+        f"the tested episodes are independent of each other, and {made}",
+        *([average] if tested.pi_b is None else []),
         "no hidden cause: decisions used nothing beyond the state that also bears on the outcome",
         "the same world: what holds in the tested episodes holds where the policy will act",
         "what counts is the discounted return of a whole episode, from its start to where it ends"
@@ -276,6 +292,7 @@ def safety_summary(found: SafetyTest) -> dict[str, Any]:
         "gain_at_most": -found.loss.bound.value,
         "estimator": standard.estimator,
         "bound": standard.bound,
+        "compared_with": values.compared,
         "episodes_tested": found.gain.bound.n,
         "episodes_cap_chosen_on": found.chosen_on,
         "effective_episodes": values.effective_size,
@@ -297,6 +314,7 @@ def safety_lines(found: Mapping[str, Any]) -> list[str]:
         f"verdict   {_verdict_words(found)}",
         f"tested    {found['episodes_tested']:,} episodes; {found['estimator']} values,"
         f" {found['bound']} bound{prepared}",
+        f"          against {found['compared_with']}",
         f"gain      {found['estimated_gain']:+.4g} estimated; {between} (wrong with probability"
         f" {found['delta']:g}: {found['delta_of_each_test']:g} for each side)",
         f"weights   effectively {found['effective_episodes']:.1f} episodes, largest weight"

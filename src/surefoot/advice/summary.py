@@ -138,6 +138,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         },
         "baseline": {
             "estimated": problem.pi_b_estimated,
+            "made_the_log": not problem.off_policy,
             **_disagreement(compared),
             "renormalised": worth is not None,
         },
@@ -213,6 +214,8 @@ def _assumptions(advice: Advice) -> list[str]:
             f"no reward lies outside [{low:g}, {high:g}], the range that was seen; declare it with"
             " --reward-range"
         )
+    if problem.off_policy and gain.test == FINITE_SAMPLE:
+        found.append("the actions were chosen with the propensities of the log")
     if gain.test == FINITE_SAMPLE:
         found.append(f"no episode has more than {gain.longest} steps, as in this log")
     else:
@@ -370,6 +373,8 @@ def read_lines(log: Mapping[str, Any]) -> list[str]:
 def _baseline_lines(summary: Mapping[str, Any]) -> list[str]:
     baseline = summary["baseline"]
     first = "baseline  given"
+    if not baseline["made_the_log"]:
+        first += "; other policies made the log, as its propensities say: both are estimates"
     if baseline["estimated"]:
         first = "baseline  ESTIMATED from the log itself: give --baseline if it is known"
     if baseline.get("disagrees"):

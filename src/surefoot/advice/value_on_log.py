@@ -14,6 +14,7 @@ import numpy as np
 from surefoot.advice.estimate import DELTA
 from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import ENOUGH_EPISODES, units_of
+from surefoot.advice.weighted_values import weighted_lines, weighted_values
 from surefoot.errors import PolicyError
 from surefoot.logs import Log
 from surefoot.ope.estimates import episode_returns
@@ -44,11 +45,12 @@ class OwnReturn:
 
 def own_return(problem: Problem, value: float) -> OwnReturn | None:
     """The mean return of the episodes that ended, beside the model's value of the baseline; None
-    where episodes are cut, few, or not in memory.
+    where episodes are cut, few, not in memory, or not the baseline's own.
     """
     log = problem.log
     if (
         log is None
+        or problem.off_policy
         or problem.start_from != EPISODES
         or log.n_episodes < ENOUGH_EPISODES
         or log.cuts.any()
@@ -95,6 +97,7 @@ def evaluation(
         "baseline_estimated": problem.pi_b_estimated,
         "start": problem.start_from,
         "own_return": None if own is None else asdict(own),
+        "weighted": weighted_values(problem, pi),
     }
 
 
@@ -126,9 +129,11 @@ def evaluation_lines(found: Mapping[str, Any]) -> list[str]:
     estimated = ", ESTIMATED from the log" if found["baseline_estimated"] else " given"
     return [
         *lines,
-        f"          by the model of this log; {found['units']} {found['unit']};"
+        f"          by the model of this log, which assumes states that say enough;"
+        f" {found['units']} {found['unit']};"
         f" baseline{estimated}",
         *own_lines(found["own_return"], found["values"]["baseline"]["value"]),
+        *weighted_lines(found["weighted"]),
         f"coverage  {found['share_never_seen']:.1%} of the policy's decisions are actions never"
         " seen in their state: they count as",
         "          what the baseline does there. A policy learned from this very log looks better"

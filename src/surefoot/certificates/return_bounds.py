@@ -230,6 +230,12 @@ def on_policy(name: str, problem: Problem) -> None:
             f"{name}: the baseline used actions that are not allowed and was renormalised: the log"
             " holds returns of another policy; use a bound on transitions (spibb, robust)"
         )
+    if problem.off_policy:
+        raise NotAvailableError(
+            f"{name}: the propensities say that other policies than the baseline made this log:"
+            " these are not its returns; bounds on transitions (spibb, robust, mbie) do not need"
+            " them"
+        )
     impossible = (
         (to_numpy(problem.n_sa) > 0)
         & (to_numpy(problem.pi_b) == 0)

@@ -35,7 +35,8 @@ Despite = Annotated[
         METHOD,
         "KEY,...",
         "Findings of surefoot check to ignore when judging, such as drift,copies; also"
-        " policy-drift, markov, baseline, contradictions. Every output then names them.",
+        " policy-drift, markov, baseline, contradictions, propensities. Every output then names"
+        " them.",
     ),
 ]
 MostChanges = Annotated[

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from surefoot.cli.options import BASELINE, COLUMNS, PROBLEM, READING, option
 from surefoot.cli.terminal import ProgressLines, errors, tell
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from surefoot.logs import Disagreement, Log
     from surefoot.logs.database import Progress
     from surefoot.problems import Problem
+
+
+NOT_GIVEN = math.nan  # of a number that is needed
 
 
 def _columns(meaning: str, value: str = "NAME") -> Any:
@@ -50,6 +56,23 @@ class ReadOptions:
     truncated: Annotated[
         str | None, _columns("Whether the episode was cut off after this row; - for none.")
     ] = None
+    propensity: Annotated[
+        str | None,
+        _columns("The probability with which the action was chosen, in (0, 1]; - for none."),
+    ] = None
+    policy_column: Annotated[
+        str | None, _columns("Which policy chose the action, where several made the log.")
+    ] = None
+    bandit: Annotated[
+        bool,
+        option(
+            READING,
+            "",
+            "Every row is an episode of one step: no episode, time or next state is needed, gamma"
+            " is 0.",
+            "--bandit",
+        ),
+    ] = False
     terminal_states: Annotated[
         str, option(READING, "LABEL,...", "States that end an episode, such as home,dead.")
     ] = ""
@@ -138,8 +161,11 @@ class ReadOptions:
     def for_reading(self) -> dict[str, Any]:
         """The arguments of `read_log`."""
         return {
-            f.name: getattr(self, f.name) for f in fields(ReadOptions) if f.name != "actions"
+            f.name: getattr(self, f.name)
+            for f in fields(ReadOptions)
+            if f.name not in ("actions", "policy_column")
         } | {
+            "policy": self.policy_column,
             "actions": listed(self.actions) or None,
             "terminal_states": listed(self.terminal_states),
             "drop_bad_rows": self.drop_bad_rows == "all" or self.drop_bad_rows or False,
@@ -152,8 +178,13 @@ class LogOptions(ReadOptions):
 
     gamma: Annotated[
         float,
-        option(PROBLEM, "NUMBER", "The discount factor: a reward t steps ahead counts gamma^t."),
-    ]
+        option(
+            PROBLEM,
+            "NUMBER",
+            "The discount factor: a reward t steps ahead counts gamma^t. Needed, but for --bandit.",
+            default=False,
+        ),
+    ] = NOT_GIVEN
     start: Annotated[
         str | None,
         option(
@@ -187,7 +218,8 @@ class LogOptions(ReadOptions):
         option(
             BASELINE,
             "FILE",
-            "The policy that made the log: columns state, action, probability.",
+            "The policy that made the log, or (with propensities) is to be improved on: columns"
+            " state, action, probability.",
             default="estimated from the log",
         ),
     ] = None
@@ -204,6 +236,17 @@ class LogOptions(ReadOptions):
             "--renormalise",
         ),
     ] = False
+
+    def __post_init__(self) -> None:
+        missing = math.isnan(self.gamma)
+        if missing and not self.bandit:
+            raise typer.BadParameter(
+                "--gamma is missing: the discount factor, such as 0.95 (--bandit needs none: every"
+                " row is an episode of one step)"
+            )
+        if self.bandit and not missing and self.gamma != 0:
+            raise ParameterError("--bandit: every episode has one step, so leave --gamma out")
+        object.__setattr__(self, "gamma", 0.0 if missing else self.gamma)
 
     @property
     def rewards(self) -> tuple[float, float] | None:
@@ -255,8 +298,14 @@ def read(source: str, options: ReadOptions, dask: str | None = None) -> tuple[Lo
             if getattr(options, name):
                 words = name.replace("_", "-")
                 raise ParameterError(f"--{words} is counted on this machine: leave --dask out")
+        if options.propensity not in (None, "-") or options.policy_column or options.bandit:
+            raise ParameterError(
+                "--dask counts alone, and weighs nothing: --propensity, --policy-column and"
+                " --bandit need the rows; leave --dask out"
+            )
         own = ("history", "discount_per")
         given = {x: y for x, y in options.for_reading().items() if x not in own}
+        given["propensity"] = "-"
         log, units = log_and_units_on_dask(dask, source, **given)
     return log, units
 
@@ -301,7 +350,7 @@ def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
     return Posed(
         log,
         problem,
-        None if given.estimated else disagreement(log, given),
+        None if given.estimated or log.has_propensities else disagreement(log, given),
         made_by.pi,
         units,
         given.elsewhere,

@@ -26,9 +26,10 @@ def evaluate(
 ) -> None:
     """Estimate what a policy is worth from a log.
 
-    The value of the baseline stands beside it. The values are those of the model counted from the
-    log; the intervals allow for the scatter of episodes or blocks. A policy that was learned from
-    this very log looks better than it is: evaluate it on another one.
+    The value of the baseline stands beside it. These values are those of the model counted from the
+    log; the intervals allow for the scatter of episodes or blocks. Where the log has propensities,
+    or the baseline that made it is given, IPS, SNIPS and DR follow, each with what it assumes. A
+    policy that was learned from this very log looks better than it is: evaluate it on another one.
     """
     from surefoot.advice.summary import log_summary, read_lines
     from surefoot.advice.value_on_log import evaluation, evaluation_lines

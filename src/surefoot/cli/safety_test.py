@@ -62,8 +62,9 @@ class EpisodeOptions(LogOptions):
         option(
             BASELINE,
             "FILE",
-            "The policy that made the log: columns state, action, probability. An estimated one is"
-            " refused.",
+            "The policy that made the log, or (with propensities) any other: columns state, action,"
+            " probability. Without it, and with propensities: what made the log, on average.",
+            default=False,
         ),
     ] = None
     horizon: Annotated[
@@ -228,7 +229,7 @@ def _samples(
         first = tests.Sample(
             tests.rows_of(other.problem),
             given_policy(policy, other.log),
-            other.problem.pi_b,
+            tests.compared_with(other.problem),
         )
     held_out, overlap = _without_training(held_out, posed.log, log, policy, other)
     if first is None and (standard.capped or standard.estimator == "dr"):
@@ -294,8 +295,11 @@ def posed_episodes(source: str, options: LogOptions) -> Posed:
     The problem's own return range, from every state, is not used: it is set as wide as possible.
     """
     from surefoot.advice.summary import doubt
+    from surefoot.diagnosis.propensities import propensities
 
     posed = pose(source, replace(options, return_range=f"{-LARGEST},{LARGEST}"))
+    if posed.log.has_propensities and (found := propensities(posed.log)).vetoes:
+        raise LogError(f"{source}: {found.sentence}")
     if doubt(posed.disagreement):
         raise BaselineError(
             f"{source}: {doubt(posed.disagreement)}; weights by another mean nothing"

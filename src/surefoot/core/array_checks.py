@@ -152,6 +152,19 @@ def rewards(values: Any, n: int) -> np.ndarray:
     return found
 
 
+def probabilities(name: str, values: Any, n: int) -> np.ndarray:
+    """Numbers in (0, 1], one a row."""
+    found = number_array(name, values)
+    check_length(name, found, n)
+    wrong = np.flatnonzero(~((found > 0) & (found <= 1 + 1e-9)))
+    if len(wrong):
+        raise LogError(
+            f"{name} must be a probability above 0, at most 1, row {wrong[0]} is"
+            f" {found[wrong[0]]} ({len(wrong)} such rows): an action that was taken had one"
+        )
+    return np.asarray(np.minimum(found, 1.0))
+
+
 def flags(name: str, values: Any, n: int) -> np.ndarray:
     """True or False, one a row; all False where none are given."""
     if values is None:

@@ -15,6 +15,7 @@ from surefoot.core.array_checks import (
     column,
     flags,
     ids,
+    probabilities,
     ranks,
     rewards,
     state_ids,
@@ -25,6 +26,7 @@ from surefoot.errors import LogError
 
 END = "(end)"
 COLUMNS = ("state", "action", "reward", "next_state", "episode", "ends", "truncated", "row")
+OWN = 1e-6  # propensities that differ from a policy by less than this share are its own
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -97,6 +99,13 @@ class Batch:
         logs = np.log(np.maximum(gamma * self.survives, 1e-300))
         total = np.append(0.0, np.cumsum(logs))
         return np.asarray(np.exp(total[rows + steps] - total[rows]))
+
+    def made_by(self, pi: np.ndarray) -> bool:
+        """Whether the propensities are those of this policy [S, A]; True where there are none."""
+        if self.propensity is None:
+            return True
+        taken = pi[self.state, self.action]
+        return bool((np.abs(taken - self.propensity) <= OWN * self.propensity).all())
 
     @cached_property
     def first(self) -> np.ndarray:
@@ -194,6 +203,7 @@ def make_batch(
     time: Any = None,
     terminal: Any = None,
     truncated: Any = None,
+    propensity: Any = None,
     n_states: int | None = None,
     n_actions: int | None = None,
     terminal_states: Any = (),
@@ -201,6 +211,8 @@ def make_batch(
     """Check plain arrays, one entry a step, and put them in order; see `surefoot.problem`."""
     rows: dict[str, Any] = _columns(state, action, reward, next_state, terminal, truncated)
     n = len(rows["state"])
+    if propensity is not None:
+        rows["propensity"] = probabilities("propensity", propensity, n)
     rows["episode"], order = _time_order(column("episode", episode, n), time)
     rows = {name: x[order] for name, x in rows.items()} | {"row": order}
     both = np.flatnonzero(rows["ends"] & rows["truncated"])
@@ -223,8 +235,10 @@ def make_batch(
         rows["next_state"][missing] = states
         states += 1
     rows["ends"] = _arrivals(rows, end_states)
+    beside = {"propensity": rows.pop("propensity")} if propensity is not None else {}
     return Batch(
         **rows,
+        beside=beside,
         n_states=states,
         n_actions=actions,
         terminal_states=tuple(sorted(end_states)),

@@ -10,6 +10,7 @@ from surefoot.diagnosis.copies import copied, copies_in
 from surefoot.diagnosis.drift import drift, policy_drift
 from surefoot.diagnosis.finding import NOTE, WARNING, Finding
 from surefoot.diagnosis.memory import memory
+from surefoot.diagnosis.propensities import propensities
 from surefoot.diagnosis.time_order import contradictions, gaps
 from surefoot.diagnosis.walk import Walk, walk
 from surefoot.errors import ProblemError
@@ -40,6 +41,7 @@ def check_log(
         coverage.rare(log),
         coverage.dead_ends(log),
         *_made_by(log, policy),
+        *_propensities(log),
     ]
     if log.reading is None or log.starts is None:
         return (*found, Finding("order", NOTE, UNKNOWN_ORDER))
@@ -58,15 +60,25 @@ def vetoes(log: Log, baseline: Policy | None = None) -> tuple[Finding, ...]:
     `tests/diagnosis/test_diagnosis_rates.py`: 0 to 2 % of 100 logs without fault are vetoed, in
     each of seven families.
     """
-    found = [] if baseline is None else _made_by(log, baseline)
+    found = [*_propensities(log), *([] if baseline is None else _made_by(log, baseline))]
     if log.reading is not None and log.starts is not None:
         found += _assumptions(log, walk(log))
     return tuple(finding for finding in found if finding.vetoes)
 
 
 def _made_by(log: Log, baseline: Policy) -> list[Finding]:
-    """Did a given baseline make the log?"""
-    return [] if baseline.estimated else [coverage.agreement(log, baseline)]
+    """Did a given baseline make the log? Where propensities say who did: does the log try what
+    the baseline does?
+    """
+    if baseline.estimated:
+        return []
+    look = coverage.tried if log.has_propensities else coverage.agreement
+    return [look(log, baseline)]
+
+
+def _propensities(log: Log) -> list[Finding]:
+    """Can the propensities be true, where the log has them?"""
+    return [propensities(log)] if log.has_propensities else []
 
 
 def _assumptions(log: Log, seen: Walk) -> list[Finding]:

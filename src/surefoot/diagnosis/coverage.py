@@ -170,6 +170,22 @@ def independent(log: Log, thinned: np.ndarray, gamma: float) -> Finding:
     return Finding("independent returns", NOTE if kept < seen / 2 else OK, sentence, numbers)
 
 
+def tried(log: Log, baseline: Policy) -> Finding:
+    """Does a log that others may have made try what a given baseline does?"""
+    visits = log.n_sa.sum(axis=1, keepdims=True)
+    share = float((visits / visits.sum() * baseline.pi)[log.n_sa == 0].sum())
+    numbers = {"mass_never_tried": share}
+    words = f"{share:.1%} of its mass lies on actions that the log never tried there"
+    if share <= THIN:
+        sentence = f"the propensities say who made the log, not the baseline; {words}"
+        return Finding("baseline", OK, sentence, numbers, BASELINE)
+    sentence = (
+        f"the value of the baseline cannot be told from this log: {words}. Give a log that tries"
+        " what the baseline does, or compare with what made the log (leave out --baseline)"
+    )
+    return Finding("baseline", WARNING, sentence, numbers, BASELINE, True)
+
+
 def agreement(log: Log, baseline: Policy) -> Finding:
     """Can a given baseline have made the log?"""
     found = disagreement(log, baseline)

@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from surefoot.core.labels import as_text
-from surefoot.diagnosis.finding import DRIFT, POLICY_DRIFT, Finding, concluded, tested
+from surefoot.diagnosis.finding import (
+    DRIFT,
+    LEVEL,
+    NOTE,
+    POLICY_DRIFT,
+    Finding,
+    concluded,
+    tested,
+)
 from surefoot.diagnosis.independence import Result, Tables, by_context, mantel, verdict
 from surefoot.diagnosis.time_order import SEGMENTS
 from surefoot.diagnosis.walk import ACTION, NEXT, REWARD, TIME, Walk
@@ -67,6 +75,9 @@ def policy_drift(log: Log, seen: Walk) -> Finding:
     result = verdict(log, np.arange(log.n_states), found, evidence)
     order = seen.clock.words
     how = f"(p = {result.p_value:.2g}, {order})"
+    if log.has_propensities and result.rows and result.p_value < LEVEL:
+        words = f"the actions change in time {how}: {result.source}; the propensities say how"
+        return Finding("policy drift", NOTE, words, {"p_value": result.p_value}, POLICY_DRIFT)
     return concluded(
         "policy drift",
         POLICY_DRIFT,

@@ -221,6 +221,12 @@ def _left_out(log: Log) -> Iterator[str]:
 def _taken(log: Log, missing_reward: float | None) -> Iterator[str]:
     """How rows were taken; labels that read like missing values are labels all the same."""
     account = log.accounting
+    if log.has_propensities and log.reading is not None:
+        yield (
+            f"the column {log.reading.store.columns.propensity[0]!r} says with which probability"
+            " each action was chosen: importance weights use it row by row, and the log may come"
+            f" from several policies; {option('propensity', '-')} ignores it"
+        )
     if account.filled and missing_reward is not None:
         yield (
             f"{account.filled:,} rows have no reward: it counts as {missing_reward:g}, as"

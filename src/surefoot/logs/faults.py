@@ -269,6 +269,7 @@ def _kept(database: Database, reading: Reading) -> Reading:
     """
     store = reading.store
     segment = f"episode_{len(store.of('episode'))}"
+    number = "row_number() over ()" if reading.options.bandit else "(sum(gap) over w)::bigint"
     follow = {f"next_state_{i}": x for i, x in enumerate(store.of("state"))}
     states = ", ".join(
         name if reading.given else f"case when s2 is not null then lead({x}) over w end as {name}"
@@ -281,7 +282,7 @@ def _kept(database: Database, reading: Reading) -> Reading:
         "writing out the rows that stay",
         f"""select * exclude (episode, place, reason) from (
                 select {others}, {states}, ends as terminal_0,
-                       (sum(gap) over w)::bigint as {segment},
+                       {number} as {segment},
                        file as source_file, row as source_row, episode, place, reason
                 from (select *, coalesce(lag(reason is not null or hole) over w, false)::integer
                                 as gap

@@ -138,6 +138,11 @@ class Log:
         """The number of episodes; None where the order of rows was not looked at."""
         return None if self.starts is None else int(self.starts.sum())
 
+    @property
+    def has_propensities(self) -> bool:
+        """Whether the rows say with which probability their action was chosen."""
+        return self.reading is not None and "p" in self.reading.beside
+
     @cached_property
     def n_ended(self) -> int:
         """How many rows lead into a terminal state."""

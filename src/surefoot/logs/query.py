@@ -54,6 +54,7 @@ class Options:
     decimal: str = "."
     delimiter: str = ""
     encoding: str = "utf-8"
+    bandit: bool = False
 
     def __post_init__(self) -> None:
         check_name("episode_end", self.episode_end, ("cut", "terminal"))
@@ -148,7 +149,7 @@ class Reading:
         the columns of the store beside them if asked for.
         """
         file, row = self.store.place
-        episode = self.label("episode") if self.store.of("episode") else "0"
+        episode = self.label("episode") if self.store.of("episode") else self._whole()
         if part is not None:
             where = f"hash({episode}) % {part[1]} = {part[0]}"
         return f"""(
@@ -195,6 +196,13 @@ class Reading:
         packed = ", ".join(f"k{i} := {part}" for i, part in enumerate(parts))
         missing = " or ".join(f"{part} is null" for part in parts)
         return f"case when {missing} then null else struct_pack({packed}) end"
+
+    def _whole(self) -> str:
+        """The episode of a log without such a column: one for all, or (bandit) one for each row."""
+        if not self.options.bandit:
+            return "0"
+        file, row = self.store.place
+        return row if len(self.store.names) == 1 else f"struct_pack(k0 := {file}, k1 := {row})"
 
     def _label(self, name: str, role: str) -> str:
         """One column of a label; NaN is missing."""

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from surefoot.errors import LogError
+from surefoot.errors import LogError, option
 from surefoot.logs.accounting import droppable
-from surefoot.logs.column_roles import SYNONYMS, Column
+from surefoot.logs.column_roles import NONE, SYNONYMS, Column
 from surefoot.logs.counting import code_beside, count_log
 from surefoot.logs.database import Database, Progress, Workspace
 from surefoot.logs.histories import checked_steps, remember
@@ -20,6 +20,8 @@ from surefoot.logs.query import Options, Part, Reading
 from surefoot.logs.sources import as_utf8, find_source, single
 from surefoot.logs.store import open_store
 from surefoot.logs.tally import Tally
+
+ALONG = ("episode", "next_state", "terminal", "truncated")  # what bandit logs do without
 
 
 def read_log(
@@ -54,6 +56,7 @@ def read_log(
     encoding: str = "utf-8",
     history: int = 0,
     discount_per: str | float | None = None,
+    bandit: bool = False,
 ) -> Log:
     """Read and count a log with one row a step.
 
@@ -97,6 +100,8 @@ def read_log(
     discount_per          the unit of time after which a reward counts gamma: a number of time
                           units, or for dates "s", "min", "hour", "day", "week". Without it every
                           row counts as one step
+    bandit                every row is an episode of one step; no column for the episode or the next
+                          state is looked for
 
     Times are numbers, or dates with or without a UTC offset, which is used: in one log all have
     one, or none. Dates without one that run back as on a night when clocks are put back are an
@@ -130,6 +135,7 @@ def read_log(
         decimal=decimal,
         delimiter=delimiter,
         encoding=encoding,
+        bandit=bandit,
     )
     steps = checked_steps(history)
     checked_per(discount_per)
@@ -155,6 +161,15 @@ def options_of(
     for role, x in columns.items():
         if x is not None and not isinstance(x, str):
             columns[role] = tuple(x) if isinstance(x, Iterable) else str(x)
+    if given.get("bandit"):
+        named = [x for x in ALONG if columns[x] not in (None, NONE)]
+        if named:
+            raise LogError(
+                f"a bandit log has one step an episode: leave out {option(named[0])}, or"
+                f" {option('bandit', True)}"
+            )
+        columns |= dict.fromkeys(ALONG, NONE)
+        given["episode_end"] = "terminal"
     options = Options(
         columns=tuple(columns.items()),
         drop=droppable(drop_bad_rows),

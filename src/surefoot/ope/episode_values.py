@@ -13,7 +13,7 @@ from surefoot.errors import NotAvailableError, ParameterError, ProblemError
 from surefoot.ope.bounds import APPROXIMATE_BOUNDS, CAPPED, FLOORED, check_delta
 from surefoot.ope.estimates import episode_returns, weight_notes
 from surefoot.ope.models import doubly_robust_values
-from surefoot.ope.weights import Overlap, Weights, weigh
+from surefoot.ope.weights import Overlap, Weights, checked_policy, weigh
 from surefoot.parameters import check_name
 from surefoot.problems.given import checked_gamma
 from surefoot.problems.ranges import ReturnRange, found_ranges
@@ -23,6 +23,9 @@ GAIN, VALUE, LOSS = "V^pi - V^pi_b", "V^pi", "V^pi_b - V^pi"
 # episodes, by their weights, below which scatter says nothing: most values then rest on weights
 # near 0
 FEWEST_EFFECTIVE = 10.0
+# what the policy is compared with, and how
+OWN_RETURNS = "the returns of the log itself, episode by episode"
+WEIGHTED = "the baseline, which did not make the log: its episodes are weighted too"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +108,8 @@ class EpisodeValues:
     no floor is known).
 
     `declared` says whether that floor rests on declared ranges; effective_size, largest_weight and
-    overlap are those of pi.
+    overlap are those of pi; effective_size is the smaller one where the baseline is weighted too.
+    `compared` says what X_b is.
     """
 
     x: np.ndarray
@@ -115,6 +119,7 @@ class EpisodeValues:
     largest_weight: float
     overlap: Overlap
     n_cut: int
+    compared: str = OWN_RETURNS
     notes: tuple[str, ...] = field(default=())
 
 
@@ -128,54 +133,121 @@ def episode_values(
     model: Model | None = None,
     quantity: str = GAIN,
 ) -> EpisodeValues:
-    """X_pi - X_b of every episode, X_b = G being the return that was logged; for the quantity V^pi,
-    X_pi alone.
+    """X_pi - X_b of every episode; for the quantity V^pi, X_pi alone.
 
-    Weights have mean 1, so a constant taken from what they multiply changes no mean; it is taken
-    where a floor is needed:
+    X_b = G is the return that was logged where pi_b made the log, or where pi_b is None: then the
+    gain is over what made the log, whatever that was (its rows need propensities). Weights have
+    mean 1, so a constant taken from what they multiply changes no mean; it is taken where a floor
+    is needed:
     "is":    (rho - 1) (G - lo) >= -(hi - lo), since rho >= 0 and lo <= G <= hi.
     "pdis":  sum_{t < H} gamma^t (rho_t - 1) (r_t - m) >= -(hi - m sum_{t < H} gamma^t), m =
              min(r_min, 0), H the horizon or inf; an episode that has stopped goes on with r = 0 and
              its last weight (else its length, which pi changes, would shift the mean).
     "dr":    X_pi and X_b both doubly robust: without a floor.
     G is added for V^pi alone, and hi to the floor: what is left, rho (G - lo) + lo, is at least lo.
-    Where there is a floor, huge weights are clipped: that lowers values only.
+    Where the propensities say that pi_b did not make the log, see `_both_weighted`. Where there is
+    a floor, huge weights are clipped: that lowers values only.
     """
     gamma = checked_gamma(gamma)
     check_name("quantity", quantity, (GAIN, VALUE))
     weights = weigh(batch, pi, pi_b)
-    m, lo, hi, declared, clip = 0.0, -math.inf, 0.0, True, standard.floored
+    made = None if pi_b is None else checked_policy("pi_b", pi_b, batch)
+    weighted = quantity == GAIN and made is not None and not batch.made_by(made)
+    base = weigh(batch, made) if weighted else weights.equal()
+    lo, declared = -math.inf, True
     if standard.estimator == "dr":
         if model is None:
             raise ParameterError(
                 "doubly robust values need model=, fitted on other episodes (`fitted_model`)"
             )
         x = doubly_robust_values(weights.pi, weights, model, gamma)
-        if quantity == GAIN:
-            x = x - doubly_robust_values(weights.pi_b, weights.equal(), model, gamma)
+        if quantity == GAIN and made is None:
+            x = x - episode_returns(batch, gamma)
+        elif quantity == GAIN and made is not None:
+            x = x - doubly_robust_values(made, base, model, gamma)
+    elif weighted:
+        x, lo, declared = _both_weighted(weights, base, gamma, standard)
     else:
-        g = episode_returns(batch, gamma)
-        if standard.floored:
-            m, lo, hi, declared = _floor(batch, g, gamma, standard)
-        if standard.estimator == "is":
-            x = (weights.episode_weights(clip=clip) - 1) * (g - m)
-        else:
-            excess = weights.discounted(gamma, clip=clip) - weights.equal().discounted(gamma)
-            x = np.bincount(batch.episode, weights=excess * (batch.reward - m))
-            if m:  # after the last step: r = 0 and the last weight
-                left = _discounts_left(weights, gamma, standard.horizon)
-                x -= m * (weights.episode_weights(clip=clip) - 1) * left
-        if quantity == VALUE:
-            x, lo = x + g, lo + hi
+        x, lo, declared = _over_returns(weights, gamma, standard, quantity)
     return EpisodeValues(
         x=x,
         lo=lo,
         declared=declared,
-        effective_size=weights.effective_size,
+        effective_size=min(weights.effective_size, base.effective_size),
         largest_weight=weights.largest,
         overlap=weights.overlap,
         n_cut=int(batch.cuts.sum()),
-        notes=weight_notes(weights),
+        compared=WEIGHTED if weighted else OWN_RETURNS,
+        notes=weight_notes(weights) + (_weighted_notes(base) if weighted else ()),
+    )
+
+
+def _over_returns(
+    weights: Weights, gamma: float, standard: Standard, quantity: str
+) -> tuple[np.ndarray, float, bool]:
+    """(values, floor, whether it is declared) of pi over the returns of the log, or of pi alone."""
+    batch, m, lo, hi, declared, clip = weights.batch, 0.0, -math.inf, 0.0, True, standard.floored
+    g = episode_returns(batch, gamma)
+    if standard.floored:
+        m, lo, hi, declared = _floor(batch, g, gamma, standard)
+    x: np.ndarray
+    if standard.estimator == "is":
+        x = (weights.episode_weights(clip=clip) - 1) * (g - m)
+    else:
+        excess = weights.discounted(gamma, clip=clip) - weights.equal().discounted(gamma)
+        x = np.bincount(batch.episode, weights=excess * (batch.reward - m))
+        if m:  # after the last step: r = 0 and the last weight
+            left = _discounts_left(weights, gamma, standard.horizon)
+            x -= m * (weights.episode_weights(clip=clip) - 1) * left
+    return (x + g, lo + hi, declared) if quantity == VALUE else (x, lo, declared)
+
+
+def _both_weighted(
+    weights: Weights, base: Weights, gamma: float, standard: Standard
+) -> tuple[np.ndarray, float, bool]:
+    """(values, floor, whether it is declared) where the baseline must be weighted too, rho' = prod
+    pi_b / p:
+
+    "is":    rho (G - lo) + rho' (hi - G) - (hi - lo) >= -(hi - lo)
+    "pdis":  sum_{t < H} gamma^t ( rho_t (r_t - m) + rho'_t (M - r_t) - (M - m) ) >= -(M - m)
+             sum_{t < H} gamma^t, m = min(r_min, 0), M = max(r_max, 0)
+    Both products with a weight are at least 0, so there is a floor though rho' has no ceiling. The
+    mean is V^pi - V^{pi_b} where all that pi and pi_b do can happen in the log; what never happens
+    there lowers it, which is the safe side. With rho' = 1 it is what a log of pi_b itself gives.
+    Without a floor the constants are 0: the scatter is smaller.
+    """
+    batch, clip = weights.batch, standard.floored
+    g, m, top, floor, declared = episode_returns(batch, gamma), 0.0, 0.0, -math.inf, True
+    if standard.floored:
+        m, _, hi, declared = _floor(batch, g, gamma, standard)
+        top = hi if standard.estimator == "is" else max(_ranges(batch, gamma, standard)[0][1], 0.0)
+        if standard.estimator == "pdis" and top > m and gamma == 1 and standard.horizon is None:
+            raise NotAvailableError(
+                "with gamma = 1 the per-decision values of a baseline that did not make the log"
+                ' have no floor: give a horizon, or estimator="is"'
+            )
+        steps = 1.0 if standard.estimator == "is" else _discounts(gamma, 0, standard.horizon)
+        floor = -(top - m) * steps if top > m else 0.0
+    if standard.estimator == "is":
+        rho, rho_b = weights.episode_weights(clip=clip), base.episode_weights(clip=clip)
+        return rho * (g - m) + rho_b * (top - g) - (top - m), floor, declared
+    one = weights.equal().discounted(gamma)
+    rows = weights.discounted(gamma, clip=clip) * (batch.reward - m)
+    rows += base.discounted(gamma, clip=clip) * (top - batch.reward) - one * (top - m)
+    x = np.bincount(batch.episode, weights=rows)
+    if top > m:  # after the last step: r = 0 and the last weights
+        left = _discounts_left(weights, gamma, standard.horizon)
+        rho, rho_b = weights.episode_weights(clip=clip), base.episode_weights(clip=clip)
+        x += left * (rho_b * top - rho * m - (top - m))
+    return x, float(floor), declared
+
+
+def _weighted_notes(base: Weights) -> tuple[str, ...]:
+    """What a user should know of a baseline that did not make the log."""
+    return (
+        "the propensities say that the baseline did not make this log: its value is an off-policy"
+        f" estimate too, from effectively {base.effective_size:.1f} of {base.batch.n_episodes}"
+        " episodes",
     )
 
 

@@ -30,6 +30,8 @@ class ValueEstimate:
 
     values            one value an episode, i.i.d. as the episodes are, with `value` their mean;
                       None where an estimate has no such form
+    scores            what each episode adds to the error, to first order: their mean is about 0,
+                      and their scatter over sqrt(n) is that of the value; None where it is unknown
     effective_size    Kish's (sum w)^2 / sum w^2 of the weights of whole episodes; None without
                       weights
     largest_weight    of a whole episode; None without weights
@@ -45,11 +47,13 @@ class ValueEstimate:
     overlap: Overlap
     n_episodes: int
     n_cut: int
+    scores: np.ndarray | None = None
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        if self.values is not None:
-            self.values.flags.writeable = False
+        for x in (self.values, self.scores):
+            if x is not None:
+                x.flags.writeable = False
 
     def __repr__(self) -> str:
         size = "" if self.effective_size is None else f", effectively {self.effective_size:.1f}"
@@ -76,8 +80,9 @@ def weighted_importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float)
     outside the returns seen.
     """
     gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
-    w = _shares(weights.final_log)
-    return weighted_estimate("wis", float(w @ episode_returns(batch, gamma)), weights)
+    w, g = _shares(weights.final_log), episode_returns(batch, gamma)
+    value = float(w @ g)
+    return weighted_estimate("wis", value, weights, scores=len(g) * w * (g - value))
 
 
 def per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
@@ -95,10 +100,13 @@ def weighted_per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> Val
 
     An episode that has stopped keeps its last weight in the sum below the line (it goes on, with
     rewards 0): a sum over the episodes still running would estimate the rewards of those that last,
-    not of all.
+    not of all. The scores are those of a sum of ratios:
+        n sum_t ( gamma^t rho_it r_it - R_t rho_it ) / sum_i rho_it,   R_t the ratio at step t.
     """
     gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
-    value, counts = 0.0, weights.log_discounts(gamma)
+    value, n, last = 0.0, batch.n_episodes, weights.final_log
+    scores, length = np.zeros(n), batch.time[batch.last] + 1
+    reward = np.exp(weights.log_discounts(gamma)) * batch.reward  # as it counts at the start
     for t, rows, below in _by_time(weights):
         if below == -math.inf:
             raise NotAvailableError(
@@ -106,12 +114,13 @@ def weighted_per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> Val
                 " normalised sum are all 0"
             )
         share = np.exp(weights.log[rows] - below)
-        if batch.survives is None:
-            discount = math.exp(float(log_discounts(np.array(t), gamma)))
-            value += discount * float(share @ batch.reward[rows])
-        else:
-            value += float(share @ (np.exp(counts[rows]) * batch.reward[rows]))
-    return weighted_estimate("wpdis", value, weights)
+        ratio = float(share @ reward[rows])
+        value += ratio
+        scores[batch.episode[rows]] += n * share * (reward[rows] - ratio)
+        if ratio:
+            stopped = length <= t
+            scores[stopped] -= n * ratio * np.exp(last[stopped] - below)
+    return weighted_estimate("wpdis", value, weights, scores=scores)
 
 
 def episode_returns(batch: Batch, gamma: float) -> np.ndarray:
@@ -127,9 +136,15 @@ def discounted_sums(weights: Weights, gamma: float, x: np.ndarray) -> np.ndarray
 
 
 def weighted_estimate(
-    method: str, value: float, weights: Weights, values: np.ndarray | None = None
+    method: str,
+    value: float,
+    weights: Weights,
+    values: np.ndarray | None = None,
+    scores: np.ndarray | None = None,
 ) -> ValueEstimate:
-    """An estimate with what its weights say about it."""
+    """An estimate with what its weights say about it; values are scores but for their mean."""
+    if values is not None:
+        scores = values - value
     return ValueEstimate(
         method=method,
         value=value,
@@ -139,6 +154,7 @@ def weighted_estimate(
         overlap=weights.overlap,
         n_episodes=weights.batch.n_episodes,
         n_cut=int(weights.batch.cuts.sum()),
+        scores=scores,
         notes=weight_notes(weights),
     )
 

@@ -106,8 +106,9 @@ def evidence_of(
 
     pi, the cap and the model must not depend on `batch`. The cap of "maurer-pontil" and "hoeffding"
     is `cap`, or is chosen on `training` (other episodes); "betting" needs none. `model` is what
-    doubly robust values need, `rng` what the bootstrap needs. pi_b must be the policy that made the
-    log: weights from a baseline estimated on the same log void the guarantee.
+    doubly robust values need, `rng` what the bootstrap needs. Without propensities pi_b must be the
+    policy that made the log: weights from a baseline estimated on the same log void the guarantee.
+    With propensities pi_b may be any policy, or None: whatever made the log.
     """
     standard = Standard() if standard is None else standard
     if quantity == LOSS:
@@ -129,7 +130,7 @@ def evidence_of(
 def promised(
     training: Batch,
     pi: np.ndarray,
-    pi_b: np.ndarray,
+    pi_b: np.ndarray | None,
     gamma: float,
     standard: Standard,
     n: int,

@@ -1,5 +1,8 @@
-"""Importance weights rho_t = prod_{i <= t} pi(a_i|s_i) / pi_b(a_i|s_i) in log space, and how
-well a log covers a policy.
+"""Importance weights rho_t = prod_{i <= t} pi(a_i|s_i) / p_i in log space, and how well a log
+covers a policy.
+
+p_i is the probability with which the action of row i was chosen: the propensity that the log gives,
+row by row, or pi_b(a_i|s_i) of the one policy that made it.
 """
 
 from __future__ import annotations
@@ -44,7 +47,6 @@ class Weights:
     log: np.ndarray
     batch: Batch
     pi: np.ndarray
-    pi_b: np.ndarray
     overlap: Overlap
 
     @cached_property
@@ -94,7 +96,7 @@ class Weights:
         return running_sums(batch, np.where(batch.first, 0.0, before))
 
     def equal(self) -> Weights:
-        """The weights of the baseline itself: 1 everywhere."""
+        """The weights of what made the log itself: 1 everywhere."""
         return replace(self, log=np.zeros(len(self.log)))
 
     def _exponential(self, log: np.ndarray, clip: bool) -> np.ndarray:
@@ -118,15 +120,35 @@ def log_discounts(time: np.ndarray, gamma: float) -> np.ndarray:
     return found
 
 
-def weigh(batch: Batch, pi: Any, pi_b: Any) -> Weights:
-    """The weights of a log, with the policies checked: pi_b > 0 on every logged action, pi_b > 0
-    wherever pi > 0 in visited states.
+def weigh(batch: Batch, pi: Any, pi_b: Any = None) -> Weights:
+    """The weights of a log, with the policies checked.
+
+    The propensities of the log are taken where it has them, and pi_b is not looked at. Otherwise
+    pi_b made the log: pi_b > 0 on every logged action, and wherever pi > 0 in visited states.
     """
-    pi, pi_b = checked_policy("pi", pi, batch), checked_policy("pi_b", pi_b, batch)
+    pi = checked_policy("pi", pi, batch)
     contradiction = batch.contradictions()
     if contradiction:
         raise LogError(f"importance sampling needs whole episodes, but {contradiction}")
-    taken = pi_b[batch.state, batch.action]
+    if batch.propensity is not None:
+        taken, found = batch.propensity, _cover(batch, pi, None)
+    else:
+        if pi_b is None:
+            raise NotAvailableError(
+                "importance weights need the probability of every logged action: a column with"
+                " propensities (--propensity), or the policy that made the log (--baseline)"
+            )
+        taken, found = _taken_by(checked_policy("pi_b", pi_b, batch), pi, batch)
+    with np.errstate(divide="ignore"):
+        ratio = np.log(pi[batch.state, batch.action]) - np.log(taken)
+    return Weights(running_sums(batch, ratio), batch, pi, found)
+
+
+def _taken_by(pi_b: np.ndarray, pi: np.ndarray, batch: Batch) -> tuple[np.ndarray, Overlap]:
+    """(pi_b of every logged action, how well it covers pi); raise where pi_b cannot have made the
+    log, or never does what pi does.
+    """
+    taken: np.ndarray = pi_b[batch.state, batch.action]
     wrong = np.flatnonzero(taken <= 0)
     if len(wrong):
         i = wrong[0]
@@ -144,9 +166,7 @@ def weigh(batch: Batch, pi: Any, pi_b: Any) -> Weights:
             f" pi_b never does ({found.outside:.2%} of pi in the logged states): no importance"
             " weight makes up for what is never tried; keep pi within the actions of pi_b"
         )
-    with np.errstate(divide="ignore"):
-        ratio = np.log(pi[batch.state, batch.action]) - np.log(taken)
-    return Weights(running_sums(batch, ratio), batch, pi, pi_b, found)
+    return taken, found
 
 
 def overlap(batch: Batch, pi: Any, pi_b: Any = None) -> Overlap:

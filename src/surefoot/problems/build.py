@@ -41,6 +41,7 @@ def problem(
     time: Any = None,
     terminal: Any = None,
     truncated: Any = None,
+    propensity: Any = None,
     pi_b: Any = None,
     gamma: float,
     start: Any = None,
@@ -59,6 +60,7 @@ def problem(
     reward, episode, time       numbers; any ids; the order within an episode (default: as the rows
                                 come)
     terminal, truncated         flags; an episode that ends neither way is cut
+    propensity                  the probability with which each action was chosen, in (0, 1]
     terminal_states             states without actions
     start                       a state, or a distribution over states, taken as known (default:
                                 where the episodes of the log started, an estimate that certificates
@@ -85,6 +87,7 @@ def problem(
         time=time,
         terminal=terminal,
         truncated=truncated,
+        propensity=propensity,
         n_states=_size("n_states", n_states),
         n_actions=_size("n_actions", n_actions),
         terminal_states=terminal_states,
@@ -203,4 +206,9 @@ def _log_notes(log: Batch) -> list[str]:
     contradiction = log.contradictions()
     if contradiction:
         notes.append(contradiction)
+    if log.propensity is not None:
+        notes.append(
+            "the log gives propensities: importance weights use them row by row, and it may come"
+            " from several policies"
+        )
     return notes

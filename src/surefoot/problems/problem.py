@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 TIE = 1e-11  # values closer than this share of the return range are equal
 # where the start comes from: declared, first states of episodes, all visits
 GIVEN, EPISODES, VISITS = "given", "episodes", "visits"
+OFF_POLICY = (
+    "this needs returns of the baseline, but the propensities say that it did not make this log:"
+    " take an algorithm that plans in the model, such as priced-soft-spibb, pi-b-spibb or ramdp"
+)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -235,6 +239,15 @@ class Problem:
         return arrivals(self.counts, self.reward_table, self.reward_range[0])
 
     @cached_property
+    def off_policy(self) -> bool:
+        """Whether the log says that another policy than the baseline made it: the propensities of
+        its rows are not those of a baseline that was given.
+        """
+        if self.log is None or self.pi_b_estimated or len(self.pi_b.shape) > 3:
+            return False
+        return not self.log.made_by(to_numpy(self.pi_b).reshape(self.pi_b.shape[-2:]))
+
+    @cached_property
     def returns(self) -> Returns:
         """Monte-Carlo returns of the baseline, every visit; computed when first asked for."""
         return self.returns_of("every")
@@ -248,6 +261,8 @@ class Problem:
                 f"this needs Monte-Carlo returns ({visits} visits), but the problem was built from"
                 " counts alone: build it from the log with surefoot.problem, or give returns_given"
             )
+        if self.off_policy:
+            raise NotAvailableError(OFF_POLICY)
         found = monte_carlo(self.log, self.gamma, visits=visits, cut_returns=self.cut_returns)
         return found.map(lambda x: x.reshape(self.pi_b.shape))
 

@@ -20,6 +20,7 @@ from surefoot.problems.montecarlo import (
     separation,
     step_limit,
 )
+from surefoot.problems.problem import OFF_POLICY
 from surefoot.returns.cycles import Cycles, comes_back, cycles_of, learning_steps, star_of
 from surefoot.rows.arrays import Array, namespace
 from surefoot.trust.radii import (
@@ -151,6 +152,8 @@ def _log(problem: Problem, visits: str, steps: int | None) -> Batch:
             "independent returns are taken from the log, but the problem was built from counts:"
             ' build it with surefoot.problem, or use visits="every"'
         )
+    if problem.off_policy:
+        raise NotAvailableError(OFF_POLICY)
     if problem.gamma == 1 and visits != "first":
         raise NotAvailableError(
             "gamma = 1: returns of one trajectory never separate; use whole episodes"

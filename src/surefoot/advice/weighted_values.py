@@ -1,0 +1,95 @@
+"""Values of a policy by importance weights: IPS, SNIPS and DR, each with an interval and with what
+it assumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from surefoot.advice.estimate import DELTA, UnitEstimate, Unseen
+from surefoot.core import Batch
+from surefoot.errors import NotAvailableError, SurefootError
+from surefoot.ope import ValueEstimate, doubly_robust, per_decision, weighted_per_decision
+from surefoot.ope.estimates import episode_returns
+from surefoot.problems import Problem
+from surefoot.text import interval
+
+TRUE_WEIGHTS = "the propensities are true"
+GIVEN_WEIGHTS = "the given baseline made the log"
+METHODS: Mapping[str, tuple[Callable[..., ValueEstimate], str]] = {
+    "ips": (per_decision, "unbiased"),
+    "snips": (weighted_per_decision, "less scatter; biased for few episodes"),
+    "dr": (doubly_robust, "unbiased; a model of other episodes takes out scatter"),
+}
+NOTHING = Unseen(change=0.0, pair=0, n=0.0, shift=0.0, worst=0.0, distance=0.0)
+FEW = 30.0  # effective episodes below which an interval says little
+
+
+def weighted_values(problem: Problem, pi: np.ndarray) -> dict[str, Any]:
+    """{method: value, low, high, ...} of a policy, the value of the log itself beside them; or why
+    there is none.
+
+    The value is that of the discounted return of an episode from its start up to where it ends or
+    is cut. Intervals are of 90 %, Student's with Johnson's term for skewness, for many episodes.
+    """
+    log = problem.log
+    try:
+        if log is None:
+            raise NotAvailableError("they need the rows of the log in memory (up to 2,000,000)")
+        if log.n_episodes < 2:
+            raise NotAvailableError("a log of one episode has no scatter between episodes")
+        if problem.pi_b_estimated and log.propensity is None:
+            raise NotAvailableError(
+                "they need propensities (--propensity) or the policy that made the log"
+                " (--baseline); an estimated one gives no true weights"
+            )
+        found = {name: _valued(name, log, pi, problem) for name in METHODS}
+    except SurefootError as error:
+        return {"not_available": str(error)}
+    g = episode_returns(log, problem.gamma)
+    return {"log": _described(float(g.mean()), g - g.mean(), "the mean return of the log"), **found}
+
+
+def _valued(name: str, log: Batch, pi: np.ndarray, problem: Problem) -> dict[str, Any]:
+    """One estimate."""
+    estimate, words = METHODS[name]
+    more: dict[str, Any] = {}
+    if name == "dr" and problem.rewards_declared:
+        more = {"reward_range": problem.reward_range}
+    elif name == "dr" and problem.return_range.declared:
+        more = {"return_range": (problem.return_range.lo, problem.return_range.hi)}
+    found = estimate(log, pi, problem.pi_b, problem.gamma, **more)
+    assert found.scores is not None and found.effective_size is not None  # these methods have them
+    who = GIVEN_WEIGHTS if log.propensity is None else TRUE_WEIGHTS
+    return _described(found.value, found.scores, f"{words}; assumes that {who}") | {
+        "effective_episodes": found.effective_size,
+        "largest_weight": found.largest_weight,
+        "share_never_tried": found.overlap.unseen,
+    }
+
+
+def _described(value: float, scores: np.ndarray, words: str) -> dict[str, Any]:
+    """A value with its interval."""
+    low, high = UnitEstimate(
+        value=value, scores=scores / len(scores), extra=0.0, of_pairs=0.0, degrees=1.0,
+        loss=NOTHING, more=NOTHING, blocks=False,
+    ).interval()  # fmt: skip
+    return {"value": value, "low": low, "high": high, "episodes": len(scores), "assumes": words}
+
+
+def weighted_lines(found: Mapping[str, Any]) -> list[str]:
+    """The same for people."""
+    if "not_available" in found:
+        return [f"weighted  no IPS, SNIPS or DR: {found['not_available']}"]
+    lines = [f"weighted  whole episodes, from their start; 90 % intervals ({DELTA:.0%} each side)"]
+    for name, x in found.items():
+        size = x.get("effective_episodes")
+        few = f"; only {size:.1f} effective episodes" if size is not None and size < FEW else ""
+        lines.append(
+            f"{name:>9} {x['value']:+.5g} {interval(x['low'], x['high'], '.5g', '[nan, nan]')}"
+            f"  {x['assumes']}{few}"
+        )
+    return lines

@@ -1,0 +1,146 @@
+"""Logs of several policies with propensities, on the command line: bandits, values, tests."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support import logfiles
+
+MADE = np.array([[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]])
+OLD, NEW = [0.7, 0.2, 0.1], [0.1, 0.1, 0.8]
+
+
+def write(path: Path, header: list[str], rows: Any) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A bandit log of two policies; the reward is 1 with probability 0.2 + 0.2 a."""
+    folder, rng, n = tmp_path_factory.mktemp("bandit"), np.random.default_rng(0), 3000
+    state, who = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    action = (rng.random(n)[:, None] > MADE[who].cumsum(axis=1)).sum(axis=1)
+    reward = (rng.random(n) < 0.2 + 0.2 * action).astype(int)
+    columns = state, action, reward, MADE[who, action], np.array(["x", "y"])[who]
+    names = ["state", "action", "reward", "pscore", "who"]
+    found = {"log": write(folder / "log.csv", names, zip(*columns, strict=True))}
+    for name, row in (("old", OLD), ("new", NEW)):
+        cells = [(s, a, row[a]) for s in range(2) for a in range(3)]
+        found[name] = write(folder / f"{name}.csv", ["state", "action", "probability"], cells)
+    wrong = zip(*columns[:3], MADE[1 - who, action], columns[4], strict=True)
+    return found | {"wrong": write(folder / "wrong.csv", names, wrong), "folder": folder}
+
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def document(*words: Any, code: int = 0) -> dict[str, Any]:
+        found, out, err = logfiles.run(monkeypatch, capsys, *words, "--json")
+        assert found == code, err
+        read: dict[str, Any] = json.loads(out)
+        return read
+
+    return document
+
+
+def test_evaluate_gives_ips_snips_and_dr_with_what_they_assume(
+    run: Run, files: dict[str, Path]
+) -> None:
+    found = run("evaluate", files["log"], "--bandit", "--policy", files["new"])
+    truth = 0.2 + 0.2 * (0.1 + 1.6)
+    for name in ("ips", "snips", "dr"):
+        x = found["weighted"][name]
+        assert x["low"] < truth < x["high"] < x["low"] + 0.12
+        assert "propensities are true" in x["assumes"]
+    assert found["weighted"]["log"]["value"] == pytest.approx(0.37, abs=0.03)
+    assert any("'pscore'" in note for note in found["notes"])
+
+
+def test_without_weights_that_can_be_true_there_are_none(run: Run, files: dict[str, Path]) -> None:
+    found = run("evaluate", files["log"], "--bandit", "--policy", files["new"], "--propensity", "-")
+    assert "--propensity" in found["weighted"]["not_available"]
+
+
+def test_improve_compares_with_a_baseline_that_did_not_make_the_log(
+    run: Run, files: dict[str, Path]
+) -> None:
+    out = files["folder"] / "improved"
+    found = run(
+        "improve", files["log"], "--bandit", "--baseline", files["old"], "--out", out,
+        "--reward-range", "0,1", "--no-report",
+    )  # fmt: skip
+    assert found["supported"]
+    assert not found["baseline"]["made_the_log"]
+    assert found["own_return"] is None  # the log's returns are not the baseline's
+    assert found["worth"]["in_sample_optimistic"]["baseline"] == pytest.approx(0.28, abs=0.03)
+    assert found["certificate"]["method"] == "robust"
+    assert "propensities" in found["certificate"]["refused_before"][0]
+
+
+def test_pooled_as_one_policy_the_same_baseline_is_refused(
+    run: Run, files: dict[str, Path]
+) -> None:
+    found = run(
+        "improve", files["log"], "--bandit", "--baseline", files["old"], "--propensity", "-",
+        "--out", files["folder"] / "pooled", "--no-report", code=3,
+    )  # fmt: skip
+    assert [x["key"] for x in found["against"]] == ["baseline"]
+
+
+def test_a_safety_test_weighs_both_policies_or_takes_the_log_as_it_is(
+    run: Run, files: dict[str, Path]
+) -> None:
+    start = "safety-test", files["log"], "--bandit", "--policy", files["new"]
+    found = run(*start, "--reward-range", "0,1", "--baseline", files["old"])
+    assert found["verdict"] == "passes"
+    assert "weighted too" in found["compared_with"]
+    assert found["gain_at_least"] < 0.26 < found["gain_at_most"]
+    found = run(*start, "--reward-range", "0,1")
+    assert "log itself" in found["compared_with"]
+    assert found["gain_at_least"] < 0.54 - 0.37 < found["gain_at_most"]
+    assert any("on average" in x for x in found["assumptions"])
+
+
+def test_propensities_that_cannot_be_true_stop_promises(run: Run, files: dict[str, Path]) -> None:
+    found = run("check", files["wrong"], "--bandit")
+    assert found["vetoes"] == ["propensities"]
+    start = files["wrong"], "--bandit", "--baseline", files["old"], "--reward-range", "0,1"
+    found = run("improve", *start, "--out", files["folder"] / "w", "--no-report", code=3)
+    assert "propensities cannot be true" in found["reason"]
+    found = run("safety-test", *start, "--policy", files["new"], code=2)
+    assert "propensities cannot be true" in found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--gamma", "0.9"), "leave --gamma out"),
+        (("--episode", "who"), "leave out --episode"),
+        (("--propensity", "score"), "has no column 'score'"),
+        (("--propensity", "who"), "propensity is no probability"),
+        (("--propensity", "pscore", "--dask", "tcp://nowhere:1"), "--dask counts alone"),
+    ],
+)
+def test_bad_input_gets_a_sentence(
+    run: Run, files: dict[str, Path], words: tuple[str, ...], sentence: str
+) -> None:
+    out = files["folder"] / "none"
+    found = run("improve", files["log"], "--bandit", "--out", out, *words, code=2)
+    assert sentence in found["error"]["message"]
+    assert not out.exists()
+
+
+def test_gamma_is_needed_where_episodes_have_many_steps(run: Run, files: dict[str, Path]) -> None:
+    found = run("improve", files["log"], "--episode", "-", code=2)
+    assert "--gamma is missing" in found["error"]["message"]
