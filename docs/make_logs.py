@@ -9,6 +9,8 @@ careless.csv               a policy that does the wrong thing in every ward
 export.csv                 last year's visits as another program exports them: other names, ";",
                            decimal commas, an outcome in the last row of a visit alone
 readings.csv               measurements instead of states
+banners.csv, house.csv     which banner two policies showed, with propensities; and a third policy
+bold.csv                   a policy to be tested on them
 """
 
 from __future__ import annotations
@@ -63,6 +65,25 @@ def readings(n: int, rng: np.random.Generator) -> Rows:
     return rows
 
 
+CLICKS = {"new": (0.10, 0.14, 0.20), "returning": (0.15, 0.25, 0.10)}  # of each banner
+BANNERS = ("calm", "plain", "loud")
+SHOWN = {
+    "careful": (0.6, 0.3, 0.1),
+    "explorer": (0.2, 0.4, 0.4),
+}  # how often each policy shows them
+
+
+def banners(n: int, rng: np.random.Generator) -> Rows:
+    """n visitors, each of whom sees one banner that one of two policies drew."""
+    rows: Rows = []
+    for _ in range(n):
+        visitor, policy = str(rng.choice(list(CLICKS))), str(rng.choice(list(SHOWN)))
+        a = int(rng.choice(3, p=SHOWN[policy]))
+        clicked = int(rng.random() < CLICKS[visitor][a])
+        rows.append((visitor, BANNERS[a], clicked, policy, SHOWN[policy][a]))
+    return rows
+
+
 def write(name: str, header: str, rows: Rows, delimiter: str = ",") -> None:
     """One file."""
     with open(name, "w", newline="", encoding="utf-8") as file:
@@ -86,6 +107,12 @@ def main() -> None:
     careless = np.array([(0.9, 0.1), (0.9, 0.1), (0.1, 0.9)])
     for name, pi in (("visits-rule", np.array([(0.7, 0.3)] * 3)), ("careless", careless)):
         Policy(pi=pi, labels=LABELS).save(Path(f"{name}.csv"))
+    rows = banners(6000, np.random.default_rng(5))
+    write("banners.csv", "state,action,reward,policy,pscore", rows)
+    labels = Labels(tuple(CLICKS), BANNERS)
+    house, bold = [(0.5, 0.4, 0.1)] * 2, [(0.1, 0.1, 0.8), (0.1, 0.8, 0.1)]
+    for name, shares in (("house", house), ("bold", bold)):
+        Policy(pi=np.array(shares), labels=labels).save(Path(f"{name}.csv"))
 
 
 if __name__ == "__main__":

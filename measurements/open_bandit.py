@@ -50,7 +50,9 @@ def main() -> None:
     """One table."""
     folder = Path(sys.argv[1])
     print("clicks a thousand rows, 90 % intervals; 10,000 rows in each log")
-    print(f"{'page':6} {'policy':7} {'its own mean':22} {'from the log of the other: IPS':32} SNIPS")
+    print(
+        f"{'page':6} {'policy':7} {'its own mean':22} {'from the log of the other: IPS':32} SNIPS"
+    )
     for page in PAGES:
         logs = {policy: read(folder, policy, page) for policy in ("random", "bts")}
         for policy, log in logs.items():
@@ -65,7 +67,9 @@ def main() -> None:
                 for x in (own, found["ips"], found["snips"], found["dr"])
             ]
             size = found["ips"]["effective_episodes"]
-            print(f"{page:6} {policy:7} {cells[0]:22} {cells[1]:32} {cells[2]}  DR {cells[3]}", end="")
+            print(
+                f"{page:6} {policy:7} {cells[0]:22} {cells[1]:32} {cells[2]}  DR {cells[3]}", end=""
+            )
             print(f"  ({size:.0f} effective rows)")
 
 

@@ -52,7 +52,8 @@ def check(
 
     found, _ = read(log, options)
     given = None if baseline is None else read_policy(baseline, found, unknown_states="ignore")
-    findings = check_log(found, gamma=found.step_discount(gamma), baseline=given)
+    discount = 0.0 if options.bandit else found.step_discount(gamma)
+    findings = check_log(found, gamma=discount, baseline=given)
     markov = next((x for x in findings if x.key == MARKOV), None)
     history = None if markov is None else enough_history(found, markov)
     findings += () if history is None else (history,)

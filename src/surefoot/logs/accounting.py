@@ -223,9 +223,9 @@ def _taken(log: Log, missing_reward: float | None) -> Iterator[str]:
     account = log.accounting
     if log.has_propensities and log.reading is not None:
         yield (
-            f"the column {log.reading.store.columns.propensity[0]!r} says with which probability"
-            " each action was chosen: importance weights use it row by row, and the log may come"
-            f" from several policies; {option('propensity', '-')} ignores it"
+            f"propensities are used: column {log.reading.store.columns.propensity[0]!r}, the"
+            " probability with which each action was chosen; so the log may come from several"
+            f" policies. {option('propensity', '-')} ignores it"
         )
     if account.filled and missing_reward is not None:
         yield (

@@ -17,7 +17,7 @@ import numpy as np
 
 from surefoot.core import Batch
 from surefoot.errors import NotAvailableError
-from surefoot.ope.weights import Overlap, Weights, log_discounts, weigh
+from surefoot.ope.weights import Overlap, Weights, weigh
 from surefoot.problems import discounted_returns
 from surefoot.problems.given import checked_gamma
 
