@@ -234,7 +234,7 @@ def _both_weighted(
     one = weights.equal().discounted(gamma)
     rows = weights.discounted(gamma, clip=clip) * (batch.reward - m)
     rows += base.discounted(gamma, clip=clip) * (top - batch.reward) - one * (top - m)
-    x = np.bincount(batch.episode, weights=rows)
+    x: np.ndarray = np.bincount(batch.episode, weights=rows)
     if top > m:  # after the last step: r = 0 and the last weights
         left = _discounts_left(weights, gamma, standard.horizon)
         rho, rho_b = weights.episode_weights(clip=clip), base.episode_weights(clip=clip)
