@@ -165,7 +165,7 @@ HONEST = {
 }
 FEW = {
     "nothing helps": Severity(1.0, (0.0,) * 12, 0.0, 0.5),
-    "all changes hurt": Severity(1.0, (-0.05,) * 12, 0.0, 0.5),
+    "one action hurts a little": Severity(1.0, (-0.05,) * 12, 0.0, 0.5),
     "half help, half hurt": Severity(1.0, (0.1, -0.1) * 6, 0.0, 0.5),
     "three help": Severity(1.0, (0.4, 0.4, 0.4) + (0.0,) * 9, 0.0, 0.5),
     "all help": Severity(1.0, (0.2,) * 12, 0.0, 0.5),

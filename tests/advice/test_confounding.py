@@ -258,6 +258,7 @@ def test_improve_prints_the_line_where_the_policy_is_supported_and_not_elsewhere
     assert found["held_out"] is True
     assert found["vanishes_at"] > found["shown_up_to"] > 1
     assert found["curve"][0]["gain_at_least"] > 0
+    assert "What a hidden cause could explain" in (tmp_path / "out/report.html").read_text("utf-8")
     code, text, _ = logfiles.run(monkeypatch, capsys, "improve", idle, *given)
     assert code == 3
     assert "\nhidden" not in text

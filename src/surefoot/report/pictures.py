@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -107,6 +107,42 @@ def gains_picture(rows: Sequence[GainRow]) -> Markup:
         f" {best.name}; the table has the numbers"
     )
     return _svg(WIDE, bottom + 28, label, parts)
+
+
+def hidden_picture(curve: Sequence[Mapping[str, float]]) -> Markup:
+    """What is left of a gain at growing strengths of a hidden cause: at least, and with sampling
+    error (dashed); strengths are on a scale of ratios.
+    """
+    left, right, top, base = 72, WIDE - 20, 16, 190
+    ends = [float(p[k]) for p in curve for k in ("gain_at_least", "with_sampling_error")]
+    high, low = max(*ends, 0.0), min(*ends, 0.0)
+    reach = math.log(max(float(p["strength"]) for p in curve)) or 1.0
+
+    def x(strength: float) -> float:
+        return round(left + (right - left) * math.log(strength) / reach, 1)
+
+    def y(value: float) -> float:
+        return round(top + (base - top) * (high - value) / (high - low or 1.0), 1)
+
+    parts = [f'<line class="axis" x1="{left}" x2="{right}" y1="{base}" y2="{base}"/>']
+    for name, kind in (("gain_at_least", "line"), ("with_sampling_error", "line dashed")):
+        points = " ".join(f"{x(p['strength'])},{y(p[name])}" for p in curve)
+        parts.append(f'<polyline class="{kind}" points="{points}"/>')
+    parts.append(f'<line class="zero" x1="{left}" x2="{right}" y1="{y(0)}" y2="{y(0)}"/>')
+    for value in dict.fromkeys((high, 0.0, low)):
+        words = "0" if value == 0 else signed_number(value)
+        parts.append(f'<text x="{left - 8}" y="{y(value) + 4}" text-anchor="end">{words}</text>')
+    last = -math.inf
+    for strength in (1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100):
+        if math.log(strength) <= reach + 1e-9 and x(strength) - last > 34:
+            last = x(strength)
+            parts.append(_text(last, base + 18, f"{strength:g}"))
+    label = (
+        "What is left of the gain, at least, against the factor by which a hidden cause changes the"
+        f" odds of actions: {signed_number(curve[0]['gain_at_least'])} at 1,"
+        f" {signed_number(curve[-1]['gain_at_least'])} at {curve[-1]['strength']:.3g}"
+    )
+    return _svg(WIDE, base + 28, label, parts)
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ from markupsafe import Markup
 
 from surefoot.advice.advise import NOTHING_TO_LEARN
 from surefoot.advice.assurance import assurance_worth
+from surefoot.advice.confounding import confounding_sentence
 from surefoot.advice.files import CANDIDATE, POLICY
 from surefoot.advice.gain import FINITE_SAMPLE
 from surefoot.advice.provenance import file_hash
 from surefoot.advice.value_on_log import WHERE, own_lines
 from surefoot.errors import LogError
 from surefoot.report.page import number, percent, sentence, signed_number
-from surefoot.report.pictures import gain_picture
+from surefoot.report.pictures import gain_picture, hidden_picture
 from surefoot.report.sections_page import PageTable
 from surefoot.text import plural
 
@@ -35,11 +36,13 @@ DATA = {"held-out half": "the half that tests", "all data": "all data: OPTIMISTI
 
 @dataclass(frozen=True)
 class Evidence:
-    """A heading with a paragraph and a list, or one of them."""
+    """A heading with a paragraph, a picture and a list, or some of them."""
 
     title: str
     first: str = ""
     items: Sequence[str] = ()
+    picture: str = ""
+    caption: str = ""
 
 
 def headline(summary: Mapping[str, Any]) -> str:
@@ -133,6 +136,8 @@ def evidence(summary: Mapping[str, Any], safety: Mapping[str, Any] | None = None
     if summary["cannot_exclude"]:
         words = unseen_words(summary["cannot_exclude"])
         found.append(Evidence("What the log cannot exclude", words))
+    if summary["supported"] or summary["accepted_unsupported"]:
+        found += _hidden(summary.get("confounding"))
     if summary["certificate"] is not None:
         found.append(_certificate(summary["certificate"]))
     if summary["assumptions"]:
@@ -184,6 +189,29 @@ def unseen_words(found: Mapping[str, Any]) -> str:
         f"The gain would be gone if {percent(1 / undo)} of the decisions for {where} had {outcome}."
         f" The half that tests has {found['held_out_visits']:.0f} of these decisions; {excluded}."
     )
+
+
+def _hidden(found: Mapping[str, Any] | None) -> list[Evidence]:
+    """How strong a hidden cause would have to be, with its curve."""
+    words = confounding_sentence(found)
+    if found is None or not words:
+        return []
+    title, curve = "What a hidden cause could explain", found.get("curve", [])
+    if len(curve) < 2:
+        return [Evidence(title, sentence(words))]
+    fresh = "" if found["one_step"] else " The cause is taken to be new at each step."
+    return [
+        Evidence(
+            title,
+            f"{sentence(words)} A hidden cause is something that people acted on, that matters for"
+            f" the outcome, and that no column of the log holds.{fresh} No log can show whether"
+            " there is one: ask those who know how decisions were made.",
+            picture=hidden_picture(curve),
+            caption="What is left of the gain, at least, if a hidden cause multiplied or divided the"
+            " odds of actions by up to so much (1: there is none). The dashed line also counts"
+            " sampling error: it is wrong for about 5 % of logs.",
+        )
+    ]
 
 
 def safety_word(found: Mapping[str, Any]) -> str:
