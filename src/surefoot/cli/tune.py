@@ -6,7 +6,7 @@ import dataclasses
 import math
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,6 +72,15 @@ class TuneOptions(LogOptions):
         option(METHOD, "NUMBER", "With --rule mean: how far below 0 a CVaR may be."),
     ] = 0.0
     seed: Annotated[int, option(METHOD, "NUMBER", "The seed of the draws.")] = 0
+    histories: Annotated[
+        str,
+        option(
+            METHOD,
+            "K,...",
+            "Choose first how many steps states remember, such as 0,1,2: the shortest that leaves no"
+            " memory and gains nearly most.",
+        ),
+    ] = ""
     bound: Annotated[
         float | None,
         option(
@@ -108,9 +117,10 @@ def tune(
         raise ParameterError(
             "--delta is the failure probability of --bound: give --bound, too, or leave --delta out"
         )
-    posed = pose(log, options)
+    options, posed, tried = _remembering(log, options)
     if options.bound is None:
         name, found = "tune", _document(_tuned(posed, options), posed, log, options)
+        found |= {"histories": tried} if tried else {}
     else:
         name, found = "tune-bound", _bound_document(posed, log, options)
     if out is not None:
@@ -119,6 +129,30 @@ def tune(
     show(name, found, lambda: lines(found), as_json, report, lambda: page(found))
     if found["next"] is None:
         raise typer.Exit(NO_SUPPORT)
+
+
+def _remembering(log: str, options: TuneOptions) -> tuple[TuneOptions, Posed, list[dict[str, Any]]]:
+    """(the options with the history that was chosen, its problem, what was tried)."""
+    from surefoot.advice import chosen_algorithm
+    from surefoot.tuning import best_history, try_history
+
+    if not options.histories:
+        return options, pose(log, options), []
+    if options.history:
+        raise ParameterError("--histories chooses the history: leave --history out")
+    words = [x.strip() for x in options.histories.split(",")]
+    if not all(x.isdigit() for x in words):
+        raise ParameterError(
+            f"--histories takes numbers of steps, such as 0,1,2, got {options.histories!r}"
+        )
+    posed, tried = {}, []
+    for k in sorted({int(x) for x in words}):
+        posed[k] = found = pose(log, replace(options, history=k))
+        algorithm = chosen_algorithm(found.problem, "priced-soft-spibb")
+        tried.append(try_history(found.log, found.problem, algorithm, k, pi_b=found.made_by))
+    best = best_history(tried)
+    rows = [dataclasses.asdict(x) | {"passes": x.passes, "chosen": x is best} for x in tried]
+    return replace(options, history=best.history), posed[best.history], rows
 
 
 def _tuned(posed: Posed, options: TuneOptions) -> Tuning:
@@ -201,6 +235,7 @@ def _document(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> di
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     """The choice for people."""
     simulated = found["simulated"] > 0
+    yield from _history_lines(found.get("histories", []))
     yield from _table(found["settings"], f"CVaR {found['alpha']:.0%}", simulated)
     yield (
         f"\ngains over the baseline at the start, in {found['models']} models drawn from the"
@@ -220,6 +255,24 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield f"chosen    {found['chosen']}"
     yield f"next      {found['next'] or nothing}"
     yield from (f"note: {note}" for note in found["notes"])
+
+
+def _history_lines(tried: list[dict[str, Any]]) -> Iterator[str]:
+    """The histories that were tried."""
+    if not tried:
+        return
+    rows = [
+        (
+            f"{'>' if x['chosen'] else ' '} {x['history']}", f"{x['states']:,}", signed(x["gain"]),
+            f"{x['p_value']:.2g}" if x["passes"] else f"{x['p_value']:.2g}: memory is left",
+        )
+        for x in tried
+    ]  # fmt: skip
+    yield from aligned([("  history", "states", "gain", "p of the test for memory"), *rows], "<>><")
+    yield (
+        "gain: of a policy learned from one quarter of the log, in the model of another; the half"
+        " that improve tests on was not used for it\n"
+    )
 
 
 def _table(rows: list[dict[str, Any]], tail: str, simulated: bool) -> list[str]:

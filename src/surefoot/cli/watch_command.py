@@ -74,6 +74,11 @@ def watch(
     from surefoot.ope import Standard
 
     _check_kept(options)
+    if options.discount_per is not None:
+        raise ParameterError(
+            "--discount-per starts from the shortest step of a log, which may change as it grows:"
+            " test with surefoot safety-test instead"
+        )
     standard = Standard(
         delta=options.delta,
         estimator=options.estimator,

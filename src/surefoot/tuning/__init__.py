@@ -5,9 +5,11 @@ settings       what is tried
 prior, posterior, shrinkage   the models: their prior, what the log says of them, noise taken out
 simulation     gains in the models, of policies from the log and from simulated logs
 wedge          n_wedge from a wanted bound
+history_choice how many steps a state should remember
 """
 
 from surefoot.tuning.choice import Row, Tuning, Worth, tune
+from surefoot.tuning.history_choice import TriedHistory, best_history, try_history
 from surefoot.tuning.posterior import Posterior
 from surefoot.tuning.settings import NO_CHANGE, Setting, default_settings, parsed_settings, setting
 from surefoot.tuning.shrinkage import Shrinkage
@@ -21,13 +23,16 @@ __all__ = [
     "Setting",
     "Shrinkage",
     "Simulation",
+    "TriedHistory",
     "Tuning",
     "Wedge",
     "Worth",
+    "best_history",
     "default_settings",
     "n_wedge_for",
     "parsed_settings",
     "setting",
     "simulate",
+    "try_history",
     "tune",
 ]
