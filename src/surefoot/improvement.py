@@ -31,6 +31,7 @@ def problem(
     masked_baseline: str = "error",
     cut_returns: str | int = "as-end",
     needs_returns: bool | None = None,
+    baseline_policy: Any = None,
     **log: Any,
 ) -> Problem:
     """The Problem of a log: a file, a folder, a table, a Log; or, without `source`, of arrays.
@@ -57,6 +58,8 @@ def problem(
     masked_baseline       "renormalise" takes forbidden actions out of the baseline
     cut_returns           how Monte-Carlo returns treat cut episodes, see `surefoot.monte_carlo`
     needs_returns         of a log: see `Log.problem`
+    baseline_policy       of a log of several policies (`policy` names their column): the label of
+                          the one to improve on, in place of pi_b
 
     >>> import surefoot
     >>> steps = {"episode": [0, 0, 0], "state": ["low", "high", "high"],
@@ -78,6 +81,8 @@ def problem(
         "cut_returns": cut_returns,
     }
     if source is None:
+        if baseline_policy is not None:
+            raise ProblemError("baseline_policy names a policy of a log: give the log as source")
         return of_arrays(gamma=gamma, pi_b=pi_b, **declared, **log)
     from surefoot.logs import Log, read_log
 
@@ -85,7 +90,9 @@ def problem(
         raise ProblemError(f"a Log is read already: {', '.join(log)} belong to read_log")
     actions = log.pop("actions", None)
     read = source if isinstance(source, Log) else read_log(source, actions=actions, **log)
-    return read.problem(gamma, pi_b, **declared, needs_returns=needs_returns)
+    return read.problem(
+        gamma, pi_b, **declared, needs_returns=needs_returns, baseline_policy=baseline_policy
+    )
 
 
 def improve(problem: Problem, algorithm: Algorithm | str) -> Solution:

@@ -112,6 +112,23 @@ def test_a_safety_test_weighs_both_policies_or_takes_the_log_as_it_is(
     assert any("on average" in x for x in found["assumptions"])
 
 
+def test_one_of_the_policies_may_be_the_baseline(run: Run, files: dict[str, Path]) -> None:
+    label = "--policy-column", "who", "--baseline-policy", "x", "--reward-range", "0,1"
+    out = files["folder"] / "label"
+    found = run("improve", files["log"], "--bandit", *label, "--out", out, "--no-report")
+    assert found["supported"]
+    assert found["baseline"]["policy"] == "x"
+    assert found["worth"]["in_sample_optimistic"]["baseline"] == pytest.approx(0.28, abs=0.03)
+    with (out / "policy.csv").open() as file:
+        shown = {(x["state"], x["action"]): float(x["baseline"]) for x in csv.DictReader(file)}
+    assert shown["0", "0"] == pytest.approx(0.7, abs=0.05)
+    start = "safety-test", files["log"], "--bandit", "--policy", files["new"], *label
+    found = run(*start)
+    assert found["verdict"] == "passes"
+    assert "episodes of that policy itself" in found["compared_with"]
+    assert found["gain_at_least"] < 0.26 < found["gain_at_most"]
+
+
 def test_propensities_that_cannot_be_true_stop_promises(run: Run, files: dict[str, Path]) -> None:
     found = run("check", files["wrong"], "--bandit")
     assert found["vetoes"] == ["propensities"]
@@ -127,6 +144,8 @@ def test_propensities_that_cannot_be_true_stop_promises(run: Run, files: dict[st
     [
         (("--gamma", "0.9"), "leave --gamma out"),
         (("--episode", "who"), "leave out --episode"),
+        (("--baseline-policy", "x"), "--policy-column"),
+        (("--policy-column", "who", "--baseline-policy", "z"), "policy 'z' is not in the log"),
         (("--propensity", "score"), "has no column 'score'"),
         (("--propensity", "who"), "propensity is no probability"),
         (("--propensity", "pscore", "--dask", "tcp://nowhere:1"), "--dask counts alone"),

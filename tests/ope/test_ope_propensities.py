@@ -29,6 +29,9 @@ from surefoot.ope import (
     weighted_per_decision,
 )
 from surefoot.ope.episode_values import OWN_RETURNS, WEIGHTED
+from surefoot.ope.episodes import take_episodes
+from surefoot.ope.gain_test import negated
+from surefoot.ope.two_samples import evidence_of_two
 
 Estimate = Callable[..., ValueEstimate]
 GAMMA = 0.8
@@ -193,6 +196,53 @@ def test_episodes_of_different_lengths_have_scores_too() -> None:
         )  # fmt: skip
         values.append(weighted_per_decision(again, pi, None, 0.9).value)
     assert np.std(values) == pytest.approx(found.scores.std() / 20, rel=0.15)
+
+
+def labelled(steps: int = 1, times: int = 60) -> Batch:
+    """Every episode there can be, as often as it happens, with the code of its policy."""
+    batch, chance = everything(steps)
+    often = np.round(chance * times * 20).astype(int)
+    at, number, episode = [], 0, []
+    for i, k in enumerate(often):
+        rows = np.flatnonzero(batch.episode == i)
+        for _ in range(k):
+            at += rows.tolist()
+            episode += [number] * len(rows)
+            number += 1
+    columns = {
+        name: getattr(batch, name)[at]
+        for name in ("state", "action", "reward", "next_state", "ends", "truncated", "row")
+    }
+    p = batch.propensity
+    assert p is not None
+    who = (batch.episode >= batch.n_episodes // 2).astype(int)
+    beside = {"propensity": p[at], "policy": who[at]}
+    return replace(batch, **columns, episode=np.array(episode), beside=beside)
+
+
+def test_against_the_episodes_of_one_policy_both_bounds_have_half_of_delta() -> None:
+    batch = labelled()
+    standard = Standard(reward_range=(-0.5, 2), horizon=1)
+    gain, loss = (evidence_of_two(x, batch, PI, 0, GAMMA, standard) for x in (GAIN, LOSS))
+    truth = true_value(PI, 1) - true_value(MADE[0], 1)
+    assert gain.values.x.mean() == pytest.approx(truth, abs=1e-9)
+    assert gain.bound.value < truth < -loss.bound.value
+    half = replace(standard, delta=0.025)
+    value = evidence_of(VALUE, batch, PI, None, GAMMA, half).bound.value
+    own = take_episodes(batch, batch.beside["policy"][batch.first] == 0)
+    top = evidence_of(VALUE, negated(own), MADE[0], None, GAMMA, half.mirrored()).bound.value
+    assert gain.bound.value == pytest.approx(value + top, abs=1e-9)
+
+
+def test_episodes_of_several_policies_are_not_those_of_one() -> None:
+    batch = labelled(2)
+    codes = batch.beside["policy"].copy()
+    codes[1] = 1 - codes[1]
+    mixed = replace(batch, beside={**batch.beside, "policy": codes})
+    with pytest.raises(LogError, match="whole episodes"):
+        evidence_of_two(GAIN, mixed, PI, 0, GAMMA, Standard(reward_range=(-0.5, 2), horizon=2))
+    with pytest.raises(LogError, match="0 episodes in the tested log"):
+        evidence_of_two(GAIN, batch, PI, 7, GAMMA, Standard(reward_range=(-0.5, 2), horizon=2))
 
 
 def test_bad_input_gets_a_sentence() -> None:

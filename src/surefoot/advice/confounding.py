@@ -158,7 +158,7 @@ class WorstCase:
         chain, found = self._chain(strength)
         beyond = self._beyond(chain, found, strength, self.changed)
         scores = _scores(model, self.rows, chain, beyond)
-        if model.problem.pi_b_estimated:
+        if model.problem.pi_b_is_mixture:
             scores = scores + self._of_frequencies(chain, found, strength)
         value = chain.at_start - model.baseline.at_start - self._optimism(chain, found, strength)
         own = (scores - self.base_scores)[model.chosen]
@@ -207,7 +207,7 @@ class WorstCase:
         """
         u, z = self.model.units, self._z(chain.v)
         plain = z - found.mean[u.pair]
-        if self.model.problem.pi_b_estimated:
+        if self.model.problem.pi_b_is_mixture:
             whole = (found.mean.reshape(self.rows.shape) * self.model.mixture).sum(axis=1)
             plain = z - whole[u.state]
         cut, stays = found.cut[u.pair], found.stays[u.pair]

@@ -17,6 +17,7 @@ from surefoot.ope.bounds import APPROXIMATE_BOUNDS
 from surefoot.ope.episode_values import GAIN, LOSS, Standard
 from surefoot.ope.episodes import FEWEST_IN_PART, split_episodes, take_episodes
 from surefoot.ope.gain_test import SAME, GainEvidence, evidence_of, model_for, promised
+from surefoot.ope.two_samples import evidence_of_two
 from surefoot.problems import Problem
 from surefoot.text import plural
 
@@ -33,12 +34,13 @@ class Sample:
     """Episodes of the baseline, and both policies over their states.
 
     With propensities the episodes may be of other policies; pi_b None then stands for what made
-    them, on average.
+    them, on average, or for the policy of this code, by its own episodes.
     """
 
     batch: Batch
     pi: np.ndarray
     pi_b: np.ndarray | None
+    policy: int | None = None
 
     def split(self, share: float, seed: int = 0) -> tuple[Sample, Sample]:
         """(a random share of the episodes, the others), the same ones for the same seed."""
@@ -86,7 +88,7 @@ def whole_sample(problem: Problem, pi: np.ndarray) -> Sample:
             f" independent in a log, and at least {2 * FEWEST_IN_PART} are needed; give more of"
             " them"
         )
-    return Sample(log, pi, compared_with(problem))
+    return Sample(log, pi, compared_with(problem), problem.pi_b_policy)
 
 
 def compared_with(problem: Problem) -> np.ndarray | None:
@@ -218,6 +220,9 @@ def _tested(
     seed: int,
 ) -> GainEvidence:
     """One of the two tests; `training` chooses the cap of the bound, or makes the model."""
+    if held_out.policy is not None:
+        batch = held_out.batch
+        return evidence_of_two(quantity, batch, held_out.pi, held_out.policy, gamma, standard)
     cap, model, n = None, None, held_out.batch.n_episodes
     if training is not None:
         t = training
@@ -265,6 +270,8 @@ def _assumptions(found: GainEvidence, within: str, tested: Sample) -> tuple[str,
     if tested.batch.propensity is not None:
         made = "their actions were chosen with the propensities of the log"
     average = "the baseline is what made the log, on average over its episodes"
+    if tested.policy is not None:
+        average = "the baseline is the policy that was named, on average over its own episodes"
     return (
         "the policy was neither made nor chosen with the tested episodes",
         f"the tested episodes are independent of each other, and {made}",

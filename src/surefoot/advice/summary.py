@@ -139,6 +139,9 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "baseline": {
             "estimated": problem.pi_b_estimated,
             "made_the_log": not problem.off_policy,
+            "policy": None
+            if problem.pi_b_policy is None
+            else as_text(advice.log.beside["policy"][problem.pi_b_policy]),
             **_disagreement(compared),
             "renormalised": worth is not None,
         },
@@ -223,7 +226,10 @@ def _assumptions(advice: Advice) -> list[str]:
             "the state says enough: given state and action, the past does not matter (Markov)",
             "many units: the test is asymptotic",
         ]
-    if problem.pi_b_estimated:
+    if problem.pi_b_policy is not None:
+        name = as_text(advice.log.beside["policy"][problem.pi_b_policy])
+        found.append(f"the baseline is what the rows of policy {name!r} show: it was estimated")
+    elif problem.pi_b_estimated:
         found.append("the baseline is what the log shows on average: it was estimated")
     if problem.guards:
         columns = ", ".join(guard.column for guard in problem.guards)
@@ -377,6 +383,8 @@ def _baseline_lines(summary: Mapping[str, Any]) -> list[str]:
         first += "; other policies made the log, as its propensities say: both are estimates"
     if baseline["estimated"]:
         first = "baseline  ESTIMATED from the log itself: give --baseline if it is known"
+    if baseline["policy"] is not None:
+        first = f"baseline  ESTIMATED from the rows of policy {baseline['policy']!r}"
     if baseline.get("disagrees"):
         first += (
             f", but DISAGREES with the log (p = {baseline['p_value']:.2g},"

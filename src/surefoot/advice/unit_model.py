@@ -113,7 +113,7 @@ class UnitModel:
         """
         rows, base, chain = self.rows(pi), self.baseline, self.chain(self.rows(pi))
         scores = self._scores(rows, chain)
-        base_scores = self._scores(self.mixture, base, by_state=self.problem.pi_b_estimated)
+        base_scores = self._scores(self.mixture, base, by_state=self.problem.pi_b_is_mixture)
         spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * self.mixture
         doubt = self._lost_doubt(chain, base) + self._forced_doubt(pi, chain, base) if strict else 0
         gain = chain.at_start - base.at_start - doubt
@@ -350,7 +350,7 @@ def model_of_units(
     often = np.bincount(cells[1], minlength=pi_b.size).reshape(pi_b.shape) >= AT_LEAST
     rated = (np.where(often, pi_b, 0.0).sum(axis=1) > 0)[:, None]
     counted = np.where(rated, often, n_sa > 0)
-    rows = n_sa if problem.pi_b_estimated else np.where(counted, pi_b, 0.0)
+    rows = n_sa if problem.pi_b_is_mixture else np.where(counted, pi_b, 0.0)
     rows = np.where(rows.sum(axis=1, keepdims=True) > 0, rows, np.where(counted, n_sa, 0.0))
     starts: Starts | None = None
     if problem.start_from == VISITS:

@@ -223,6 +223,14 @@ class LogOptions(ReadOptions):
             default="estimated from the log",
         ),
     ] = None
+    baseline_policy: Annotated[
+        str | None,
+        option(
+            BASELINE,
+            "LABEL",
+            "The policy of --policy-column to improve on, as its own rows show it.",
+        ),
+    ] = None
     smoothing: Annotated[
         float,
         option(BASELINE, "NUMBER", "Added to every count if the baseline is estimated."),
@@ -247,6 +255,13 @@ class LogOptions(ReadOptions):
         if self.bandit and not missing and self.gamma != 0:
             raise ParameterError("--bandit: every episode has one step, so leave --gamma out")
         object.__setattr__(self, "gamma", 0.0 if missing else self.gamma)
+        if self.baseline is not None and self.baseline_policy is not None:
+            raise ParameterError("give --baseline or --baseline-policy, not both")
+        if self.baseline_policy is not None and self.policy_column is None:
+            raise ParameterError(
+                "--baseline-policy names one of several policies: say with --policy-column which"
+                " column holds them"
+            )
 
     @property
     def rewards(self) -> tuple[float, float] | None:
@@ -328,14 +343,16 @@ def reading_progress() -> Iterator[Progress]:
 def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
     """Read a log and its baseline, and build their problem."""
     from surefoot.logs import disagreement, permitted, read_policy
+    from surefoot.logs.policy_rows import baseline_of
 
     log, units = read(source, options, dask)
     mask = permitted(log, options.allowed, options.forbidden)
-    given = (
-        log.estimated_baseline(options.smoothing, mask)
-        if options.baseline is None
-        else read_policy(options.baseline, log, unknown_states="ignore")
-    )
+    if options.baseline_policy is not None:
+        given = baseline_of(log, options.baseline_policy, options.smoothing, mask)
+    elif options.baseline is None:
+        given = log.estimated_baseline(options.smoothing, mask)
+    else:
+        given = read_policy(options.baseline, log, unknown_states="ignore")
     problem = log.problem(
         options.gamma,
         given,
@@ -347,6 +364,8 @@ def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
         needs_returns=None if dask is None else False,
     )
     made_by = log.estimated_baseline() if given.estimated else given
+    if options.baseline_policy is not None:
+        made_by = baseline_of(log, options.baseline_policy)
     return Posed(
         log,
         problem,

@@ -29,6 +29,7 @@ class Policy:
                      guarantees for a known baseline do not apply then
     notes            what every output should say about it
     elsewhere        rows about states that `labels` do not have, as the file has them
+    of_policy        the code of the policy whose rows alone it was estimated from; None: all rows
     baseline, count  [S, A] or None: the policy it improves, and how often the log took each pair
     """
 
@@ -40,6 +41,7 @@ class Policy:
     elsewhere: tuple[Row, ...] = ()
     baseline: np.ndarray | None = None
     count: np.ndarray | None = None
+    of_policy: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pi", read_only(self.pi))

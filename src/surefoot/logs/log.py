@@ -18,6 +18,7 @@ from surefoot.errors import LogError, NotAvailableError, ProblemError, option
 from surefoot.logs.accounting import Accounting, notes_on, warnings_on
 from surefoot.logs.database import Database, Workspace
 from surefoot.logs.policy_files import fitted, permitted, read_policy
+from surefoot.logs.policy_rows import baseline_of
 from surefoot.logs.query import Options, Reading
 from surefoot.logs.row_blocks import coded_blocks, joined, returns_of
 from surefoot.logs.tally import Tally, merged
@@ -227,6 +228,7 @@ class Log:
         forbidden: Any = None,
         cut_returns: str | int = "as-end",
         needs_returns: bool | None = None,
+        baseline_policy: Any = None,
         **declared: Any,
     ) -> Problem:
         """The Problem of this log; `declared` as in `surefoot.problem`, arrays are over codes.
@@ -234,6 +236,7 @@ class Log:
         pi_b            a Policy, the path of a policy file, an array [S, A], a function that
                         returns {action: probability} for the label of a state, or None: estimated
                         from the log without smoothing
+        baseline_policy the label of the policy (see `read_log`) whose rows show the baseline
         allowed         a mask [S, A], or the path of a file with the allowed (state, action)
         forbidden       the same of what must never be chosen; with both, what is allowed and not
                         forbidden may be
@@ -270,7 +273,11 @@ class Log:
             )
             notes = (*notes, self.pace.note(gamma))
             gamma = self.pace.step_discount(gamma)
-        if isinstance(pi_b, (str, Path)):
+        if baseline_policy is not None:
+            if pi_b is not None:
+                raise ProblemError("give pi_b, or baseline_policy, not both")
+            pi_b = baseline_of(self, baseline_policy)
+        elif isinstance(pi_b, (str, Path)):
             pi_b = read_policy(pi_b, self, unknown_states="ignore")
         elif callable(pi_b):
             pi = tabulated(pi_b, self.labels, self.n_states, self.n_actions, self.terminal)

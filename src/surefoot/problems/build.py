@@ -143,6 +143,7 @@ def build(
         rewards_declared=reward_range is not None,
         reward_table=table,
         pi_b_estimated=estimated,
+        pi_b_policy=pi_b.of_policy if isinstance(pi_b, Policy) else None,
         pi_b_renormalised=renormalised,
         unseen_states=unseen_states,
         ties=ties,

@@ -54,7 +54,8 @@ class Problem:
     `n_bound_states` is the S of error functions and bounds (the extra state "(end)" does not
     count). `start_episodes` is the number of independent episodes whose first states `start`
     counts; None: the start is known, or (`start_visits`) it is how often the log was in each state.
-    `pi_b_renormalised`: forbidden actions were taken out of pi_b, so it is not the policy that made
+    `pi_b_policy`: the code of the policy whose rows pi_b was estimated from, where it is one of
+    several. `pi_b_renormalised`: forbidden actions were taken out of pi_b, so it is not the policy that made
     the log. `labels` say what the codes stand for. `guards` are columns beside the log's steps that
     must not get worse (`with_guards`). Build one with `surefoot.problem`, or directly
     for a batch.
@@ -71,6 +72,7 @@ class Problem:
     rewards_declared: bool = False  # whether you vouch for reward_range
     reward_table: Array | None = None
     pi_b_estimated: bool = False
+    pi_b_policy: int | None = None
     pi_b_renormalised: bool = False
     unseen_states: str = "baseline"
     ties: str = "baseline"
@@ -238,11 +240,18 @@ class Problem:
         """Rewards of successors never observed (blocks only)."""
         return arrivals(self.counts, self.reward_table, self.reward_range[0])
 
+    @property
+    def pi_b_is_mixture(self) -> bool:
+        """Whether the baseline is what all rows of the log show on average."""
+        return self.pi_b_estimated and self.pi_b_policy is None
+
     @cached_property
     def off_policy(self) -> bool:
         """Whether the log says that another policy than the baseline made it: the propensities of
-        its rows are not those of a baseline that was given.
+        its rows are not those of a baseline that was given, or it is one policy of several.
         """
+        if self.pi_b_policy is not None:
+            return True
         if self.log is None or self.pi_b_estimated or len(self.pi_b.shape) > 3:
             return False
         return not self.log.made_by(to_numpy(self.pi_b).reshape(self.pi_b.shape[-2:]))

@@ -158,7 +158,9 @@ def simulated_logs(
     found = list(Sampler(worlds).counts(keys, shape, with_returns=returns))
     n_sas = np.asarray(sum(to_numpy(x.n_sas) for x, _ in found))
     counts = _with_rewards(posterior, worlds, keys, n_sas)
-    pi_b = estimate_baseline(counts.n_sa, worlds.allowed) if problem.pi_b_estimated else worlds.pi_b
+    pi_b = (
+        estimate_baseline(counts.n_sa, worlds.allowed) if problem.pi_b_is_mixture else worlds.pi_b
+    )
     table = worlds.reward_table
     groups = [x for _, x in found if x is not None]
     return Problem(
