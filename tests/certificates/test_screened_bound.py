@@ -34,15 +34,17 @@ def bandit(episodes: int, **options: object) -> surefoot.Problem:
 
 
 def by_hand(episodes: int, delta: float) -> float:
-    """All draws are 0.5, of which none can lie below 0.5 - 2; one test, the best of the tilts."""
-    n, log, found = 0.75 * episodes, math.log(1 / delta), -1.5
+    """All draws are 0.5, of which none can lie below 0.5 - 2; one test; a twentieth of delta is for
+    how soon the state is reached. The bet is the best of those tried, to second order.
+    """
+    n, log = 0.75 * episodes, math.log(1 / (0.95 * delta))
+    planned = {}
     for k in range(26):
-        tilt = 0.45 * 0.5 ** (k / 2)
-        phi = (-math.log(1 - 2 * tilt) - 2 * tilt) / 4
-        if 2 * tilt - 4 * phi > log / n:  # the largest deviation is rejected
-            root = math.sqrt(tilt**2 - 4 * phi * log / n)
-            found = max(found, 0.5 - (tilt - root) / (2 * phi))
-    return found
+        bet = 0.475 * 0.5 ** (k / 2)
+        if bet**2 > 2 * bet**2 * log / n:
+            planned[bet] = (1 - math.sqrt(1 - 2 * log / n)) / bet
+    bet = min(planned, key=planned.__getitem__)
+    return 0.5 - (math.exp(log / n) - 1) / bet  # n ln(1 + bet (0.5 - m)) = log
 
 
 @pytest.mark.parametrize("episodes", [40, 400])
@@ -101,3 +103,46 @@ def test_what_the_algorithm_returns_is_certified_in_every_state_and_truly_better
         assert found.bound <= truth(solution.pi)[0]
         assert (truth(solution.pi) >= -1e-12).all()
         assert any("moves are proved" in x for x in solution.notes)
+
+
+def corridor(episodes: int) -> surefoot.Problem:
+    """Two steps to the decision of `bandit` in state 2, which pays on the way back to state 0."""
+    turns = 4 * episodes  # one trajectory of whole rounds
+    action = np.stack([np.zeros(turns), np.zeros(turns), np.arange(turns) % 2], axis=1)
+    state = np.tile([0, 1, 2], turns)
+    return surefoot.problem(
+        state=state,
+        action=action.reshape(-1).astype(int),
+        reward=(action.reshape(-1) == 1) * 1.0,
+        next_state=(state + 1) % 3,
+        episode=np.zeros(len(state), dtype=int),
+        pi_b=np.array([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5]]),
+        gamma=0.5,
+        return_range=(0, 2),
+        start=0,
+    )
+
+
+def test_what_a_later_state_gains_counts_at_the_start_as_often_and_as_soon_as_it_is_reached() -> (
+    None
+):
+    """From state 0 state 2 is reached after two steps, and again after three, if action 1, which
+    gives nothing away, is taken: h = c + u h.
+    """
+    problem, solution = (
+        corridor(2000),
+        surefoot.improve(corridor(2000), surefoot.ScreenedAdvantage(0.05)),
+    )
+    assert np.array_equal(solution.pi[2], [0, 1])
+    found = screened(problem, 0.05)
+    c = found.lower_at()[2]
+    assert found.reach.sources.tolist() == [2, 0]
+    assert found.reach.mean[:, 0] == pytest.approx([0.5 * 0.5**3, 0.5**2], rel=2e-3)
+    again, once = found.reach.lower_at()[:, 0]
+    assert 0.03 < again < 0.0625 and 0.2 < once < 0.25
+    bound = certify(problem, solution, "screened-advantage").bound
+    assert bound == pytest.approx(once * c / (1 - again))
+    gain = (
+        0.25 * 0.5 / (1 - 0.125)
+    )  # the truth: half a reward more, every third step from the second on
+    assert 0.7 * gain < bound < gain

@@ -317,64 +317,70 @@ def test_at_no_number_of_draws_up_to_200_a_radius_misses_more_often(
     assert max(worst_miss(ON_A_MEAN[name], n, delta) for n in range(2, 201)) <= delta
 
 
-def ever_above(log: float, tilt: float, p: float, n_max: int) -> float:
-    """P( tilted_lower > p at some n <= n_max ), exactly, for draws of 0 and 1: the walk of S_n,
-    absorbed where the bound is above p.
+def ever_above(log: float, bet: float, p: float, n_max: int) -> float:
+    """P( betting_lower > p at some n <= n_max ), exactly, for draws of 0 and 1: the walk of S_n,
+    absorbed where the capital against p is large enough. (That the bound is where the capital is
+    just that is a test of its own.)
     """
     alive, k = np.eye(1, n_max + 2)[0], np.arange(n_max + 2.0)
     for n in np.arange(1.0, n_max + 1):
         alive = alive * (1 - p) + np.concatenate([[0.0], alive[:-1]]) * p
-        mean = np.minimum(k / n, 1.0)
-        found = radii.tilted_lower(
-            np.full(k.shape, n), (mean, mean), mean * (1 - mean), log, np.array(tilt), 0 * k
-        )
-        alive = np.where(found > p, 0.0, alive)
+        capital = k * np.log(1 + bet * (1 - p)) + (n - k) * np.log(1 - bet * p)
+        alive = np.where(capital >= log, 0.0, alive)
     return float(1 - alive.sum())
 
 
-@pytest.mark.parametrize("tilt", [0.1, 0.5, 0.9])
-def test_the_tilted_lower_bound_is_above_the_mean_at_any_n_at_all_with_probability_delta_at_most(
-    tilt: float,
+@pytest.mark.parametrize("bet", [0.4, 0.7, 0.95])
+def test_the_lower_bound_of_bets_is_above_the_mean_at_any_n_at_all_with_probability_delta_at_most(
+    bet: float,
 ) -> None:
     chances = (0.01, 0.05, 0.2, 0.5, 0.9)
     for delta in DELTAS:
-        assert max(ever_above(np.log(1 / delta), tilt, p, 600) for p in chances) <= delta
-    # were ln(1/delta) a third of what it is
-    assert max(ever_above(np.log(1 / 0.05) / 3, tilt, p, 600) for p in chances) > 0.05
+        assert max(ever_above(np.log(1 / delta), bet, p, 600) for p in chances) <= delta
+        # and it is hardly less: were ln(1/delta) a fifth smaller, it would be more
+        assert max(ever_above(0.8 * np.log(1 / delta), bet, p, 600) for p in chances) > delta
 
 
-def test_the_tilted_lower_bound_is_the_least_mean_that_is_not_rejected() -> None:
-    """Every mean from the floor up, each with the phi of the width up to the mean of the draws."""
-    n, mean, variance, log, tilt, floor = 60.0, 0.7, 0.04, 3.0, 0.25, -1.5
-    w = mean - floor
-    phi = (-np.log(1 - tilt * w) - tilt * w) / w**2
-    mu = np.linspace(floor, mean, 200_001)
-    rejected = n * (tilt * (mean - mu) - phi * (variance + (mean - mu) ** 2)) > log
-    args = (np.array(x) for x in (variance, log, tilt, floor))
-    found = radii.tilted_lower(np.array(n), (np.array(mean), np.array(mean)), *args)
-    assert rejected[0]
-    assert found == pytest.approx(mu[np.argmin(rejected)], abs=1e-4)
-    # too steep a tilt, no draws, all draws at the floor: nothing is said
-    for n, mean, tilt in ((60.0, 0.7, 1e-3), (0.0, 0.7, 0.25), (60.0, -1.5, 0.25)):
-        here = np.array(mean)
-        args = (np.array(x) for x in (variance, log, tilt, floor))
-        assert radii.tilted_lower(np.array(n), (here, here), *args) == floor
+def test_the_lower_bound_of_bets_is_the_largest_mean_against_which_enough_is_won() -> None:
+    """Three groups of draws, each above its own floor; every mean on a fine grid, by a loop."""
+    rng = np.random.default_rng(0)
+    group, log = rng.integers(0, 3, 200), 3.0
+    floor, bet = np.array([-1.5, 0.0, -20.0, 1.0]), np.array([0.4, 0.9, 0.04, 0.5])
+    x = np.maximum(rng.normal(0.7, 0.3, 200), floor[group])
+    found = radii.betting_lower(group, x, log, bet, floor)
+    for k in range(3):
+        m = np.linspace(floor[k], floor[k] + 0.999 / bet[k], 100_001)
+        capital = sum(np.log(1 + bet[k] * (y - m)) for y in x[group == k])
+        assert capital[0] >= log
+        assert found[k] == pytest.approx(m[capital >= log].max(), abs=2 * (m[1] - m[0]))
+        assert found[k] < x[group == k].mean()
+    assert found[3] == 1  # no draws: nothing is said
+    few = radii.betting_lower(group[:6], x[:6], log, np.array([0.1] * 4), floor)
+    assert np.array_equal(few, floor)  # too little can be won
+    twice = radii.betting_lower(np.tile(group, 2), np.tile(x, 2), log, bet, floor)
+    assert np.allclose(twice, radii.betting_lower(group, x, log, bet, floor, 2.0))
 
 
-def test_of_a_mean_between_two_values_the_lower_bound_is_below_that_of_each() -> None:
-    def lower(low: float, high: float, variance: float) -> float:
-        args = (np.array(x) for x in (variance, 3.0, 0.25, -1.5))
-        return float(radii.tilted_lower(np.array(200.0), (np.array(low), np.array(high)), *args))
+def test_a_draw_that_could_take_all_rejects_nothing() -> None:
+    """A value below the floor, as the end of an interval may have: the bound stays where the
+    capital is positive.
+    """
+    found = radii.betting_lower(
+        np.zeros(50, dtype=int), np.append(np.ones(49), -3.0), 1.0, np.array([0.9]), np.array([0.0])
+    )
+    assert found == 0
 
-    both = lower(0.5, 0.6, 0.09)
-    assert both <= min(lower(0.5, 0.5, 0.04), lower(0.55, 0.55, 0.05), lower(0.6, 0.6, 0.09))
-    assert both > -1.5
 
-
-def test_the_best_tilt_has_the_smallest_radius_of_those_tried() -> None:
+def test_the_best_bet_has_the_smallest_radius_of_those_tried_to_second_order() -> None:
     n, variance, width = np.array([20.0, 4000.0]), np.array([0.1, 0.1]), np.array([2.0, 2.0])
-    tilt, radius = radii.best_tilt(n, variance, 3.0, width)
-    assert tilt[0] > tilt[1]
+    bet, radius = radii.best_bet(n, variance, 3.0, width)
+    assert bet[0] > bet[1]
     for other in radii.STEPS / 2.0:
-        lower = radii.tilted_lower(n, (width, width), variance, 3.0, np.array([other] * 2), 0 * n)
-        assert (2.0 - lower >= radius - 1e-12).all()
+        won = n * (other * radius - 0.5 * other**2 * (variance + radius**2))
+        assert (won <= 3.0 + 1e-9).all()
+    won = n * (bet * radius - 0.5 * bet**2 * (variance + radius**2))
+    assert np.allclose(won, 3.0)
+    # in truth: the bound of a large sample lies about so far below its mean
+    x = np.random.default_rng(0).normal(1.5, np.sqrt(0.1), 4000).clip(-0.5)
+    lower = radii.betting_lower(np.zeros(4000, dtype=int), x, 3.0, bet[1:], np.array([-0.5]))
+    assert x.mean() - lower[0] == pytest.approx(radius[1], rel=0.2)

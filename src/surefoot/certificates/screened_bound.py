@@ -9,6 +9,7 @@ import numpy as np
 
 from surefoot.certificates.certificate import (
     APPROXIMATE,
+    EVERYWHERE,
     MARKOV,
     RIGOROUS,
     SLACK,
@@ -26,7 +27,8 @@ from surefoot.rows.arrays import to_numpy
 @dataclass(frozen=True, kw_only=True)
 class ScreenedAdvantageBound(Bound):
     """c(s) = theta lower bound of  sum_a move q^{pi_b},  for a policy  pi = pi_b + theta move  with
-    theta in [0, 1] in every state;  v^pi - v^{pi_b} >= c  at the start where c >= 0 everywhere.
+    theta in [0, 1] in every state. Where c >= 0 everywhere, v^pi - v^{pi_b} at a start is at least
+    E[ gamma^T c(S_T) ], S_T the first state with a proposal that the baseline comes to.
 
     The moves are those that a quarter of the log proposes; any other policy is refused.
     """
@@ -41,7 +43,9 @@ class ScreenedAdvantageBound(Bound):
 
         def bound_at(scale: float) -> float:
             c = np.where(theta > 0, theta * found.lower_at(scale), 0.0) - off
-            return advantage_bound(self, problem, c, scale)
+            if self.where == EVERYWHERE or c.min() < 0:
+                return advantage_bound(self, problem, c, scale)
+            return self.mean_at_start(problem, found.reach.gain(c, scale), scale)
 
         tests = int((found.move != 0).any(axis=-1).sum())
         note = f"one row in {PART} proposed moves in {tests} states, the others tested them"

@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from surefoot.core import Batch, count
+from surefoot.core import Batch
+from surefoot.core.batch import COLUMNS
 from surefoot.planning import evaluate
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
-from surefoot.trust.radii import best_tilt
+from surefoot.trust.radii import best_bet
 
 DOUBT = 1.0  # standard errors taken off a proposed gain, since it was chosen for being large
+CLEAR = 2.0  # radii that a gain is long which should clearly pass
 POOLED = 5.0  # returns of all pairs that each pair's own variance is mixed with
 RECEIVERS = 6  # the best so many actions of a state are tried as receivers
 
@@ -49,8 +51,11 @@ class Proposal:
 
 @dataclass(frozen=True)
 class _Best:
-    """The best move so far in every state."""
+    """The best move so far in every state: score says how surely it should pass, merit by what it
+    is chosen.
+    """
 
+    merit: np.ndarray
     score: np.ndarray
     move: np.ndarray
     variance: np.ndarray
@@ -58,8 +63,9 @@ class _Best:
 
     def or_else(self, other: _Best) -> _Best:
         """The better of two in each state."""
-        ahead = other.score > self.score
+        ahead = other.merit > self.merit
         return _Best(
+            np.where(ahead, other.merit, self.merit),
             np.where(ahead, other.score, self.score),
             np.where(ahead[:, None], other.move, self.move),
             np.where(ahead, other.variance, self.variance),
@@ -89,8 +95,9 @@ class _Table:
         return replace(self, b=b, q=q, variance=variance, n_sa=n_sa)
 
     def scored(self, donors: int, to: int, log: float) -> _Best:
-        """The first `donors` actions give all their mass to the action `to`: (gain - its standard
-        error) / radius that its test should have.
+        """The first `donors` actions give all their mass to the action `to`. The score is (gain -
+        its standard error) / radius that its test should have; of moves that should clearly pass,
+        that counts more of which more should be proved.
         """
         move = np.where(np.arange(self.b.shape[-1]) < donors, -self.b, 0.0)
         mass = -move.sum(axis=-1)
@@ -104,9 +111,11 @@ class _Table:
         weight = np.where(self.b > 0, move**2 / np.where(self.b > 0, self.b, 1.0), 0.0)
         variance = (weight * self.variance).sum(axis=-1)
         error = np.sqrt((move**2 * self.variance / np.maximum(self.n_sa, 1.0)).sum(axis=-1))
-        _, radius = best_tilt(self.draws, variance, log, width)
-        score = ((move * self.q).sum(axis=-1) - DOUBT * error) / radius
-        return _Best(np.where(some, score, -np.inf), move, variance, width)
+        _, radius = best_bet(self.draws, variance, log, width)
+        gain = (move * self.q).sum(axis=-1) - DOUBT * error
+        score = np.where(some, gain / radius, -np.inf)
+        merit = np.where(score > CLEAR, CLEAR + (gain - radius) / (self.hi - self.lo), score)
+        return _Best(merit, score, move, variance, width)
 
     def best(self, log: float) -> _Best:
         """The move of each state that should pass by the widest margin: the actions worth least
@@ -115,7 +124,7 @@ class _Table:
         order = np.argsort(np.where(self.b > 0, self.q, -np.inf), axis=-1, kind="stable")
         table, size = self.in_order(order), self.b.shape[-1]
         nothing = np.zeros(len(self.b))
-        best = _Best(nothing - np.inf, np.zeros_like(self.b), nothing, nothing)
+        best = _Best(nothing - np.inf, nothing - np.inf, 0 * self.b, nothing, nothing)
         for donors in range(1, size):
             for to in range(max(donors, size - RECEIVERS), size):
                 best = best.or_else(table.scored(donors, to, log))
@@ -155,13 +164,9 @@ def _table(
     more: float,
 ) -> _Table:
     shape, returns_range = (problem.n_states, problem.n_actions), problem.return_range
-    state, action, reward, after = (
-        x[part] for x in (log.state, log.action, log.reward, log.next_state)
-    )
-    sparse = problem.counts.is_sparse
-    counts = count(state, action, reward, after, *shape, as_sparse=sparse)
-    counts = counts.map(lambda x: x.reshape(problem.batch_shape + x.shape))
-    seen = replace(problem, counts=counts, log=None, returns_given=None)
+    columns = {name: getattr(log, name)[part] for name in COLUMNS}
+    beside = {name: x[part] for name, x in log.beside.items()}
+    seen = problem.with_log(replace(log, **columns, beside=beside))
     v = evaluate(seen.model, problem.pi_b, tolerance=None)
     q = to_numpy(seen.model.backup(v)).reshape(shape)
     rows, values = returns

@@ -13,12 +13,14 @@ from surefoot.errors import NotAvailableError
 from surefoot.problems import Problem
 from surefoot.returns.cycles import Cycles, cycles_of, star_of
 from surefoot.returns.evidence import bracket, star_interval
-from surefoot.returns.proposals import Plan, Proposal, moments, propose
+from surefoot.returns.proposals import Plan, Proposal, propose
+from surefoot.returns.reaching import Reach, reach
 from surefoot.rows.arrays import to_numpy
-from surefoot.trust.radii import best_tilt, tilted_lower
+from surefoot.trust.radii import best_bet, betting_lower
 
 PART = 4  # one episode in four proposes; of one trajectory the first quarter
 OF_STAR = 0.1  # of delta, spent on the value at which cycles end
+OF_REACH = 0.05  # of delta, spent on how soon the starts come to the states with a proposal
 MARGIN = 1e-9  # by which share a radius is enlarged, so that rounding never breaks the proof
 
 
@@ -28,31 +30,38 @@ class Screened:
     delta.
 
     move [S, A] is 0 where nothing is proposed; q [S, A]: the baseline's values by the part that
-    proposes, an estimate. Of the draws that test it [S]: n, mean (between two
-    values), variance and floor, below which none lies. log = ln(tests / delta).
+    proposes, an estimate. draws: of the states in `state`, in order of time, none below floor [S];
+    two for each visit where they lie between two values. log = ln(tests / delta). reach: how soon
+    the starts, and they themselves, come to these states.
     """
 
     move: np.ndarray
     q: np.ndarray
-    n: np.ndarray
-    mean: tuple[np.ndarray, np.ndarray]
-    variance: np.ndarray
+    state: np.ndarray
+    draws: tuple[np.ndarray, ...]
     floor: np.ndarray
     plan: Plan
     log: float
+    reach: Reach
     assumptions: tuple[str, ...]
 
-    def lower_at(self, scale: float = 1.0) -> np.ndarray:
-        """The bounds [S] if there were `scale` times as many draws; 0 where nothing is proposed.
+    @property
+    def n(self) -> np.ndarray:
+        """Draws of each state, [S]."""
+        return np.bincount(self.state, minlength=len(self.floor)).astype(float)
 
-        The tilt suits the draws that are expected, not those that came.
+    def lower_at(self, scale: float = 1.0) -> np.ndarray:
+        """The bounds [S] if each draw had come `scale` times; 0 where nothing is proposed.
+
+        The bet suits the draws that are expected, not those that came.
         """
         proposed = (self.move != 0).any(axis=-1)
         width = np.where(proposed, self.plan.width, 1.0)
-        tilt, _ = best_tilt(scale * self.plan.n, self.plan.variance, self.log, width)
-        lower = tilted_lower(scale * self.n, self.mean, self.variance, self.log, tilt, self.floor)
-        lower = lower - MARGIN * (abs(self.mean[1]) + abs(lower))
-        return np.where(proposed, lower, 0.0)
+        bet, _ = best_bet(scale * self.plan.n, self.plan.variance, self.log, width)
+        log = (1 + MARGIN) * self.log
+        found = [betting_lower(self.state, x, log, bet, self.floor, scale) for x in self.draws]
+        lower = np.min(found, axis=0)
+        return np.where(proposed, lower - MARGIN * abs(lower), 0.0)
 
 
 @dataclass(frozen=True)
@@ -97,23 +106,26 @@ def _episodes(problem: Problem, log: Batch, delta: float) -> Screened:
     """Every fourth episode proposes."""
     first, rows = log.episode % PART == 0, np.sort(_states_only(log).first_visits)
     before, after = (rows[x[rows]] for x in (first, ~first))
+    left = (1 - OF_REACH) * delta
     low, high = bracket(problem, log, before, len(log))
-    found = propose(problem, log, first, (before, 0.5 * (low + high)), PART - 1.0, delta)
+    found = propose(problem, log, first, (before, 0.5 * (low + high)), PART - 1.0, left)
     tested = _Visits(after, *bracket(problem, log, after, len(log)))
+    soon = reach(problem, log, ~first, found.move, OF_REACH * delta)
     assumption = "the order of the episodes in the log says nothing about what happens in them"
-    return _tested(problem, log, found, (tested,), delta, (assumption,))
+    return _tested(problem, log, found, (tested,), soon, left, (assumption,))
 
 
 def _trajectory(problem: Problem, log: Batch, delta: float) -> Screened:
     """The first quarter of the steps proposes; draws are first visits in cycles."""
     cut, only = len(log) // PART, _states_only(log)
     before, after = (cycles_of(only, problem.gamma, x) for x in ((0, cut), (cut, len(log))))
-    part, left = np.arange(len(log)) < cut, (1 - OF_STAR) * delta
+    part, left = np.arange(len(log)) < cut, (1 - OF_STAR - OF_REACH) * delta
     returns = before.row, before.x + _star_guess(before, problem) * before.d
     found = propose(problem, log, part, returns, PART - 1.0, left)
     ends = star_interval(after, problem, OF_STAR * delta, "bernstein")
     values = (after.x + v * after.d for v in ends)
     tested = tuple(_Visits(after.row, x, x) for x in values)
+    soon = reach(problem, log, ~part, found.move, OF_REACH * delta)
     assumptions = (
         "the log was stopped after a number of steps fixed in advance",
         (
@@ -121,7 +133,7 @@ def _trajectory(problem: Problem, log: Batch, delta: float) -> Screened:
             f" {log.labels.state(star_of(log))}, chosen by its first steps"
         ),
     )
-    return _tested(problem, log, found, tested, left, assumptions)
+    return _tested(problem, log, found, tested, soon, left, assumptions)
 
 
 def _star_guess(cycles: Cycles, problem: Problem) -> float:
@@ -137,6 +149,7 @@ def _tested(
     log: Batch,
     found: Proposal,
     visits: tuple[_Visits, ...],
+    soon: Reach,
     delta: float,
     assumptions: tuple[str, ...],
 ) -> Screened:
@@ -151,20 +164,20 @@ def _tested(
     gain = (found.move * found.q).sum(axis=-1)
     end = np.where(ratio > 0, lo, hi) - found.q
     floor = gain + np.where(ratio != 0, ratio * end, 0.0).min(axis=-1)
-    parts = []
+    use = found.states[log.state[visits[0].row]]
+    draws = []
     for x in visits:
-        s, a = log.state[x.row], log.action[x.row]
-        g = np.where(ratio[s, a] > 0, x.low, x.high)
-        parts.append(moments(s, ratio[s, a] * (g - found.q[s, a]) + gain[s], problem.n_states))
-    mean, variance = ([x[i] for x in parts] for i in (1, 2))
+        s, a = log.state[x.row[use]], log.action[x.row[use]]
+        g = np.where(ratio[s, a] > 0, x.low[use], x.high[use])
+        draws.append(ratio[s, a] * (g - found.q[s, a]) + gain[s])
     return Screened(
         move=found.move,
         q=found.q,
-        n=parts[0][0],
-        mean=(np.min(mean, axis=0), np.max(mean, axis=0)),
-        variance=np.max(variance, axis=0),
+        state=log.state[visits[0].row[use]],
+        draws=tuple(draws),
         floor=floor,
         plan=found.plan,
         log=float(np.log(max(int(found.states.sum()), 1) / delta)),
+        reach=soon,
         assumptions=assumptions,
     )

@@ -14,9 +14,9 @@ from surefoot.rows.arrays import Array, like, namespace
 TYPICAL = 10  # the n at which the any-time radius is made tight
 # the lambdas of the any-time Bernstein radius; the least is tight at n = 1e7 or so
 TILTS = tuple(0.8 / 2**k for k in range(10))
-STEPS = 0.9 * np.sqrt(0.5) ** np.arange(26)  # of tilt times width, tried by `best_tilt`
-# the largest tilt times width of `tilted_lower`: psi grows without bound towards 1
-STEEPEST = 0.95
+STEPS = 0.95 * np.sqrt(0.5) ** np.arange(26)  # of bet times width, tried by `best_bet`
+SURE = 1 - 1e-9  # of bet times (m - floor): at 1 a single draw could take all
+HALVINGS = 60  # of the interval in which the bound of bets is sought
 # draws up to which the Clopper-Pearson radius is computed; beyond, Hoeffding's is a valid bound
 EXACT = 100_000
 
@@ -113,45 +113,51 @@ def squares_in_order(group: np.ndarray, x: np.ndarray, size: int, middle: float)
     return found
 
 
-def tilted_lower(
-    n: np.ndarray,
-    mean: tuple[np.ndarray, np.ndarray],
-    variance: np.ndarray,
+def betting_lower(
+    group: np.ndarray,
+    x: np.ndarray,
     log: float,
-    tilt: np.ndarray,
+    bet: np.ndarray,
     floor: np.ndarray,
+    scale: float = 1.0,
 ) -> np.ndarray:
-    """A lower bound on mu: ever above it w.p. <= exp(-log), at every n at once, for draws of which
-    none is below `floor` and each has a mean of mu at most, given the past.
+    """A lower bound on mu in each group [size]: ever above it w.p. <= exp(-log), at every number
+    of draws at once, for draws of which none is below `floor` and each has a mean of mu at most,
+    given the past.
 
-    mean - r,  r the smaller root of  tilt r - phi r^2 = log/n + phi Var,  phi = psi(tilt w) / w^2,
-    w = mean - floor, Var the mean of (x_i - mean)^2. Tilt and floor are chosen without these draws;
-    `floor` is also the answer where nothing more is proved. mean: an interval that holds it, with
-    the largest Var over it. docs/certificates.md has the proof.
+    The largest m with  sum_i ln(1 + bet (x_i - m)) >= log,  bet (m - floor) < 1;  bet and floor
+    [size] are chosen without the draws. `floor` where no m is rejected. scale: as if each draw had
+    come so many times. docs/certificates.md has the proof.
     """
-    low, high = mean
-    some = (n > 0) & (high > floor) & (tilt > 0)
-    n, tilt = np.where(some, n, 1.0), np.where(some, tilt, 1.0)
-    far = np.where(some, high - floor, 1.0)
-    w = np.minimum(far, STEEPEST / tilt)
-    phi = (-np.log1p(-tilt * w) - tilt * w) / w**2
-    k = log / n + phi * np.where(some, variance, 0.0)
-    some &= tilt * far - phi * far**2 > k  # so no mu from the floor up to mean - r survives
-    r = 2 * k / (tilt + np.sqrt(np.where(some, tilt**2 - 4 * phi * k, 0.0)))
-    found: np.ndarray = np.where(some, np.maximum(np.minimum(low - r, floor + w), floor), floor)
-    return found
+
+    def capital(m: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            each = np.log(np.maximum(1 + bet[group] * (x - m[group]), 0.0))
+        return scale * np.bincount(group, weights=each, minlength=len(floor))
+
+    low, high = floor, floor + SURE / bet
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        rejected = capital(middle) >= log
+        low, high = np.where(rejected, middle, low), np.where(rejected, high, middle)
+    return low
 
 
-def best_tilt(
+def best_bet(
     n: np.ndarray, variance: np.ndarray, log: float, width: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(tilt, r): that with the smallest r of `tilted_lower` for n draws of this variance, the mean
-    `width` above the floor.
+    """(bet, r): that of which `betting_lower` should lie the least, r, below the mean, for n draws
+    of this variance, the mean `width` above the floor.
+
+    r is the smaller root of  bet r - bet^2 (Var + r^2) / 2 = log/n,  to second order.
     """
-    tilts, zero = np.multiply.outer(STEPS, 1 / width), np.zeros_like(width)
-    found = width - tilted_lower(n, (width, width), variance, log, tilts, zero)
-    best = found.argmin(axis=0)[None]
-    return np.take_along_axis(tilts, best, 0)[0], np.take_along_axis(found, best, 0)[0]
+    bets = np.multiply.outer(STEPS, 1 / width)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        k = log / n + 0.5 * bets**2 * variance
+        r = 2 * k / (bets + np.sqrt(bets**2 * (1 - 2 * k)))
+    r = np.where(np.isfinite(r) & (r < width), r, width)
+    best = r.argmin(axis=0)[None]
+    return np.take_along_axis(bets, best, 0)[0], np.take_along_axis(r, best, 0)[0]
 
 
 def spent_at(n: Array, delta: float) -> Array:
