@@ -215,7 +215,7 @@ def algorithm_facts(names: list[str]) -> Iterator[str]:
     for name in names:
         cls = CLASSES[name]
         yield from (f"**`{name}`**, in Python {{py:class}}`surefoot.{cls.__name__}`", "")
-        yield from (f"- {kind_of_method(cls)}", f"- certificate tried by `improve`: {fit(cls)}", "")
+        yield from (f"- {kind_of_method(cls)}", f"- certificate of `improve`: {fit(cls)}", "")
         yield from ("| parameter | of the class | of `surefoot improve` |", "|---|---|---|")
         for f in fields(cls):
             own = "required" if f.default is MISSING else f"`{f.default}`"
@@ -243,11 +243,11 @@ def kind_of_method(cls: type[Algorithm]) -> str:
 
 
 def fit(cls: type[Algorithm]) -> str:
-    """The certificates of an algorithm."""
+    """The certificate of an algorithm."""
     given = {f.name: f.default for f in fields(cls) if f.default is not MISSING}
     needed = {f.name: 0.5 for f in fields(cls) if f.default is MISSING}
-    found = cls(**given, **needed).certificates
-    return ", then ".join(f"`{name}`" for name, _ in found)
+    found = cls(**given, **needed).proof
+    return "the strongest that holds for any policy" if found is None else f"its own, `{found[0]}`"
 
 
 def product(_: list[str]) -> Iterator[str]:

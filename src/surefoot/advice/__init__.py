@@ -3,7 +3,7 @@ files that hold it.
 """
 
 from surefoot.advice.advise import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Advice, advise
-from surefoot.advice.assurance import Assurance, assure, fitting
+from surefoot.advice.assurance import Assurance, assure
 from surefoot.advice.confounding import Sensitivity, sensitivity
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters
 from surefoot.advice.files import plain, write_advice
@@ -37,7 +37,6 @@ __all__ = [
     "assure",
     "chosen_algorithm",
     "default_parameters",
-    "fitting",
     "held_out_gain",
     "log_and_units_on_dask",
     "model_of_units",

@@ -1,4 +1,4 @@
-"""Assurance: the certificate that fits an algorithm, and whether an algorithm's own certificate
+"""Assurance: the strongest certificate of a policy, and whether an algorithm's own certificate
 proves its policy better.
 """
 
@@ -11,38 +11,22 @@ from typing import Any
 import numpy as np
 
 from surefoot.advice.estimate import DELTA
-from surefoot.algorithms.algorithm import Algorithm, Fitting
+from surefoot.algorithms.algorithm import Algorithm
 from surefoot.certificates import RIGOROUS, Certificate, certify
 from surefoot.core import Solution
-from surefoot.errors import NotAvailableError, SurefootError
+from surefoot.errors import SurefootError
 from surefoot.improvement import improve
 from surefoot.problems import Problem
 
-THEOREM_1: Fitting = ("theorem-1", {"error": "mpeb"})
-WORST_CASE_STATES = 100  # the worst case over more states takes long: not unasked
 TOO_LARGE = "the problem is large (its counts are sparse): ask surefoot.certify for it"
 
 
 @dataclass(frozen=True)
 class Assurance:
-    """A certificate of the candidate, or why there is none; `refused` are bounds that came first
-    and did not apply.
-    """
+    """A certificate of the candidate, or why there is none."""
 
     certificate: Certificate | None
-    no_certificate: str
-    refused: tuple[str, ...]
-
-
-def fitting(algorithm: Algorithm) -> tuple[Fitting, ...]:
-    """The certificates that an algorithm's policy may meet, to be tried in turn.
-
-    What restricts by returns has a bound on returns, what plans with the worst case its worst case.
-    The Soft-SPIBB bound on the model (Theorem 2 of Nadjahi et al. 2019) is wrong, and DUIPI's holds
-    for fresh data only: "advantage" bounds any policy whatever.
-    """
-    first = (THEOREM_1,) if algorithm.advantageous and not algorithm.proves else ()
-    return (*first, *algorithm.certificates)
+    no_certificate: str = ""
 
 
 def proof(problem: Problem, algorithm: Algorithm) -> tuple[Solution, str] | None:
@@ -52,11 +36,11 @@ def proof(problem: Problem, algorithm: Algorithm) -> tuple[Solution, str] | None
     The certificate holds for the data it was made from, so nothing is held out; None where it
     proves nothing, or at a larger failure probability than that of the test it stands for.
     """
-    if not algorithm.proves or problem.counts.is_sparse or problem.pi_b_estimated:
+    if algorithm.proof is None or problem.counts.is_sparse or problem.pi_b_estimated:
         return None
     solution = improve(problem, algorithm)
     try:
-        ((method, parameters),) = fitting(algorithm)
+        method, parameters = algorithm.proof
         found = certify(problem, solution, method, **parameters)
     except SurefootError:
         return None
@@ -74,24 +58,17 @@ def proof(problem: Problem, algorithm: Algorithm) -> tuple[Solution, str] | None
 def assure(
     problem: Problem, solution: Solution, algorithm: Algorithm, *, doubt: str = ""
 ) -> Assurance:
-    """The certificate of a solution; none where there is doubt that pi_b made the log."""
+    """The certificate of a solution: the algorithm's own, or the strongest; none where there is
+    doubt that pi_b made the log.
+    """
     if problem.counts.is_sparse or doubt:
-        return Assurance(None, doubt or TOO_LARGE, ())
-    certificate, refused = None, []
-    # bounds on returns refuse a log that the baseline did not make; this one needs none of it
-    more: tuple[Fitting, ...] = (("robust", {}),) if problem.off_policy else ()
-    for method, parameters in (*fitting(algorithm), *more):
-        try:
-            if method in ("robust", "mbie") and problem.n_states > WORST_CASE_STATES:
-                raise NotAvailableError(
-                    f"{method}: the worst case over {problem.n_states} states takes long: ask"
-                    " surefoot.certify for it"
-                )
-            certificate = certify(problem, solution, method, **parameters)
-            break
-        except SurefootError as error:
-            refused.append(str(error))
-    return Assurance(certificate, "" if certificate else refused.pop(), tuple(refused))
+        return Assurance(None, doubt or TOO_LARGE)
+    own = None if problem.off_policy else algorithm.proof  # on returns of the baseline
+    method, parameters = own or (None, {"delta": DELTA})
+    try:
+        return Assurance(certify(problem, solution, method, **parameters))
+    except SurefootError as error:
+        return Assurance(None, str(error))
 
 
 def assurance_summary(found: Assurance | None) -> dict[str, Any]:
@@ -117,7 +94,7 @@ def assurance_summary(found: Assurance | None) -> dict[str, Any]:
             "assumptions": list(c.assumptions),
             "notes": list(c.notes),
         }
-    return {"certificate": certificate | {"refused_before": list(found.refused)}}
+    return {"certificate": certificate}
 
 
 def assurance_lines(summary: Mapping[str, Any]) -> list[str]:

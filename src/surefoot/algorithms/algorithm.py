@@ -34,7 +34,6 @@ RESTRICTS = "restricts"  # it restricts the set of policies
 NEITHER = "neither"
 
 Fitting = tuple[str, Mapping[str, Any]]  # a certificate by name, and its parameters
-ANY_POLICY: Fitting = ("advantage", {"error": "mpeb"})  # the bound that holds for any policy
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,9 @@ class Algorithm(ABC):
         return False
 
     @property
-    def certificates(self) -> tuple[Fitting, ...]:
-        """The certificates that its policy may meet, to be tried in turn."""
-        return (ANY_POLICY,)
-
-    @property
-    def proves(self) -> bool:
-        """Whether its certificate holds for the data that the policy is learned from."""
-        return False
+    def proof(self) -> Fitting | None:
+        """The certificate that its policy meets by construction, on the data it is learned from."""
+        return None
 
 
 class Estimates(Algorithm):

@@ -40,7 +40,6 @@ class _FromEvidence(Algorithm):
     """
 
     taxonomy: ClassVar[str] = RESTRICTS
-    proves: ClassVar[bool] = True
     delta: float
     error: str = "bernstein"
     visits: str = "independent"
@@ -61,10 +60,10 @@ class _FromEvidence(Algorithm):
         return self.visits == "every"
 
     @property
-    def certificates(self) -> tuple[Fitting, ...]:
-        """Its own proof, at its own parameters."""
+    def proof(self) -> Fitting:
+        """Its own certificate, at its own parameters."""
         own = {"delta": self.delta, "error": self.error, "visits": self.visits}
-        return (("certified-advantage", own),)
+        return "certified-advantage", own
 
     def certified(self, problem: Problem) -> CertifiedTrust:
         """The policies whose advantage is certified."""

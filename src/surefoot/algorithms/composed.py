@@ -47,14 +47,9 @@ class Composed(Estimates, Restricts):
         return self.values.advantageous or self.limits.advantageous
 
     @property
-    def certificates(self) -> tuple[Fitting, ...]:
+    def proof(self) -> Fitting | None:
         """Bounds ask what a policy may be, not what it was planned with."""
-        return self.limits.certificates
-
-    @property
-    def proves(self) -> bool:
-        """As its limits do."""
-        return self.limits.proves
+        return self.limits.proof
 
     def estimate(self, problem: Problem) -> Estimate | Backup | FixedValues:
         """The values decide,"""

@@ -32,7 +32,6 @@ class ScreenedAdvantage(Whole):
 
     name: ClassVar[str] = "screened-advantage"
     taxonomy: ClassVar[str] = RESTRICTS
-    proves: ClassVar[bool] = True
     needs_log: ClassVar[bool] = True
     delta: float
 
@@ -40,9 +39,9 @@ class ScreenedAdvantage(Whole):
         check_number(self, "delta", low=0, high=1, open_low=True)
 
     @property
-    def certificates(self) -> tuple[Fitting, ...]:
-        """Its own proof, at its own delta."""
-        return (("screened-advantage", {"delta": self.delta}),)
+    def proof(self) -> Fitting:
+        """Its own certificate, at its own delta."""
+        return "screened-advantage", {"delta": self.delta}
 
     def solve(self, problem: Problem) -> Solution:
         """Propose, test, keep what passes."""

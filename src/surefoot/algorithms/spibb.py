@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefoot.algorithms.algorithm import Fitting, Restricts
+from surefoot.algorithms.algorithm import Restricts
 from surefoot.parameters import check_number
 from surefoot.planning import Trust
 from surefoot.problems import Problem
@@ -22,7 +22,6 @@ class PiBSPIBB(Restricts):
     """
 
     name: ClassVar[str] = "pi-b-spibb"
-    certificates: ClassVar[tuple[Fitting, ...]] = (("spibb", {}),)
     n_wedge: float
 
     def __post_init__(self) -> None:

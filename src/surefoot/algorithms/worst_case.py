@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from surefoot.algorithms.algorithm import Estimates, Fitting
+from surefoot.algorithms.algorithm import Estimates
 from surefoot.core import Support
 from surefoot.errors import NotAvailableError
 from surefoot.parameters import check_number
@@ -27,7 +27,6 @@ class MBIE(Estimates):
     """
 
     name: ClassVar[str] = "mbie"
-    certificates: ClassVar[tuple[Fitting, ...]] = (("mbie", {}),)
     delta: float
 
     def __post_init__(self) -> None:
@@ -56,7 +55,6 @@ class RobustMDP(Estimates):
     """
 
     name: ClassVar[str] = "robust"
-    certificates: ClassVar[tuple[Fitting, ...]] = (("robust", {}),)
     delta: float
 
     def __post_init__(self) -> None:

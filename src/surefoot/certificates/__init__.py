@@ -28,10 +28,12 @@ from surefoot.certificates.gaussian import DeltaMethodBound, DUIPIBound
 from surefoot.certificates.return_bounds import AdvantageBound, CertifiedAdvantageBound, Theorem1
 from surefoot.certificates.row_bounds import MBIEBound, RobustBound, SPIBBBound
 from surefoot.certificates.screened_bound import ScreenedAdvantageBound
+from surefoot.certificates.strongest import strongest
 from surefoot.core import Solution
 from surefoot.errors import ParameterError, PolicyError, ProblemError
 from surefoot.parameters import look_up, make
 from surefoot.problems import Problem
+from surefoot.rows.arrays import to_numpy
 
 _ALL: tuple[type[Bound], ...] = (
     CertifiedAdvantageBound,
@@ -49,10 +51,14 @@ CERTIFICATES: Mapping[str, type[Bound]] = MappingProxyType({cls.name: cls for cl
 
 
 def certify(
-    problem: Problem, solution: Solution | np.ndarray, method: str | Bound, **parameters: Any
+    problem: Problem,
+    solution: Solution | np.ndarray,
+    method: str | Bound | None = None,
+    **parameters: Any,
 ) -> Certificate:
     """A lower bound on v^pi - v^{pi_b} for the policy of a solution, or for a policy [S, A], by the
-    method of this name.
+    method of this name; without one, the strongest of those that suit any policy, with what it
+    costs to try several paid for (`delta` and `where` as for each of them).
 
     What a method asks of the policy is checked on the policy itself, whichever algorithm made it;
     one that does not meet it is refused, and so are gamma = 1, an estimated baseline, and training
@@ -67,6 +73,9 @@ def certify(
         raise PolicyError(
             f"certify needs a Solution or a policy [S, A], got {type(solution).__name__}"
         )
+    if method is None:
+        given = make("certify without a method", Bound, parameters)
+        return strongest(problem, to_numpy(pi), given.delta, given.where)
     if parameters and not isinstance(method, str):
         raise ParameterError(
             f"{method!r} has its parameters already: give {', '.join(parameters)} to it, or give"

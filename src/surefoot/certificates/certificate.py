@@ -101,7 +101,7 @@ class Bound:
     where: "start", "starts of the log" or "every state"; see `Certificate`.
     """
 
-    name: ClassVar[str] = "bound"
+    name: ClassVar[str] = "certify"
     places: ClassVar[tuple[str, ...]] = (START, OF_LOG, EVERYWHERE)
     delta: float = 0.05
     where: str = START

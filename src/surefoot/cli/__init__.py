@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 import surefoot
+from surefoot.cli.certify_command import certify
 from surefoot.cli.check import check
 from surefoot.cli.discretize_command import discretize
 from surefoot.cli.ending import run_to_the_end
@@ -36,6 +37,7 @@ COMMANDS = (
     (WITH_A_LOG, "compare", compare, f"log.csv {RULE}"),
     (WITH_A_LOG, "tune", tune, f"log.csv {RULE} --out tuning.csv"),
     (WITH_A_LOG, "evaluate", evaluate, f"new.csv {RULE} --policy improved/policy.csv"),
+    (WITH_A_LOG, "certify", certify, f"log.csv {RULE} {NEW}"),
     (WITH_A_LOG, "safety-test", safety_test, f"new.csv {RULE} {NEW}"),
     (WITH_A_LOG, "apply", apply, "improved/policy.csv --file new.csv --out decisions.csv"),
     (WITH_A_LOG, "export", export, "improved/policy.csv --out decide.sql"),

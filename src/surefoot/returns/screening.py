@@ -111,7 +111,10 @@ def _episodes(problem: Problem, log: Batch, delta: float) -> Screened:
     found = propose(problem, log, first, (before, 0.5 * (low + high)), PART - 1.0, left)
     tested = _Visits(after, *bracket(problem, log, after, len(log)))
     soon = reach(problem, log, ~first, found.move, OF_REACH * delta)
-    assumption = "the order of the episodes in the log says nothing about what happens in them"
+    assumption = (
+        "episodes are independent of each other, and their order in the log says nothing about what"
+        " happens in them"
+    )
     return _tested(problem, log, found, (tested,), soon, left, (assumption,))
 
 
