@@ -141,7 +141,36 @@ class Severity:
         return float(v.mean())
 
 
-HIDDEN = {
+@dataclass(frozen=True)
+class Lasting:
+    """Two steps: the first action leads to state 1 or 2, without a reward; the second step pays u,
+    whatever is done. People choose by u, so state 1 looks good. Nothing helps in truth.
+    """
+
+    gamma_u: float
+
+    def log(self, rng: np.random.Generator, episodes: int) -> surefoot.Problem:
+        """A log of whole episodes."""
+        world = Severity(self.gamma_u, (0.0,), 1.0, 0.0)
+        e, p = world.chances
+        u = (rng.random(episodes) < p).astype(int)
+        first = (rng.random(episodes) < e[u]).astype(int)
+        second = (rng.random(episodes) < world.b).astype(int)
+        middle, last = 2 - first, np.full(episodes, -1)
+        return surefoot.problem(
+            state=np.append(0 * first, middle), action=np.append(first, second),
+            reward=np.append(0.0 * u, u + rng.normal(0, 0.1, episodes)),
+            next_state=np.append(middle, last), terminal=np.append(0 * first, 0 * first + 1),
+            episode=np.tile(np.arange(episodes), 2), time=np.repeat([0, 1], episodes),
+            n_states=4, n_actions=2, gamma=0.9, pi_b=[[1 - world.b, world.b]] * 4,
+        )  # fmt: skip
+
+    def gain(self, pi: np.ndarray, pi_b: np.ndarray) -> float:
+        """Nothing that is done matters."""
+        return 0.0 * float(pi.sum() + pi_b.sum())
+
+
+HIDDEN: dict[str, Severity | Lasting] = {
     "sharp: outcome is the severity": Severity(2.0, (0.0,) * 4, 1.0, 1e-6),
     "no effect": Severity(2.0, (0.0,) * 4, 1.0, 0.5),
     "no effect, Gamma 1.5": Severity(1.5, (0.0,) * 4, 1.0, 0.5),
@@ -155,6 +184,7 @@ HIDDEN = {
     "3 steps, sharp": Severity(1.5, (0.0,) * 4, 1.0, 1e-6, steps=3),
     "3 steps, it helps": Severity(1.5, (0.3,) * 4, 1.0, 0.5, steps=3),
     "3 steps, one severity for all": Severity(1.5, (0.0,) * 4, 1.0, 1e-6, steps=3, persistent=True),
+    "2 steps, it shows later": Lasting(2.0),
 }
 HONEST = {
     "effect 0.1": Severity(1.0, (0.1,) * 4, 0.0, 0.5),

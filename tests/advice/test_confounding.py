@@ -17,7 +17,9 @@ import surefoot
 from support import logfiles, worlds
 from surefoot.advice import held_out_gain, model_of_units, units_of_batch
 from surefoot.advice.confounding import (
+    DRAWN,
     NOT_MARKOV,
+    OTHERS,
     STRONGEST,
     SUMMED_UP,
     Sensitivity,
@@ -198,6 +200,16 @@ def test_a_confounded_log_is_taken_for_a_gain_and_the_line_says_how_little_it_ta
     assert above <= 6  # 5 % of 40 are 2; 7 or more have a chance of 0.3 %
 
 
+def test_drawn_actions_have_no_hidden_cause_and_other_policies_no_known_one() -> None:
+    problem = decisions(400, 3, 0.5)
+    units, pi = units_of_batch(problem.log, 0.0), np.tile([0.1, 0.9], (3, 1))
+    drawn = {"propensity": np.array([0.7, 0.3])[problem.log.action]}
+    known = replace(problem, log=replace(problem.log, beside=drawn))
+    assert sensitivity(known, units, pi).not_given == DRAWN
+    named = replace(problem, pi_b_estimated=True, pi_b_policy=1)
+    assert sensitivity(named, units, pi).not_given == OTHERS
+
+
 def test_sequences_need_states_that_say_enough_and_rows() -> None:
     problem = small(3)
     units, pi = units_of_batch(problem.log, problem.gamma), changed_in(problem, [0, 1])
@@ -241,6 +253,7 @@ def test_the_sentence_names_what_sequences_assume_and_why_there_is_none() -> Non
     made = Sensitivity(vanishes_at=2.0, shown_up_to=1.5, held_out=False)
     words = confounding_sentence(confounding_summary(made))
     assert "anew at each step" in words
+    assert words.endswith("a cause that lasts may need less")
     assert "on the data that made the policy" in words
     assert SUMMED_UP in confounding_sentence(confounding_summary(Sensitivity(not_given=SUMMED_UP)))
     assert confounding_sentence(confounding_summary(None)) == ""

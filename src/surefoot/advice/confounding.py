@@ -22,12 +22,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
-from surefoot.advice.estimate import DELTA, UnitEstimate
+from surefoot.advice.estimate import DELTA, UnitEstimate, as_left_out
 from surefoot.advice.unit_model import Chain, UnitModel, model_of_units
 from surefoot.advice.units import Units
 from surefoot.ope.sensitivity import Worst, check_strength, cross_fitted_tail, worst
@@ -38,9 +38,11 @@ STRONGEST = 100.0  # beyond, nothing is sought
 STRENGTHS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0, 50.0, STRONGEST)
 MOST_ROWS = 100_000  # beyond, some of the units stand for all
 MOST_STEPS = 100  # of the robust evaluation; a handful are needed
-EXACT = 5e-3  # of the logarithm of a strength that is sought
+EXACT = 5e-3  # relative, of a strength that is sought
 MOST_STATES = 5000  # more take long: not unasked
 TOO_LARGE = "there are many states: ask surefoot.advice.sensitivity for it"
+DRAWN = "the log has the probability of every choice; if these are true, nothing hidden chose"
+OTHERS = "other policies than the baseline made the log"
 NOT_MARKOV = "the states do not say enough (not Markov)"
 SUMMED_UP = "the rows of this log were not kept in memory, only what they add up to"
 
@@ -92,10 +94,15 @@ def sensitivity(
     """
     held_out = chosen is not None
     one_step = problem.gamma == 0 or bool(np.asarray(problem.terminal)[units.next_state].all())
-    if not (one_step or markov):
-        return Sensitivity(held_out=held_out, not_given=NOT_MARKOV)
-    if float(units.m2.max(initial=0.0)) > 0:
-        return Sensitivity(held_out=held_out, not_given=SUMMED_UP)
+    reasons = {
+        DRAWN: problem.log is not None and problem.log.propensity is not None,
+        OTHERS: problem.off_policy,
+        NOT_MARKOV: not (one_step or markov),
+        SUMMED_UP: float(units.m2.max(initial=0.0)) > 0,
+    }
+    for why, so in reasons.items():
+        if so:
+            return Sensitivity(held_out=held_out, not_given=why)
     chosen = np.ones(units.number, dtype=bool) if chosen is None else chosen
     case = WorstCase(model_of_units(problem, units, _few_enough(units, chosen), pi_b), pi)
     known: dict[float, AtStrength] = {}
@@ -254,35 +261,28 @@ def _scores(model: UnitModel, rows: np.ndarray, chain: Chain, beyond: np.ndarray
     n, number = model.n_sa.reshape(-1)[pair], model.units.number
     spent = (chain.d[:, None] * rows).reshape(-1)[pair]
     of_pairs = np.bincount(place, weights=beyond, minlength=len(pair))
-    weight = spent / n * _left_out(visits / n)
+    weight = spent / n * as_left_out(visits / n)
     found = np.bincount(unit, weights=weight * of_pairs, minlength=number)
     if model.starts is not None:
         first, state, share = model.starts
         each = share * (chain.v[state] - chain.at_start)
         mine = np.bincount(first, weights=each, minlength=number)
-        found = found + mine * _left_out(np.bincount(first, weights=share, minlength=number))
+        found = found + mine * as_left_out(np.bincount(first, weights=share, minlength=number))
     return np.asarray(found)
 
 
-def _left_out(share: np.ndarray) -> np.ndarray:
-    """What turns a distance from a mean into that from the mean of the other units."""
-    return np.asarray(1.0 / np.where(share < 1 - 1e-12, 1 - share, 1.0))
-
-
 def _root(case: WorstCase, known: dict[float, AtStrength], name: str) -> float:
-    """Where the curve first comes down to 0."""
-
-    def height(x: float) -> float:
-        return float(getattr(case.at(math.exp(x)), name))
-
-    before = 1.0
+    """Where the curve first comes down to 0, by bisection, from below."""
+    above = 1.0
     for strength in sorted(known):
-        at = getattr(known[strength], name)
-        if math.isnan(at) or (at <= 0 and strength == 1.0):
-            return 1.0
-        if at <= 0:
-            return math.exp(brentq(height, math.log(before), math.log(strength), xtol=EXACT))
-        before = strength
+        if getattr(known[strength], name) > 0:
+            above = strength
+            continue
+        while strength > above * (1 + EXACT):
+            middle = math.sqrt(above * strength)
+            over = getattr(case.at(middle), name) > 0
+            above, strength = (middle, strength) if over else (above, middle)
+        return above
     return math.inf
 
 
@@ -325,6 +325,7 @@ def confounding_sentence(found: Mapping[str, Any] | None) -> str:
         return f"how much a hidden cause could explain is not computed: {found['not_given']}"
     data = "on held-out data" if found["held_out"] else "on the data that made the policy"
     fresh = "" if found["one_step"] else ", anew at each step"
+    lasting = "" if found["one_step"] else "; a cause that lasts may need less"
     at, shown = (found[name] for name in ("vanishes_at", "shown_up_to"))
     if _beyond_all(at):
         words = (
@@ -338,10 +339,18 @@ def confounding_sentence(found: Mapping[str, Any] | None) -> str:
             f" actions by {at:.2f}{fresh}"
         )
     if _beyond_all(shown):
-        return f"{words} ({data}, sampling error counted)"
+        return f"{words} ({data}, sampling error counted){lasting}"
     if shown <= 1:
         return f"{words} ({data}); with sampling error the gain is not shown even without one"
-    return f"{words}; by {shown:.2f} if sampling error counts too ({data})"
+    return f"{words}; by {shown:.2f} if sampling error counts too ({data}){lasting}"
+
+
+def confounding_lines(summary: Mapping[str, Any]) -> list[str]:
+    """The same as lines of the terminal, where there is a policy to be used."""
+    if not (summary["supported"] or summary["accepted_unsupported"]):
+        return []
+    words = wrap(confounding_sentence(summary["confounding"]), 110)
+    return [f"{'' if i else 'hidden':9} {x}" for i, x in enumerate(words)]
 
 
 def _beyond_all(strength: float | None) -> bool:

@@ -104,3 +104,10 @@ class UnitEstimate:
             self.value - math.hypot(self.value - low, self.loss.change),
             self.value + math.hypot(high - self.value, self.more.change),
         )
+
+
+def as_left_out(share: np.ndarray) -> np.ndarray:
+    """1 / (1 - share): turns residuals around a mean of which their unit has this share into
+    those around the mean of the others.
+    """
+    return np.asarray(1.0 / np.where(share < 1 - 1e-12, 1 - share, 1.0))

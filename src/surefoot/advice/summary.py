@@ -12,9 +12,10 @@ from typing import Any
 import surefoot
 from surefoot.advice.advise import NOTHING_TO_LEARN, Advice
 from surefoot.advice.assurance import assurance_lines, assurance_summary
-from surefoot.advice.confounding import confounding_sentence, confounding_summary
+from surefoot.advice.confounding import confounding_lines, confounding_summary
 from surefoot.advice.defaults import DEFAULT
 from surefoot.advice.estimate import DELTA, EVENTS
+from surefoot.advice.few_changes import limit_lines, limit_summary
 from surefoot.advice.gain import FINITE_SAMPLE, Gain
 from surefoot.advice.gate_words import gate_lines, gates_summary
 from surefoot.advice.gates import GROUP
@@ -109,6 +110,7 @@ def _estimate(
 def summarise(advice: Advice, source: str, compared: Disagreement | None = None) -> dict[str, Any]:
     """Everything about an improvement, for summary.json and --json."""
     problem, solution, worth = advice.problem, advice.solution, advice.over_renormalised
+    gain = advice.gain
     policy_is = "the improved policy" if advice.supported else "the baseline, unchanged"
     if advice.accepted:
         policy_is = "the candidate, accepted although the data do not support it"
@@ -154,7 +156,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             "states_changed": len(advice.changed),
             "states_visited": int((advice.log.n_sa.sum(axis=1) > 0).sum()),
             "mass_moved": advice.mass_moved,
-            **_limit(advice.gain),
+            **limit_summary(*((None, None) if gain is None else (gain.most, gain.outside))),
         },
         "worth": gain_summary(advice.gain, advice.in_sample)
         | {"over_renormalised": worth, "estimates": estimates(advice)},
@@ -168,13 +170,6 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             TRAINING if problem.log is not None and advice.log.reading is not None else None
         ),
     }
-
-
-def _limit(gain: Gain | None) -> dict[str, int | None]:
-    """The most states that were to change, and how many more would have changed without that."""
-    if gain is None or gain.outside is None:
-        return {"most_changes": None, "states_left_out": 0}
-    return {"most_changes": gain.most, "states_left_out": int(gain.outside.sum())}
 
 
 def _cannot_exclude(advice: Advice) -> dict[str, Any] | None:
@@ -284,37 +279,15 @@ def text(summary: Mapping[str, Any]) -> str:
             f"{'' if i else 'unseen':9} {x}"
             for i, x in enumerate(wrap(unseen_sentence(summary["cannot_exclude"]), 110))
         ),
-        *_hidden_lines(summary),
+        *confounding_lines(summary),
         f"changes   {changes['states_changed']:,} of {changes['states_visited']:,} visited states;"
         f" {changes['mass_moved']:.1%} of decisions would change",
-        *_limit_lines(changes),
+        *limit_lines(changes),
         *assurance_lines(summary),
     ]
     lines += [f"{'' if i else 'assumes':9} {x}" for i, x in enumerate(summary["assumptions"])]
     lines += ["", *read_lines(summary["log"]), *_baseline_lines(summary), *_method_lines(summary)]
     return "\n".join(lines + [f"note: {note}" for note in summary["notes"]])
-
-
-def _hidden_lines(summary: Mapping[str, Any]) -> list[str]:
-    """How strong a hidden cause would have to be, where there is a policy to be used."""
-    if not (summary["supported"] or summary["accepted_unsupported"]):
-        return []
-    words = wrap(confounding_sentence(summary["confounding"]), 110)
-    return [f"{'' if i else 'hidden':9} {x}" for i, x in enumerate(words)]
-
-
-def _limit_lines(changes: Mapping[str, Any]) -> list[str]:
-    """Which changes were left out, if there was a limit."""
-    most, left_out = changes["most_changes"], changes["states_left_out"]
-    if most is None:
-        return []
-    if not left_out:
-        return [f"          --most-changes {most} left out nothing"]
-    return [
-        f"          --most-changes {most}: those that are worth most in the half that made the"
-        f" policy; {left_out:,} more that it",
-        "          proposed are the baseline again, and were so in the test",
-    ]
 
 
 def _worth_lines(summary: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from surefoot.advice.estimate import EVENTS, UnitEstimate, Unseen
+from surefoot.advice.estimate import EVENTS, UnitEstimate, Unseen, as_left_out
 from surefoot.advice.units import Units
 from surefoot.core import known_model
 from surefoot.planning import evaluate, visits
@@ -233,12 +233,12 @@ class UnitModel:
         q = _sum(at, target, len(n)) / _or_1(n)
         unit, cell, visits, place = _cells(u, at, len(n)) if by_state else self.cells
         residual = _sum(place, target - u.k * q[at], len(cell))
-        weight = spent[cell] / n[cell] * _as_left_out(visits / n[cell])
+        weight = spent[cell] / n[cell] * as_left_out(visits / n[cell])
         found = _sum(unit, weight * residual, u.number)
         if self.starts is not None:
             first, state, share = self.starts
             from_start = _sum(first, share * (chain.v[state] - chain.at_start), u.number)
-            found = found + _as_left_out(_sum(first, share, u.number)) * from_start
+            found = found + as_left_out(_sum(first, share, u.number)) * from_start
         return np.asarray(found[self.chosen])
 
     def _estimate(
@@ -384,13 +384,6 @@ def _cells(units: Units, at: np.ndarray, n: int) -> Cells:
     key, which = np.unique(units.unit.astype(np.int64) * n + at, return_inverse=True)
     which = which.reshape(-1)
     return key // n, key % n, _sum(which, units.k, len(key)), which
-
-
-def _as_left_out(share: np.ndarray) -> np.ndarray:
-    """1 / (1 - share): turns residuals around a mean of which their unit has this share into
-    those around the mean of the others.
-    """
-    return np.asarray(1.0 / np.where(share < 1 - 1e-12, 1 - share, 1.0))
 
 
 def _or_1(n: np.ndarray) -> np.ndarray:
