@@ -3,6 +3,8 @@ bare DuckDB; time and peak memory.
 
     python measurements/logs.py --rows 20000000 --threads 1
 
+    python measurements/logs.py --rows 20000000 --small    # 100 states, for --history 2
+
 Every figure is taken in a process of its own, reader and bare query in turn; ratios are of the
 shortest times. With one thread the time of the processor is given too, which other work on the
 machine disturbs less.
@@ -25,7 +27,7 @@ import numpy as np
 import surefoot
 from surefoot.logs import read_log
 
-STATES, ACTIONS, SUCCESSORS, STEPS = 100_000, 10, 5, 100
+SIZES, STEPS = (100_000, 10, 5), 100
 BLOCK = 20_000  # episodes made at a time
 GROUP = "count(*) as n, sum(reward) as r from {} group by all"
 WINDOW = (
@@ -41,6 +43,12 @@ BARS: dict[str, tuple[str, float | None]] = {
     "counts and returns": ("bare", 3.5),
     "policy": ("counts", 0.1),
 }
+# of a log of 100 states and 4 actions: histories of large ones are hardly ever seen twice
+SMALL_SIZES = (100, 4, 3)
+SMALL_BARS: dict[str, tuple[str, float | None]] = {
+    "history 2": ("counts", 2.5),
+    "derived, history 2": ("derived", 2.5),
+}
 TEXT_BARS: dict[str, tuple[str, float | None]] = {
     "counts": ("bare", 2.5),
     "counts, unchecked": ("bare", None),
@@ -54,20 +62,21 @@ def mixed(x: np.ndarray) -> np.ndarray:
     return x ^ (x >> np.uint64(31))
 
 
-def make(folder: Path, rows: int, kind: str) -> None:
-    """Episodes of 100 steps in blocks, one file each; (s, a) has 5 successors."""
+def make(folder: Path, rows: int, kind: str, sizes: tuple[int, int, int]) -> None:
+    """Episodes of 100 steps in blocks, one file each; so many states, actions and successors."""
+    n_states, n_actions, n_successors = sizes
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     with duckdb.connect() as connection:
         for block in range(-(-rows // (STEPS * BLOCK))):
             n = min(BLOCK, rows // STEPS - block * BLOCK)
-            state, path = rng.integers(0, STATES, n), []
+            state, path = rng.integers(0, n_states, n), []
             for t in range(STEPS):
-                action, draw = rng.integers(0, ACTIONS, n), rng.integers(0, SUCCESSORS, n)
-                key = ((state * ACTIONS + action) * SUCCESSORS + draw).astype(
+                action, draw = rng.integers(0, n_actions, n), rng.integers(0, n_successors, n)
+                key = ((state * n_actions + action) * n_successors + draw).astype(
                     np.uint64
                 ) + np.uint64(7919)
-                follow = (mixed(key) % np.uint64(STATES)).astype(np.int64)
+                follow = (mixed(key) % np.uint64(n_states)).astype(np.int64)
                 reward = np.round((follow % 7) / 7 + rng.normal(0, 0.1, n), 3)
                 path.append(
                     (np.arange(n) + block * BLOCK, np.full(n, t), state, action, reward, follow)
@@ -109,8 +118,10 @@ def one(what: str, folder: str, kind: str, threads: int, limit: str | None) -> N
             )
     else:
         options = {"threads": threads, "memory_limit": limit}
-        if what == "derived":
-            log = read_log(pattern, next_state="-", **options)
+        if what.startswith("derived"):
+            log = read_log(pattern, next_state="-", history=2 * ("2" in what), **options)
+        elif what == "history 2":
+            log = read_log(pattern, history=2, **options)
         else:
             log = read_log(pattern, check_order=what != "counts, unchecked", **options)
         if what == "counts and returns":
@@ -162,9 +173,10 @@ def compare(
     limit: str | None,
     repeat: int,
     only: list[str],
+    small: bool,
 ) -> None:
     """Everything against its peer, in turn."""
-    bars = BARS if kind == "parquet" else TEXT_BARS
+    bars = SMALL_BARS if small else BARS if kind == "parquet" else TEXT_BARS
     bars = {what: bar for what, bar in bars.items() if not only or what in only}
     names = list(dict.fromkeys([*(peer for peer, _ in bars.values()), *bars]))
     found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in names}
@@ -202,6 +214,7 @@ def main() -> None:
     )
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=[], help=f"some of: {', '.join(BARS)}")
+    parser.add_argument("--small", action="store_true", help="a log of 100 states: histories")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -211,7 +224,7 @@ def main() -> None:
         folder = Path(given.folder or temporary)
         if not list(folder.glob(f"*.{given.kind}")):
             print(f"making {given.rows:,} rows in {folder} ...", flush=True)
-            make(folder, given.rows, given.kind)
+            make(folder, given.rows, given.kind, SMALL_SIZES if given.small else SIZES)
         compare(
             folder,
             given.rows,
@@ -220,6 +233,7 @@ def main() -> None:
             given.memory_limit,
             given.repeat,
             given.only,
+            given.small,
         )
 
 

@@ -25,7 +25,7 @@ from surefoot.text import plural
 
 NO_STEP = "(none)"  # in place of a step before the first one
 TABLE = 2**26  # keys below this are looked up in a table, others by bisection
-BLOCK = 1_000_000
+BLOCK = 500_000
 MOST_HISTORIES = 2_000_000  # more than this: nearly every one is new
 
 
@@ -34,7 +34,7 @@ class Codebook:
 
     def __init__(self) -> None:
         self.keys = np.zeros(0, dtype=np.int64)  # by code
-        self._table = np.zeros(0, dtype=np.int32)  # code + 1 by key, where keys are small
+        self._table = np.zeros(0, dtype=np.int32)  # codes by key, where keys are small; or -1
         self._sorted = (self.keys, self.keys)  # keys and their codes, where they are not
 
     def __len__(self) -> int:
@@ -43,29 +43,30 @@ class Codebook:
     def codes(self, keys: np.ndarray) -> np.ndarray:
         """The code of every key; new keys get one."""
         found = self._find(keys)
-        unknown = keys[found < 0]
+        unknown = np.flatnonzero(found < 0)
         if not len(unknown):
             return found
-        new = _distinct(unknown)
+        new = _distinct(keys[unknown])
         codes = len(self.keys) + np.arange(len(new))
         self.keys = np.append(self.keys, new)
         if self.keys.max() < TABLE:
-            larger = np.zeros(max(len(self._table), int(new[-1]) + 1), dtype=np.int32)
+            larger = np.full(max(len(self._table), int(new[-1]) + 1), -1, dtype=np.int32)
             larger[: len(self._table)] = self._table
-            larger[new] = codes + 1
+            larger[new] = codes
             self._table = larger
         else:
             order = np.argsort(self.keys)
             self._table, self._sorted = self._table[:0], (self.keys[order], order)
-        return self._find(keys)
+        found[unknown] = self._find(keys[unknown])
+        return found
 
     def _find(self, keys: np.ndarray) -> np.ndarray:
         """The codes of known keys, -1 of others."""
         if len(self._table):
+            if int(keys.max()) < len(self._table):
+                return np.asarray(self._table[keys].astype(np.int64))
             inside = keys < len(self._table)
-            if inside.all():
-                return np.asarray(self._table[keys].astype(np.int64) - 1)
-            return np.where(inside, self._table[np.where(inside, keys, 0)].astype(np.int64) - 1, -1)
+            return np.where(inside, self._table[np.where(inside, keys, 0)], -1).astype(np.int64)
         known, codes = self._sorted
         if not len(known):
             return np.full(len(keys), -1)
@@ -240,10 +241,9 @@ def _numbered(log: Log, steps: int, books: tuple[Codebook, ...]) -> History:
     place = place.reshape(-1)
     ended = np.full(log.n_states, -1)
     ended[parts[over, 0]] = place[over]
-    states: list[Any] = [_label(row, log) for row in kept]
     ended_codes = np.unique(ended[ended >= 0])
     labels = Labels(
-        tuple(states),
+        tuple(_labels(kept, log)),
         log.actions,
         _columns(log.labels, steps),
         log.labels.action_columns,
@@ -275,23 +275,21 @@ def _parts(
     return np.column_stack([key % n_states, np.where(none, -1, action), rest])
 
 
-def _label(row: np.ndarray, log: Log) -> Any:
-    """The label of a history, one field a column."""
-    if log.has_end and row[0] == log.n_states - 1:
-        return END
+def _labels(parts: np.ndarray, log: Log) -> list[Any]:
+    """The labels of histories, one field a column; -1 is the last entry of a list, NO_STEP."""
 
-    def fields(labels: tuple[Any, ...], code: int, columns: tuple[str, ...]) -> tuple[Any, ...]:
-        if code < 0:
-            return (NO_STEP,) * len(columns)
-        return labels[code] if isinstance(labels[code], tuple) else (labels[code],)
+    def fields(labels: tuple[Any, ...], columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+        found = [x if isinstance(x, tuple) else (x,) for x in labels]
+        return [*found, (NO_STEP,) * len(columns)]
 
-    found: tuple[Any, ...] = ()
-    for i, code in enumerate(row):
-        names = log.labels
-        if i % 2:
-            found += fields(log.actions, int(code), names.action_columns)
-        else:
-            found += fields(log.states, int(code), names.state_columns)
+    states = fields(log.states, log.labels.state_columns)
+    actions = fields(log.actions, log.labels.action_columns)
+    found: list[Any] = [states[o] for o in parts[:, 0].tolist()]
+    for k in range(1, parts.shape[1], 2):
+        a, o = parts[:, k].tolist(), parts[:, k + 1].tolist()
+        found = [x + actions[i] + states[j] for x, i, j in zip(found, a, o, strict=True)]
+    if log.has_end and len(parts) and parts[-1, 0] == log.n_states - 1:
+        found[-1] = END
     return found
 
 
@@ -331,35 +329,30 @@ class Found:
 def _counted(log: Log, books: tuple[Codebook, ...]) -> Found:
     """Walk over the log once."""
     n, n_actions, triples = log.n_states, log.n_actions, Codebook()
-    parts: list[tuple[np.ndarray, ...]] = []
-    begun: list[np.ndarray] = []
-    longest = 0
+    k = r = m2 = starts = np.zeros(0)
+    leads, longest = np.zeros(0, dtype=np.int64), 0
     for block in log.blocks(BLOCK):
         now, follow = raw_histories(books, block, n_actions)
         code = triples.codes((now * n_actions + block.action) * n + block.next_state)
-        k = np.bincount(code, minlength=len(triples)).astype(float)
-        r = np.bincount(code, block.reward, len(triples))
-        m2 = np.bincount(code, (block.reward - (r / np.maximum(k, 1.0))[code]) ** 2, len(triples))
-        leads = np.zeros(len(triples), dtype=np.int64)
+        size = len(triples)
+        k, r, m2, leads = (_longer(x, size) for x in (k, r, m2, leads))
         leads[code] = follow
-        there = np.flatnonzero(k)
-        key = triples.keys[there]
-        pair = key // n
-        parts.append(
-            (
-                pair // n_actions,
-                pair % n_actions,
-                leads[there],
-                key % n,
-                k[there],
-                r[there],
-                m2[there],
-            )
-        )
-        begun.append(np.bincount(now[block.first], minlength=len(books[-1])))
+        more = np.bincount(code, minlength=size).astype(float)
+        total = np.bincount(code, block.reward, size)
+        mean = total / np.maximum(more, 1.0)
+        m2 = m2 + np.bincount(code, (block.reward - mean[code]) ** 2, size)
+        both = (k > 0) & (more > 0)  # two parts of a triple: their means are apart
+        apart = np.where(both, r / np.maximum(k, 1.0) - mean, 0.0)
+        m2 = m2 + k * more / np.maximum(k + more, 1.0) * apart**2
+        k, r = k + more, r + total
+        starts = _longer(starts, len(books[-1]))
+        starts += np.bincount(now[block.first], minlength=len(starts))
         longest = max(longest, int(block.time.max()) + 1)
-    starts = np.zeros(len(books[-1]))
-    for some in begun:
-        starts[: len(some)] += some
-    entries = tuple(np.concatenate(x) for x in zip(*parts, strict=True))
-    return Found(entries, starts, longest)
+    pair = triples.keys // n
+    entries = pair // n_actions, pair % n_actions, leads, triples.keys % n, k, r, m2
+    return Found(entries, _longer(starts, len(books[-1])), longest)
+
+
+def _longer(x: np.ndarray, size: int) -> np.ndarray:
+    """x with zeros up to this size."""
+    return np.append(x, np.zeros(size - len(x), dtype=x.dtype))
