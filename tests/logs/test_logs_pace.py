@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from support.logfiles import run, write
 from surefoot import ope
 from surefoot.advice import advise, chosen_algorithm, units_of
 from surefoot.advice.unit_model import model_of_units
+from surefoot.advice.units import units_of_batch
 from surefoot.errors import LogError, NotAvailableError
 from surefoot.logs import read_log
-from surefoot.ope.episode_values import episode_values
+from surefoot.ope.episode_values import _discounts_left, episode_values
 from surefoot.ope.models import action_values, doubly_robust_values
 from surefoot.ope.weights import weigh
 from surefoot.planning import evaluate
@@ -66,6 +68,7 @@ def test_a_worked_example() -> None:
     assert found.labels.states == ("x", "y", "(end)")
     g = discounted_returns(found.log, found.gamma)
     assert g == pytest.approx([1 + 0.5 * (2 + 0.125 * 4), 2 + 0.125 * 4, 4.0])
+    assert found.log.survives.tolist() == [1.0, 0.25, 1.0]  # nothing follows the end
     # from x: one step of 1 unit back to x, one of 3 units to y; what counts after them is 1/2, 1/8
     assert np.asarray(found.counts.n_sas)[0, 0] == pytest.approx([1.0, 0.25, 0.75])
     assert found.n_sa[0, 0] == 2.0  # exactly
@@ -145,10 +148,11 @@ def test_doubly_robust_values_are_those_of_their_recursion() -> None:
 
 
 def test_returns_of_k_steps_stop_after_k_steps() -> None:
-    table = walk(40, seed=1)
-    del table["terminal"]  # all are cut
+    table = walk(80, seed=1)
+    long = np.bincount(table["episode"])[table["episode"]] >= 6
+    table = {name: x[long] for name, x in table.items() if name != "terminal"}  # all are cut
     made = problem(table, 3)
-    log, rows = made.log, np.arange(len(made.log))
+    log = made.log
     found = monte_carlo(log, made.gamma, cut_returns=2)
     share = made.gamma * log.survives
     two = log.reward + np.where(log.last, 0.0, share * np.append(log.reward[1:], 0.0))
@@ -158,8 +162,8 @@ def test_returns_of_k_steps_stop_after_k_steps() -> None:
         log.pair[use], minlength=found.n.size
     ).clip(1)
     seen = found.n.reshape(-1) > 0
+    assert shortest >= 5 and seen.sum() == 4
     assert found.mean.reshape(-1)[seen] == pytest.approx(mean[seen], rel=1e-9)
-    assert len(rows) > 100
 
 
 def test_values_of_episodes_keep_their_floor_and_their_mean() -> None:
@@ -173,6 +177,37 @@ def test_values_of_episodes_keep_their_floor_and_their_mean() -> None:
     error = values.x.std() / np.sqrt(len(values.x))
     assert abs(values.x.mean() - (plain - own)) < 4 * error  # rewards below 0: the floor shifts
     assert values.x.min() >= values.lo
+
+
+def test_all_steps_of_an_episode_count_the_same_in_total() -> None:
+    """With those after its end: else the length of an episode, which a policy changes, would shift
+    the mean.
+    """
+    made = problem(walk(50, seed=8), 3)
+    pi_b = np.array([[0.6, 0.4], [0.6, 0.4], [0.5, 0.5]])
+    weights = weigh(made.log, pi_b, pi_b)
+    left = _discounts_left(weights, made.gamma, 12)
+    real = np.bincount(made.log.episode, np.exp(weights.log_discounts(made.gamma)))
+    total = (1 - made.gamma**12) / (1 - made.gamma)
+    assert left + real == pytest.approx(np.full(50, total))
+    assert (left >= 0).all()
+
+
+def test_scores_are_derivatives_where_time_counts() -> None:
+    made = replace(problem(walk(60, seed=9), 2), start_episodes=None)
+    units = units_of_batch(made.log, made.gamma)
+    pi = np.array([[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]])
+    scores = model_of_units(made, units).compare(pi).gain.scores
+    for unit in (0, 17, 59):
+        weight = np.where(units.unit == unit, 1e-5, 0.0)
+
+        def gain(sign: int, weight: np.ndarray = weight) -> float:
+            names = ("k", "r", "goes_on")
+            changed = {name: getattr(units, name) * (1 + sign * weight) for name in names}
+            return model_of_units(made, replace(units, **changed)).compare(pi).gain.value
+
+        derivative = (gain(1) - gain(-1)) / 2e-5
+        assert scores[unit] == pytest.approx(derivative, rel=0.1, abs=1e-4)
 
 
 def test_equal_steps_of_one_unit_give_the_same_bits_as_without() -> None:
