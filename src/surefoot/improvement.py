@@ -44,8 +44,9 @@ def problem(
                           terminal_states, sparse (see `surefoot.problems.problem`)
     gamma                 the discount factor in [0, 1]; 1 needs a return_range
     pi_b                  the baseline: the path of a policy file, a Policy, an array [S, A], a
-                          function from a state's label (its id) to {action: probability}; None
-                          estimates it from the log and marks the problem as such
+                          function from a state's label (its id) to {action: probability}, or
+                          `OfRows`: one of raw rows; None estimates it from the log and marks the
+                          problem as such
     start                 a state's label (of arrays: its id), or a distribution over states, taken
                           as known (default: where the episodes started, an estimate)
     allowed, forbidden    masks [S, A], or paths of files, of the actions that may, and must not,
@@ -84,12 +85,16 @@ def problem(
         if baseline_policy is not None:
             raise ProblemError("baseline_policy names a policy of a log: give the log as source")
         return of_arrays(gamma=gamma, pi_b=pi_b, **declared, **log)
-    from surefoot.logs import Log, read_log
+    from surefoot.logs import Log, OfRows, averaged, read_log
 
+    if isinstance(source, Log) and isinstance(pi_b, OfRows):
+        raise ProblemError("a Log has no raw rows any more: give the file or table to OfRows")
     if isinstance(source, Log) and log:
         raise ProblemError(f"a Log is read already: {', '.join(log)} belong to read_log")
     actions = log.pop("actions", None)
     read = source if isinstance(source, Log) else read_log(source, actions=actions, **log)
+    if isinstance(pi_b, OfRows):
+        pi_b = averaged(pi_b, source, read)
     return read.problem(
         gamma, pi_b, **declared, needs_returns=needs_returns, baseline_policy=baseline_policy
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from surefoot import BaselineError, LogError, ParameterError
+from surefoot import BaselineError, LogError, ParameterError, ProblemError
 from surefoot.logs import (
     Log,
     disagreement,
@@ -200,7 +200,7 @@ def test_what_is_both_allowed_and_forbidden_is_forbidden(tmp_path: Path) -> None
     )
     assert (np.asarray(problem.pi_b)[0] == [0.0, 1.0]).all()
     write(forbidden, [("a", "x"), ("a", "y")], "state,action")
-    with pytest.raises(LogError, match="nothing may be chosen in state 'a'"):
+    with pytest.raises(ProblemError, match="state 'a' has no allowed action"):
         permitted(log(), None, forbidden)
 
 

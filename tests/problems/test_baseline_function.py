@@ -78,3 +78,55 @@ def test_what_a_function_returns_is_checked_and_the_state_is_named(
 ) -> None:
     with pytest.raises(BaselineError, match=words):
         posed(function)
+
+
+RAW = {
+    "episode": [0, 0, 0, 0, 1, 1],
+    "state": ["a", "a", "b", "a", "b", "a"],
+    "pulse": ["60", "80", "60", None, "90", "60"],
+    "action": ["x", "y", "x", "x", "y", "y"],
+    "reward": [0.0, 1.0, 0.5, 0.0, 1.0, 0.5],
+    "terminal": [False, False, False, True, False, True],
+}
+
+
+def by_pulse(row: Any) -> dict[str, float]:
+    share = 0.5 if row["pulse"] is None else row["pulse"] / 100
+    return {"x": share, "y": 1 - share}
+
+
+def test_a_function_of_raw_rows_is_averaged_over_the_rows_of_each_state_and_is_an_estimate() -> (
+    None
+):
+    problem = surefoot.problem(RAW, gamma=0.9, pi_b=surefoot.OfRows(by_pulse, ["pulse"]))
+    a, b = (0.6 + 0.8 + 0.5 + 0.6) / 4, (0.6 + 0.9) / 2
+    expected = np.array([[a, 1 - a], [b, 1 - b]])
+    assert np.asarray(problem.pi_b)[:2] == pytest.approx(expected)
+    assert problem.pi_b_estimated
+    assert any("a function of more than the state" in x for x in problem.notes)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: surefoot.OfRows(by_pulse, "pulse"), r"such as OfRows\(rule, \['pulse', 'age'\]\)"),
+        (lambda: surefoot.OfRows(by_pulse, []), "takes a function and the columns"),
+        (lambda: surefoot.OfRows(None, ["pulse"]), "takes a function and the columns"),
+        (lambda: surefoot.OfRows(by_pulse, ["puls"]), "no column 'puls'.*'pulse'"),
+        (
+            lambda: surefoot.OfRows(lambda row: {"x": 0.1}, ["pulse"]),
+            r"row \{'pulse': 60\}, returned",
+        ),
+        (lambda: surefoot.OfRows(lambda row: row["age"], ["pulse"]), "fails: KeyError: 'age'"),
+    ],
+)
+def test_a_function_of_raw_rows_that_is_none_is_refused(make: Any, words: str) -> None:
+    with pytest.raises(surefoot.SurefootError, match=words):
+        surefoot.problem(RAW, gamma=0.9, pi_b=make())
+
+
+def test_a_log_that_was_read_has_no_raw_rows() -> None:
+    with pytest.raises(surefoot.ProblemError, match="a Log has no raw rows"):
+        surefoot.problem(
+            surefoot.read_log(RAW), gamma=0.9, pi_b=surefoot.OfRows(by_pulse, ["pulse"])
+        )

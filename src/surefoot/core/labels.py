@@ -125,7 +125,7 @@ def as_cell(text: str) -> str:
     """A text as a field of a CSV file that no spreadsheet takes for a formula: one that begins
     with =, +, -, @, a tab or a carriage return, and is no number, gets an apostrophe before it.
     """
-    return f"'{text}" if FORMULA.match(text) and _number(text) is None else text
+    return f"'{text}" if FORMULA.match(text) and number_said(text) is None else text
 
 
 def from_cell(label: Any) -> Any:
@@ -162,7 +162,7 @@ def _match(label: Any, places: dict[Any, int]) -> int | None:
         return None
     if found is None:
         found = places.get((TEXT, as_text(label)))
-    if found is None and isinstance(label, str) and (number := _number(label)) is not None:
+    if found is None and isinstance(label, str) and (number := number_said(label)) is not None:
         found = places.get(number)
     return found
 
@@ -182,7 +182,7 @@ def in_kind_of(label: Any, labels: Sequence[Any]) -> Any:
     """A new label as a table would hold it: a number where all its labels are numbers."""
     if not isinstance(label, str) or not all(isinstance(x, Number) for x in labels):
         return label
-    number = _number(label)
+    number = number_said(label)
     return label if number is None else number
 
 
@@ -207,7 +207,7 @@ def _named(labels: tuple[Any, ...], code: int) -> str:
     return repr(as_text(labels[code])) if labels else str(code)
 
 
-def _number(text: str) -> int | float | bool | None:
+def number_said(text: str) -> int | float | bool | None:
     """The number or truth value that a text says; None where it says none."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"

@@ -17,6 +17,7 @@ from surefoot.logs.policy_files import (
 from surefoot.logs.query import Options
 from surefoot.logs.read import count_part, read_log
 from surefoot.logs.rollouts import minari_columns, rollout_columns
+from surefoot.logs.row_baseline import OfRows, averaged
 from surefoot.logs.tally import Tally, add_up
 
 __all__ = [
@@ -25,9 +26,11 @@ __all__ = [
     "Accounting",
     "Disagreement",
     "Log",
+    "OfRows",
     "Options",
     "Tally",
     "add_up",
+    "averaged",
     "count_on_dask",
     "count_part",
     "disagreement",

@@ -15,7 +15,14 @@ import numpy as np
 from surefoot.core import Labels, Policy
 from surefoot.core.labels import as_text, from_cell, nearest, unknown
 from surefoot.core.policy import Row
-from surefoot.errors import BaselineError, LogError, PolicyError, SurefootError, option
+from surefoot.errors import (
+    BaselineError,
+    LogError,
+    PolicyError,
+    ProblemError,
+    SurefootError,
+    option,
+)
 from surefoot.logs.database import Database, Workspace, name_sql, path_sql
 from surefoot.logs.sources import find_source
 from surefoot.logs.store import header_of, read_text, text_trouble
@@ -178,9 +185,8 @@ def permitted(log: Log, allowed: Any = None, forbidden: Any = None) -> np.ndarra
     if isinstance(mask, np.ndarray) and mask.shape == (log.n_states, log.n_actions):
         empty = np.flatnonzero(~mask.any(axis=1) & ~log.terminal)
         if len(empty):
-            raise LogError(
-                f"nothing may be chosen in state {log.labels.state(empty[0])} ({len(empty)} such"
-                " states): leave it at least one action"
+            raise ProblemError(
+                f"state {log.labels.state(empty[0])} has no allowed action ({len(empty)} such states)"
             )
     return mask
 

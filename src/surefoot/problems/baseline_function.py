@@ -37,11 +37,11 @@ def tabulated(
                 f"the baseline function fails in state {labels.state(s)}:"
                 f" {type(error).__name__}: {error}"
             ) from error
-        pi[s] = _row(said, labels, f"the baseline function, in state {labels.state(s)},")
+        pi[s] = checked_row(said, labels, f"the baseline function, in state {labels.state(s)},")
     return pi
 
 
-def _row(said: Any, labels: Labels, where: str) -> np.ndarray:
+def checked_row(said: Any, labels: Labels, where: str) -> np.ndarray:
     """Probabilities of all actions, checked."""
     n = len(labels.actions)
     if isinstance(said, Mapping):
