@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from surefoot.core import Batch
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import (
     LEVEL,
@@ -26,36 +28,96 @@ SUM = 1 + 1e-6  # propensities of one policy and state beyond this sum cannot be
 OFTEN = 5  # rows of an action from which on one and the same propensity counts as constant
 
 
-@dataclass(frozen=True, repr=False)
-class Sums:
-    """What is needed of the rows.
+@dataclass(repr=False)
+class Bets:
+    """Bets on every place (an action of a state, or of all states), each opened when the action
+    first comes up there.
 
-    won [stakes, S, A]  sum over rows with the action of log(1 + stake (1 / p - 1))
-    least, most, n      of the propensities of each [policy, S, A]
+    won [stakes, places]  sum of log(1 + stake (1 / p - 1)) over the later rows with that action
+    later [places]        how many rows come up there after the first
+    opened [places]       its number among those opened, from 1; 0 where the action never came up
     """
 
-    won: np.ndarray
-    least: np.ndarray
-    most: np.ndarray
-    n: np.ndarray
+    places: int
+    groups: int
+    won: np.ndarray = field(init=False)
+    first: np.ndarray = field(init=False)
+    opened: np.ndarray = field(init=False)
+    taken: np.ndarray = field(init=False)
+    rows: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.won, self.rows = np.zeros((len(STAKES), self.places)), np.zeros(self.groups)
+        self.first, self.opened, self.taken = (np.zeros(self.places) for _ in range(3))
+
+    def add(self, group: np.ndarray, place: np.ndarray, p: np.ndarray) -> None:
+        """The next rows, in their order; `group` is that of the rows a bet of `place` looks at."""
+        order = np.argsort(group, kind="stable")
+        inside = group[order]
+        begins = np.flatnonzero(np.append(True, np.diff(inside) != 0))
+        rank = np.empty(len(p))
+        size = np.diff(np.append(begins, len(p)))
+        rank[order] = np.arange(len(p)) - np.repeat(begins, size) + self.rows[inside] + 1
+        self.rows += np.bincount(group, minlength=self.groups)
+        seen, at = np.unique(place, return_index=True)
+        new = self.opened[seen] == 0
+        seen, at = seen[new][np.argsort(at[new])], np.sort(at[new])
+        self.opened[seen] = self.opened.max() + 1 + np.arange(len(seen))
+        self.first[seen] = rank[at]
+        later = np.ones(len(p), dtype=bool)
+        later[at] = False
+        place, gain = place[later], 1 / p[later] - 1
+        self.taken += np.bincount(place, minlength=self.places)
+        for i, stake in enumerate(STAKES):
+            self.won[i] += np.bincount(place, np.log1p(stake * gain), self.places)
+
+    def capital(self, group: np.ndarray) -> np.ndarray:
+        """log( weight x capital ) of every place; weights 1 / (j (j + 1)) sum to at most 1."""
+        lost = np.maximum(self.rows[group] - self.first - self.taken, 0.0) * np.log1p(
+            -STAKES[:, None]
+        )
+        mean = np.logaddexp.reduce(self.won + lost, axis=0) - math.log(len(STAKES))
+        j = np.maximum(self.opened, 1.0)
+        return np.where(self.opened > 0, mean - np.log(j * (j + 1)), -np.inf)
 
 
-def _summed(log: Log) -> Sums:
-    """One walk over the rows, block by block."""
+def capital_of(
+    blocks: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], shape: tuple[int, int]
+) -> tuple[float, tuple[int, int]]:
+    """(the logarithm of the capital; the pair whose bet won most, its state -1 for all states) of
+    rows (state, action, propensity), block by block.
+    """
+    pairs, actions = Bets(shape[0] * shape[1], shape[0]), Bets(shape[1], 1)
+    for state, action, p in blocks:
+        pairs.add(state, state * shape[1] + action, p)
+        actions.add(np.zeros_like(state), action, p)
+    of_pairs = pairs.capital(np.repeat(np.arange(shape[0]), shape[1]))
+    of_actions = actions.capital(np.zeros(shape[1], dtype=np.int64))
+    s, a = divmod(int(of_pairs.argmax()), shape[1])
+    if of_actions.max() > of_pairs.max():
+        s, a = -1, int(of_actions.argmax())
+    total = np.logaddexp.reduce(np.append(of_pairs, of_actions)) - math.log(2)
+    return float(total), (s, a)
+
+
+def _spread(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(least, most, number) of the propensities of each [policy, S, A]."""
     shape, size = log.n_sa.shape, log.n_sa.size
     cells = max(len(log.beside.get("policy", ())), 1) * size
-    won, n = np.zeros((len(STAKES), size)), np.zeros(cells)
-    least, most = np.full(cells, np.inf), np.zeros(cells)
+    n, least, most = np.zeros(cells), np.full(cells, np.inf), np.zeros(cells)
     for block in log.blocks():
-        p = block.propensity
-        assert p is not None  # this log has propensities
-        for i, stake in enumerate(STAKES):
-            won[i] += np.bincount(block.pair, np.log1p(stake * (1 / p - 1)), size)
+        p = _of(block)
         cell = block.beside.get("policy", np.zeros(len(p))).astype(np.int64) * size + block.pair
         n += np.bincount(cell, minlength=cells)
         np.minimum.at(least, cell, p)
         np.maximum.at(most, cell, p)
-    return Sums(won.reshape(-1, *shape), *(x.reshape(-1, *shape) for x in (least, most, n)))
+    return least.reshape(-1, *shape), most.reshape(-1, *shape), n.reshape(-1, *shape)
+
+
+def _of(block: Batch) -> np.ndarray:
+    """The propensities of a block of a log that has some."""
+    assert block.propensity is not None
+    return block.propensity
 
 
 def propensities(log: Log) -> Finding:
@@ -66,16 +128,22 @@ def propensities(log: Log) -> Finding:
     that can be taken, and 0 for another. So in the rows of a state (or in all rows) the capital
         K = prod over rows of ( 1 + stake ( 1{A = a} / p - 1 ) )
     of a gambler who bets that a comes more often has a mean of at most 1, however the policies
-    change with the past. The mean over all pairs, all actions and stakes is such a capital too, and
-    P( K >= 1 / level ) <= level (Markov): no assumption, any number of rows. Propensities that are
-    all too large are not found by it: they sum to more than 1 over the actions of one policy in a
-    state, if each of them is constant. Too large ones only cost evidence; too small ones invent it.
+    change with the past. There is a bet for every action of a state and for every action over all
+    states, opened when the action first comes up (so the number of actions that could come up does
+    not matter), the j-th with the share 1 / (j (j + 1)) of the money, spread over 12 stakes. All
+    together are such a capital too, and P( K >= 1 / level ) <= level (Markov): no assumption, any
+    number of rows. Propensities that are all too large are not found by it: they sum to more than 1
+    over the actions of one policy in a state, if each of them is constant. Too large ones only cost
+    evidence; too small ones invent it.
     """
-    found = _summed(log)
-    log_p, worst = _capital(found.won, log.n_sa)
-    p_value = math.exp(min(-log_p, 0.0))
+    capital, worst = capital_of(
+        ((block.state, block.action, _of(block)) for block in log.blocks()),
+        (log.n_states, log.n_actions),
+    )
+    least, most, n = _spread(log)
+    p_value = math.exp(min(-capital, 0.0))
     numbers: dict[str, object] = {"p_value": p_value, "level": LEVEL}
-    sums = _totals(found)
+    sums = _totals(least, most, n)
     states = [as_text(log.states[s]) for s in np.flatnonzero((sums > SUM).any(axis=0))]
     numbers |= {"states_with_sums_above_1": len(states)}
     if p_value < LEVEL:
@@ -92,7 +160,7 @@ def propensities(log: Log) -> Finding:
         return _too_large(log, states, numbers)
     sentence = (
         f"the actions come no more often than their propensities say (p = {p_value:.2g}; from"
-        f" {found.least.min():.3g} to {found.most.max():.3g})"
+        f" {least.min():.3g} to {most.max():.3g})"
     )
     return Finding("propensities", OK, sentence, numbers, PROPENSITIES)
 
@@ -115,29 +183,11 @@ def _too_large(log: Log, states: list[str], numbers: dict[str, object]) -> Findi
     return Finding("propensities", WARNING, sentence, numbers, PROPENSITIES)
 
 
-def _capital(won: np.ndarray, n_sa: np.ndarray) -> tuple[float, tuple[int, int]]:
-    """(the logarithm of the capital; the pair whose bet won most, its state -1 for all states)."""
-    lost = np.log1p(-STAKES)[:, None, None]
-    n_s, seen = n_sa.sum(axis=1)[None, :, None], n_sa > 0
-    pairs = won + (n_s - n_sa[None]) * lost
-    n_a, total = n_sa.sum(axis=0)[None, None, :], n_sa.sum()
-    actions = won.sum(axis=1, keepdims=True) + (total - n_a) * lost
-    each = [
-        np.logaddexp.reduce(pairs[:, seen], axis=0) - math.log(len(STAKES)),
-        np.logaddexp.reduce(actions[:, 0, seen.any(axis=0)], axis=0) - math.log(len(STAKES)),
-    ]
-    means = [float(np.logaddexp.reduce(x)) - math.log(len(x)) for x in each]
-    s, a = np.argwhere(seen)[int(each[0].argmax())]
-    if means[1] > means[0]:
-        s, a = -1, np.flatnonzero(seen.any(axis=0))[int(each[1].argmax())]
-    return float(np.logaddexp(means[0], means[1]) - math.log(2)), (int(s), int(a))
-
-
-def _totals(found: Sums) -> np.ndarray:
+def _totals(least: np.ndarray, most: np.ndarray, n: np.ndarray) -> np.ndarray:
     """[policies, S] the sum of the propensities of the actions taken OFTEN, where each of them is
     always the same; 0 where one is not, since then the policy changed.
     """
-    often = found.n >= OFTEN
-    constant = ~often | (found.most - np.where(often, found.least, 0.0) <= 1e-9)
-    total = np.where(often, found.most, 0.0).sum(axis=2)
+    often = n >= OFTEN
+    constant = ~often | (most - np.where(often, least, 0.0) <= 1e-9)
+    total = np.where(often, most, 0.0).sum(axis=2)
     return np.where(constant.all(axis=2), total, 0.0)
