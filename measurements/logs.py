@@ -25,6 +25,7 @@ import duckdb
 import numpy as np
 
 import surefoot
+from surefoot.diagnosis import check_log
 from surefoot.logs import read_log
 
 SIZES, STEPS = (100_000, 10, 5), 100
@@ -42,6 +43,9 @@ BARS: dict[str, tuple[str, float | None]] = {
     "derived": ("window", 1.5),
     "counts and returns": ("bare", 3.5),
     "policy": ("counts", 0.1),
+    "propensities": ("counts", 1.5),
+    "check": ("counts", None),
+    "check, propensities": ("check", 1.5),
 }
 # of a log of 100 states and 4 actions: histories of large ones are hardly ever seen twice
 SMALL_SIZES = (100, 4, 3)
@@ -92,7 +96,8 @@ def make(folder: Path, rows: int, kind: str, sizes: tuple[int, int, int]) -> Non
             connection.execute(
                 "copy (select 'episode-' || lpad(episode::varchar, 8, '0') as episode, step as"
                 " time, 'state-' || lpad(s::varchar, 6, '0') as state, 'action-' || a as action, r"
-                " as reward, 'state-' || lpad(s_next::varchar, 6, '0') as next_state from steps)"
+                " as reward, 'state-' || lpad(s_next::varchar, 6, '0') as next_state, 0.02 + 0.96 *"
+                " ((s * 7919 + a * 104729) % 1000) / 1000 as chance from steps)"
                 f" to '{folder}/part-{block:03d}.{kind}' (format {kind})"
             )
             connection.unregister("steps")
@@ -123,7 +128,11 @@ def one(what: str, folder: str, kind: str, threads: int, limit: str | None) -> N
         elif what == "history 2":
             log = read_log(pattern, history=2, **options)
         else:
-            log = read_log(pattern, check_order=what != "counts, unchecked", **options)
+            weighed = "chance" if "propensities" in what else None
+            checks = what != "counts, unchecked"
+            log = read_log(pattern, check_order=checks, propensity=weighed, **options)
+        if what.startswith("check"):
+            check_log(log)
         if what == "counts and returns":
             log.returns(0.95)
         if what == "policy":

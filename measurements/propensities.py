@@ -24,7 +24,7 @@ import surefoot
 from surefoot.advice.gain import held_out_gain
 from surefoot.advice.units import units_of_batch
 from surefoot.core import Batch, make_batch
-from surefoot.diagnosis.propensities import capital_of
+from surefoot.diagnosis.propensities import Gambler
 from surefoot.ope import GAIN, LOSS, Standard, evidence_of
 from surefoot.ope.two_samples import evidence_of_two
 
@@ -190,9 +190,16 @@ def checked(logs: int) -> None:
             batch = sampled(family, 1000, np.random.default_rng([7, seed]))
             assert batch.propensity is not None
             p = change(batch, batch.propensity)
-            found.append(capital_of([(batch.state, batch.action, p)], (S + 1, A))[0])
+            found.append(capital((S + 1, A), batch.state, batch.action, p))
         at = [rate([x >= np.log(1 / level) for x in found]) for level in (0.05, 0.005)]
         print(f"  {name:22} {at[0]:24} {at[1]}")
+
+
+def capital(shape: tuple[int, int], state: np.ndarray, action: np.ndarray, p: np.ndarray) -> float:
+    """The logarithm of the capital against these propensities."""
+    gambler = Gambler(shape)
+    gambler.add(state, action, p)
+    return gambler.capital()[0]
 
 
 def adaptive(actions: int, rng: np.random.Generator) -> float:
@@ -205,7 +212,7 @@ def adaptive(actions: int, rng: np.random.Generator) -> float:
         taken.append(a)
         n[a] += 0.1 * rng.random()
     state = np.zeros(200, dtype=np.int64)
-    return capital_of([(state, np.array(taken), np.array(p))], (1, actions))[0]
+    return capital((1, actions), state, np.array(taken), np.array(p))
 
 
 def main() -> None:

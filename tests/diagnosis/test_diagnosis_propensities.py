@@ -9,7 +9,7 @@ import pytest
 
 from surefoot import read_log
 from surefoot.diagnosis import Finding, check_log
-from surefoot.diagnosis.propensities import STAKES, capital_of
+from surefoot.diagnosis.propensities import STAKES, Gambler
 
 MADE = np.array([[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]])
 
@@ -27,6 +27,13 @@ def columns(n: int = 1500, seed: int = 0, **changed: Any) -> dict[str, Any]:
         "who": np.array(["x", "y"])[who].tolist(),
     }
     return found | changed
+
+
+def capital(shape: tuple[int, int], *blocks: tuple[np.ndarray, ...]) -> float:
+    gambler = Gambler(shape)
+    for state, action, p in blocks:
+        gambler.add(state, action, p)
+    return gambler.capital()[0]
 
 
 def finding(log: dict[str, Any], **options: Any) -> Finding:
@@ -78,15 +85,15 @@ def test_the_capital_is_that_of_the_bets_one_by_one() -> None:
     for group in (state, np.zeros(60, dtype=int)):
         opened: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
         for s, a, x in zip(group, action, p, strict=True):
-            for (t, b), (_, capital) in opened.items():
+            for (t, b), (_, money) in opened.items():
                 if t == s:
-                    capital *= 1 + STAKES * ((b == a) / x - 1)
+                    money *= 1 + STAKES * ((b == a) / x - 1)
             if (s, a) not in opened:
                 opened[s, a] = len(opened) + 1, np.ones(len(STAKES))
-        total += sum(capital.mean() / (j * (j + 1)) for j, capital in opened.values()) / 2
-    whole = capital_of([(state, action, p)], (3, 4))[0]
+        total += sum(money.mean() / (j * (j + 1)) for j, money in opened.values()) / 2
+    whole = capital((3, 4), (state, action, p))
     cuts = [slice(0, 7), slice(7, 40), slice(40, 60)]
-    parts = capital_of([(state[x], action[x], p[x]) for x in cuts], (3, 4))[0]
+    parts = capital((3, 4), *((state[x], action[x], p[x]) for x in cuts))
     assert whole == pytest.approx(np.log(total), abs=1e-9)
     assert parts == pytest.approx(whole, abs=1e-9)
 
@@ -98,6 +105,6 @@ def test_alarms_about_true_ones_stay_below_the_level(rows: int, actions: int) ->
         pi = rng.dirichlet(np.ones(actions), size=2)
         state = rng.integers(0, 2, rows)
         action = np.array([rng.choice(actions, p=pi[s]) for s in state])
-        found.append(capital_of([(state, action, pi[state, action])], (2, actions))[0])
+        found.append(capital((2, actions), (state, action, pi[state, action])))
     assert np.mean(np.exp(found)) <= 1 + 4 * np.std(np.exp(found)) / np.sqrt(300)
     assert np.mean(np.array(found) >= np.log(20)) <= 0.05

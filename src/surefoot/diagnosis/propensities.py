@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from surefoot.core import Batch
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import (
     LEVEL,
@@ -81,43 +79,56 @@ class Bets:
         return np.where(self.opened > 0, mean - np.log(j * (j + 1)), -np.inf)
 
 
-def capital_of(
-    blocks: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], shape: tuple[int, int]
-) -> tuple[float, tuple[int, int]]:
-    """(the logarithm of the capital; the pair whose bet won most, its state -1 for all states) of
-    rows (state, action, propensity), block by block.
-    """
-    pairs, actions = Bets(shape[0] * shape[1], shape[0]), Bets(shape[1], 1)
-    for state, action, p in blocks:
-        pairs.add(state, state * shape[1] + action, p)
-        actions.add(np.zeros_like(state), action, p)
-    of_pairs = pairs.capital(np.repeat(np.arange(shape[0]), shape[1]))
-    of_actions = actions.capital(np.zeros(shape[1], dtype=np.int64))
-    s, a = divmod(int(of_pairs.argmax()), shape[1])
-    if of_actions.max() > of_pairs.max():
-        s, a = -1, int(of_actions.argmax())
-    total = np.logaddexp.reduce(np.append(of_pairs, of_actions)) - math.log(2)
-    return float(total), (s, a)
+class Gambler:
+    """All bets against the propensities of a log of S states and A actions."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.shape = shape
+        self.pairs, self.actions = Bets(shape[0] * shape[1], shape[0]), Bets(shape[1], 1)
+
+    def add(self, state: np.ndarray, action: np.ndarray, p: np.ndarray) -> None:
+        """The next rows, in their order."""
+        self.pairs.add(state, state * self.shape[1] + action, p)
+        self.actions.add(np.zeros_like(state), action, p)
+
+    def capital(self) -> tuple[float, tuple[int, int]]:
+        """(the logarithm of the capital; the pair whose bet won most, its state -1 for all)."""
+        of_pairs = self.pairs.capital(np.repeat(np.arange(self.shape[0]), self.shape[1]))
+        of_actions = self.actions.capital(np.zeros(self.shape[1], dtype=np.int64))
+        s, a = divmod(int(of_pairs.argmax()), self.shape[1])
+        if of_actions.max() > of_pairs.max():
+            s, a = -1, int(of_actions.argmax())
+        total = np.logaddexp.reduce(np.append(of_pairs, of_actions)) - math.log(2)
+        return float(total), (s, a)
 
 
-def _spread(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(least, most, number) of the propensities of each [policy, S, A]."""
-    shape, size = log.n_sa.shape, log.n_sa.size
-    cells = max(len(log.beside.get("policy", ())), 1) * size
-    n, least, most = np.zeros(cells), np.full(cells, np.inf), np.zeros(cells)
-    for block in log.blocks():
-        p = _of(block)
-        cell = block.beside.get("policy", np.zeros(len(p))).astype(np.int64) * size + block.pair
-        n += np.bincount(cell, minlength=cells)
-        np.minimum.at(least, cell, p)
-        np.maximum.at(most, cell, p)
-    return least.reshape(-1, *shape), most.reshape(-1, *shape), n.reshape(-1, *shape)
+@dataclass(repr=False)
+class Spread:
+    """The least and the largest propensity of each cell (policy, s, a), and its rows."""
 
+    cells: int
+    n: np.ndarray = field(init=False)
+    least: np.ndarray = field(init=False)
+    most: np.ndarray = field(init=False)
 
-def _of(block: Batch) -> np.ndarray:
-    """The propensities of a block of a log that has some."""
-    assert block.propensity is not None
-    return block.propensity
+    def __post_init__(self) -> None:
+        self.n, self.most = np.zeros(self.cells), np.zeros(self.cells)
+        self.least = np.full(self.cells, np.inf)
+
+    def add(self, cell: np.ndarray, p: np.ndarray) -> None:
+        """More rows."""
+        self.n += np.bincount(cell, minlength=self.cells)
+        np.minimum.at(self.least, cell, p)
+        np.maximum.at(self.most, cell, p)
+
+    def totals(self, shape: tuple[int, int]) -> np.ndarray:
+        """[policies, S] the sum of the propensities of the actions taken OFTEN, where each of them
+        is always the same; 0 where one is not, since then the policy changed.
+        """
+        often = self.n >= OFTEN
+        constant = ~often | (self.most - np.where(often, self.least, 0.0) <= 1e-9)
+        total, same = (x.reshape(-1, *shape) for x in (np.where(often, self.most, 0.0), constant))
+        return np.where(same.all(axis=2), total.sum(axis=2), 0.0)
 
 
 def propensities(log: Log) -> Finding:
@@ -136,14 +147,18 @@ def propensities(log: Log) -> Finding:
     over the actions of one policy in a state, if each of them is constant. Too large ones only cost
     evidence; too small ones invent it.
     """
-    capital, worst = capital_of(
-        ((block.state, block.action, _of(block)) for block in log.blocks()),
-        (log.n_states, log.n_actions),
-    )
-    least, most, n = _spread(log)
+    shape, size = (log.n_states, log.n_actions), log.n_sa.size
+    gambler, spread = Gambler(shape), Spread(max(len(log.beside.get("policy", ())), 1) * size)
+    for block in log.blocks():
+        p = block.propensity
+        assert p is not None  # this log has propensities
+        policy = block.beside.get("policy", np.zeros(len(p))).astype(np.int64)
+        gambler.add(block.state, block.action, p)
+        spread.add(policy * size + block.pair, p)
+    capital, worst = gambler.capital()
     p_value = math.exp(min(-capital, 0.0))
     numbers: dict[str, object] = {"p_value": p_value, "level": LEVEL}
-    sums = _totals(least, most, n)
+    sums = spread.totals(shape)
     states = [as_text(log.states[s]) for s in np.flatnonzero((sums > SUM).any(axis=0))]
     numbers |= {"states_with_sums_above_1": len(states)}
     if p_value < LEVEL:
@@ -160,7 +175,7 @@ def propensities(log: Log) -> Finding:
         return _too_large(log, states, numbers)
     sentence = (
         f"the actions come no more often than their propensities say (p = {p_value:.2g}; from"
-        f" {least.min():.3g} to {most.max():.3g})"
+        f" {spread.least.min():.3g} to {spread.most.max():.3g})"
     )
     return Finding("propensities", OK, sentence, numbers, PROPENSITIES)
 
@@ -181,13 +196,3 @@ def _too_large(log: Log, states: list[str], numbers: dict[str, object]) -> Findi
         " too large"
     )
     return Finding("propensities", WARNING, sentence, numbers, PROPENSITIES)
-
-
-def _totals(least: np.ndarray, most: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """[policies, S] the sum of the propensities of the actions taken OFTEN, where each of them is
-    always the same; 0 where one is not, since then the policy changed.
-    """
-    often = n >= OFTEN
-    constant = ~often | (most - np.where(often, least, 0.0) <= 1e-9)
-    total = np.where(often, most, 0.0).sum(axis=2)
-    return np.where(constant.all(axis=2), total, 0.0)
