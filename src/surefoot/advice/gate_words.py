@@ -96,7 +96,7 @@ def gates_summary(gates: Sequence[Gate]) -> dict[str, Any]:
 
 def gate_lines(summary: Mapping[str, Any]) -> list[str]:
     """Guards and groups in words."""
-    guards, groups = summary["guards"], summary["groups"]
+    guards, groups = summary.get("guards", []), summary.get("groups", [])
     lines = [f"{GUARD:9} {_guard_words(x)}" for x in guards]
     lines += [f"{GROUP:9} {_group_words(x)}" for x in groups]
     if lines:

@@ -158,9 +158,12 @@ def safety_test(
     same_codes: bool = True,
     accept_observed: bool = False,
     seed: int = 0,
+    statements: int = 1,
 ) -> SafetyTest:
     """Test the policy on `held_out` in two one-sided tests, with caps (or the model of doubly
     robust values) from `training`.
+
+    A loss is one of so many `statements` of which any would do, and shares its delta with them.
 
     The policy must not depend on `held_out`; `same_codes` says whether both samples have the same
     codes of states and actions. Where no range is declared it is that of the rewards of both
@@ -169,12 +172,13 @@ def safety_test(
     if training is not None:
         standard = standard.having_seen(training.batch.reward)
     each = replace(standard, delta=standard.delta / 2)
+    shared = replace(standard, delta=standard.delta / 2 / statements)
     prepared = standard.capped or standard.estimator == "dr"
     if prepared:
         _check_preparation(training, standard, same_codes)
     gain, loss = (
-        _tested(quantity, training if prepared else None, held_out, gamma, each, seed)
-        for quantity in (GAIN, LOSS)
+        _tested(quantity, training if prepared else None, held_out, gamma, level, seed)
+        for quantity, level in ((GAIN, each), (LOSS, shared))
     )
     notes = tuple(dict.fromkeys((*gain.bound.notes, *loss.bound.notes, *gain.values.notes)))
     visited = np.unique(held_out.batch.state)
@@ -294,6 +298,7 @@ def safety_summary(found: SafetyTest) -> dict[str, Any]:
         "condition": found.condition,
         "delta": found.delta,
         "delta_of_each_test": found.delta / 2,
+        "delta_of_loss": found.loss.bound.delta,
         "estimated_gain": found.estimate,
         "gain_at_least": found.gain.bound.value,
         "gain_at_most": -found.loss.bound.value,
@@ -323,11 +328,20 @@ def safety_lines(found: Mapping[str, Any]) -> list[str]:
         f" {found['bound']} bound{prepared}",
         f"          against {found['compared_with']}",
         f"gain      {found['estimated_gain']:+.4g} estimated; {between} (wrong with probability"
-        f" {found['delta']:g}: {found['delta_of_each_test']:g} for each side)",
+        f" {found['delta']:g}: {_sides(found)})",
         f"weights   effectively {found['effective_episodes']:.1f} episodes, largest weight"
         f" {found['largest_weight']:.3g}; {found['share_never_tried']:.1%} of the policy on"
         " actions never tried there",
     ]
+
+
+def _sides(found: Mapping[str, Any]) -> str:
+    """How the failure probability is shared."""
+    each, loss = (
+        found["delta_of_each_test"],
+        found.get("delta_of_loss", found["delta_of_each_test"]),
+    )
+    return f"{each:g} for each side" if loss == each else f"{each:g} below, {loss:.2g} above"
 
 
 def _verdict_words(found: Mapping[str, Any]) -> str:
@@ -335,9 +349,9 @@ def _verdict_words(found: Mapping[str, Any]) -> str:
     it.
     """
     outcome = found["verdict"].removesuffix(IF)
+    word = conclusion(found)
     if outcome == NO_EVIDENCE:
-        return "NO EVIDENCE: shown to be neither better nor worse than the baseline"
-    word = "better" if outcome == PASSES else "worse"
+        return f"NO EVIDENCE: shown to be {word} than the baseline"
     how = "approximately " if found["bound"] in APPROXIMATE_BOUNDS else ""
     if found["condition"]:
         return (
@@ -346,3 +360,37 @@ def _verdict_words(found: Mapping[str, Any]) -> str:
             " accept those observed (--observed-range)"
         )
     return f"{outcome.upper()}: {how}shown to be {word} than the baseline"
+
+
+def conclusion(found: Mapping[str, Any]) -> str:
+    """What a test shows a policy to be, compared with the baseline, in words."""
+    outcome, none_worse = found["verdict"].removesuffix(IF), _no_worse(found)
+    if outcome == PASSES:
+        return f"better{none_worse}"
+    if outcome == FAILS:
+        high, where = found["gain_at_most"], _where_worse(found)
+        whole = not where or (high is not None and high < 0)
+        return "worse" if whole else f"worse {where}"
+    return f"neither better{none_worse}, nor worse" if none_worse else "neither better nor worse"
+
+
+def _no_worse(found: Mapping[str, Any]) -> str:
+    """What else a test that passes shows."""
+    places = (("guards", "in any guarded column"), ("groups", "for any group"))
+    asked = [
+        words
+        for kind, words in places
+        if any(x["tolerance"] is not None for x in found.get(kind, ()))
+    ]
+    return f", and no worse {' or '.join(asked)}" if asked else ""
+
+
+def _where_worse(found: Mapping[str, Any]) -> str:
+    """In which parts a policy is worse that is not shown to be worse as a whole."""
+    places = (("guards", "in"), ("groups", "for the group"))
+    return ", ".join(
+        f"{preposition} {x['name']}"
+        for kind, preposition in places
+        for x in found.get(kind, ())
+        if x["verdict"] == "worse"
+    )

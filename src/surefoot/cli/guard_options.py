@@ -51,14 +51,18 @@ class GuardedOptions(LogOptions):
 
 def pose_guarded(source: str, options: GuardedOptions, dask: str | None = None) -> Posed:
     """Read a log and its baseline, and build their problem, with its guards."""
-    from surefoot.problems.guards import with_guards
-
     if dask is not None and (options.guard or options.group):
         raise NotAvailableError(
             "guards and groups need the rows of the log in memory: leave out --dask, and take a"
             " part of its episodes where the log is too large"
         )
+    return with_its_guards(pose(source, options, dask), options)
+
+
+def with_its_guards(posed: Posed, options: GuardedOptions) -> Posed:
+    """The problem of a log that was read with these options, with its guards."""
+    from surefoot.problems.guards import with_guards
+
     if options.group_tolerance and not options.group:
         raise ParameterError("--group-tolerance is about groups: name their column with --group")
-    posed = pose(source, options, dask)
     return replace(posed, problem=with_guards(posed.problem, options.guard or ()))

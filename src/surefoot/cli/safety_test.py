@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefoot.cli.guard_options import GuardedOptions, with_its_guards
 from surefoot.cli.log_options import LogOptions, Posed, given_policy, pose
 from surefoot.cli.options import (
     BASELINE,
@@ -80,7 +81,7 @@ class EpisodeOptions(LogOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestOptions(EpisodeOptions):
+class TestOptions(EpisodeOptions, GuardedOptions):
     """The options of a test of whole episodes that is done once."""
 
     bound: Annotated[
@@ -130,6 +131,9 @@ def safety_test(
     Is it better than the baseline? LOG must hold episodes of the baseline that had no part in
     making or choosing the policy: on its own training data any policy looks good.
 
+    With --guard and --group it passes only if no guarded column and no group is worse, and fails if
+    one is shown to be.
+
     Exit code 0: passes, shown to be better. Exit code 4: fails, shown to be worse. Exit code 3: no
     evidence, shown to be neither; or shown only if no reward outside those observed exists
     (declare them with --reward-range). Exit code 2: wrong input, or data on which no test is valid
@@ -137,6 +141,7 @@ def safety_test(
     """
     from surefoot.advice import safety as tests
     from surefoot.advice.provenance import file_hash
+    from surefoot.advice.safety_parts import Asked, guarded_safety_test, parts_summary
     from surefoot.advice.summary import log_summary
     from surefoot.report.log_pages import safety_page
 
@@ -146,7 +151,7 @@ def safety_test(
         )
     own = own_log(policy)
     standard = _standard(options, own)
-    posed = posed_episodes(log, options)
+    posed = with_its_guards(posed_episodes(log, options), options)
     refuse_own_log(posed.log, log, policy, own)
     other = None if training is None else posed_episodes(training, options)
     if other is not None and other.problem.gamma != posed.problem.gamma:
@@ -155,11 +160,17 @@ def safety_test(
             " them: leave --training out"
         )
     first, held_out, overlap = _samples(posed, other, log, policy, options, standard)
-    result = tests.safety_test(
+    asked = Asked(
+        guards=posed.problem.guards,
+        groups=posed.log.beside.get("group", ()),
+        group_tolerance=options.group_tolerance,
+    )
+    result, parts = guarded_safety_test(
         first,
         held_out,
         posed.problem.gamma,
         standard,
+        asked,
         same_codes=other is None,
         accept_observed=options.observed_range,
     )
@@ -170,7 +181,7 @@ def safety_test(
         "gamma": options.gamma,
         "training": training,
     }
-    found |= tests.safety_summary(result) | {"training_overlap": overlap}
+    found |= tests.safety_summary(result) | parts_summary(parts) | {"training_overlap": overlap}
     found["notes"] = [*posed.log.notes, *found["notes"]]
     show(
         "safety-test",
@@ -187,9 +198,10 @@ def safety_test(
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     """The test for people."""
     from surefoot.advice.safety import safety_lines
+    from surefoot.advice.safety_parts import part_lines
     from surefoot.advice.summary import read_lines
 
-    yield from (*read_lines(found["log"]), *safety_lines(found))
+    yield from (*read_lines(found["log"]), *safety_lines(found), *part_lines(found))
     yield f"training  {found['training_overlap']['words']}"
     yield from (f"assumes:  {x}" for x in found["assumptions"])
     yield from (f"note: {x}" for x in found["notes"])

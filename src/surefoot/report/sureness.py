@@ -18,7 +18,10 @@ from surefoot.advice.assurance import assurance_worth
 from surefoot.advice.confounding import confounding_sentence
 from surefoot.advice.files import CANDIDATE, POLICY
 from surefoot.advice.gain import FINITE_SAMPLE
+from surefoot.advice.gate_words import gate_lines
 from surefoot.advice.provenance import file_hash
+from surefoot.advice.safety import conclusion
+from surefoot.advice.safety_parts import part_lines
 from surefoot.advice.value_on_log import WHERE, own_lines
 from surefoot.errors import LogError
 from surefoot.report.page import number, percent, sentence, signed_number
@@ -126,6 +129,9 @@ def evidence(summary: Mapping[str, Any], safety: Mapping[str, Any] | None = None
     held_out = summary["worth"]["held_out"]
     if held_out:
         found.append(Evidence("The test", _test(held_out)))
+    gates = [sentence(x.strip()) for x in gate_lines(summary)]
+    if gates:
+        found.append(Evidence("Guards and groups", items=gates))
     if safety is not None:
         found.append(_safety(safety))
     inside = summary["worth"]["in_sample_optimistic"]
@@ -222,10 +228,8 @@ def _hidden(found: Mapping[str, Any] | None) -> list[Evidence]:
 def safety_word(found: Mapping[str, Any]) -> str:
     """The verdict of a safety test."""
     verdict = str(found["verdict"])
-    if verdict == "no evidence":
-        return "no evidence, shown to be neither better nor worse than the baseline"
-    shown = f"shown to be {'better' if verdict.startswith('passes') else 'worse'} than the baseline"
-    if verdict in ("passes", "fails"):
+    shown = f"shown to be {conclusion(found)} than the baseline"
+    if verdict in ("passes", "fails", "no evidence"):
         return f"{verdict}, {shown}"
     return f"no evidence yet, {shown} only if {found['condition']}"
 
@@ -287,6 +291,7 @@ def safety_facts(found: Mapping[str, Any]) -> list[str]:
         f" weight; the largest weight is {number(found['largest_weight'])}.",
         f"{percent(found['share_never_tried'])} of the policy's decisions are actions that were"
         " never tried there.",
+        *(sentence(x.strip()) for x in part_lines(found)),
     ]
 
 
