@@ -168,6 +168,40 @@ def test_where_nothing_is_gained_a_move_passes_in_at_most_a_delta_share_of_logs(
     assert weak > delta * tests
 
 
+@pytest.mark.parametrize("one", [False, True])
+def test_delta_is_shared_by_all_tests_and_by_what_else_is_bounded(one: bool) -> None:
+    problem = journey(0, 20_000) if one else worlds.problem(
+        small(), worlds.sample(small(), np.random.default_rng(1), 2000, 12)
+    )  # fmt: skip
+    found = screened(problem, 0.05)
+    tests = int((found.move != 0).any(axis=-1).sum())
+    assert tests > 1
+    assert found.log == pytest.approx(np.log(tests / (0.05 * (0.85 if one else 0.95))))
+    sources = tests + (not found.move[0].any())  # the start, where it is none of them
+    assert found.reach.delta == pytest.approx(0.05 * 0.05 / (tests * sources))
+
+
+def same_actions() -> worlds.World:
+    """The small world with actions that all do the same: no policy gains anything."""
+    world = small()
+    return dataclasses.replace(world, p=np.repeat(world.p[:, :1], 3, axis=1))
+
+
+@pytest.mark.parametrize(("episodes", "steps"), [(1, 1500), (150, 5)])
+def test_where_all_actions_do_the_same_no_more_than_a_delta_share_of_logs_proves_a_move(
+    episodes: int, steps: int
+) -> None:
+    """One trajectory, and episodes that are all cut; 120 logs of each."""
+    wrong, tests = 0, 0
+    for seed in range(120):
+        log = worlds.sample(same_actions(), np.random.default_rng(seed), episodes, steps)
+        found = screened(worlds.problem(same_actions(), log), 0.2)
+        tests += (found.move != 0).any()
+        wrong += (found.lower_at() > 0).any()
+    assert tests > 60
+    assert wrong <= 0.2 * tests
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_no_lower_bound_of_one_trajectory_lies_above_the_truth(seed: int) -> None:
     found = screened(journey(seed, 3000), 0.05)
