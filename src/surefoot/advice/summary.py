@@ -25,7 +25,7 @@ from surefoot.advice.value_on_log import WHERE, own_lines
 from surefoot.algorithms import parameters_of
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import DOUBTFUL
-from surefoot.logs import Disagreement, Log
+from surefoot.logs import Disagreement, Log, remembered
 from surefoot.logs.accounting import OTHER, REASONS
 from surefoot.text import plural, signed
 
@@ -47,6 +47,8 @@ def log_summary(log: Log, source: str) -> dict[str, Any]:
         "pairs_seen": int((log.n_sa > 0).sum()),
         "reward_lowest": log.rewards[0],
         "reward_highest": log.rewards[1],
+        "history": remembered(log)[1],
+        "discount_per": None if log.pace is None else log.pace.unit,
     }
 
 

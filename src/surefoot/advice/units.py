@@ -34,10 +34,11 @@ class Units:
     """Entries: in unit `unit`, (state, action) led to next_state k times with rewards that sum to r
     (m2: their scatter).
 
-    A log in memory has one entry a row, with k = 1. `goes_on` is k, or less where steps take unequal
-    time: then the rest of the k rows ends, see `Batch.survives`. Codes are those of the log. `kind` says what a
-    unit is, in words. Units are numbered in the order of the log. `start_*`: so many episodes of a
-    unit start in this state. `blocks`: units are pieces of the one episode.
+    A log in memory has one entry a row, with k = 1. `goes_on` is k, or less where steps take
+    unequal time: then the rest of the k rows ends, see `Batch.survives`. Codes are those of the
+    log. `kind` says what a unit is, in words. Units are numbered in the order of the log.
+    `start_*`: so many episodes of a unit start in this state. `blocks`: units are pieces of the one
+    episode.
     """
 
     unit: np.ndarray

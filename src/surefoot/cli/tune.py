@@ -77,8 +77,8 @@ class TuneOptions(LogOptions):
         option(
             METHOD,
             "K,...",
-            "Choose first how many steps states remember, such as 0,1,2: the shortest that leaves no"
-            " memory and gains nearly most.",
+            "Choose first how many steps states remember, such as 0,1,2: the shortest that leaves"
+            " no memory and gains nearly most.",
         ),
     ] = ""
     bound: Annotated[

@@ -5,7 +5,9 @@ Problem here.
 from surefoot.logs.accounting import OTHER, REASONS, Accounting
 from surefoot.logs.database import progress_bar
 from surefoot.logs.disagreement import Disagreement, disagreement
-from surefoot.logs.log import Log, make_log
+from surefoot.logs.from_tally import make_log
+from surefoot.logs.histories import remembered
+from surefoot.logs.log import Log
 from surefoot.logs.on_dask import count_on_dask
 from surefoot.logs.policy_files import (
     load_policy,
@@ -43,5 +45,6 @@ __all__ = [
     "read_forbidden",
     "read_log",
     "read_policy",
+    "remembered",
     "rollout_columns",
 ]

@@ -7,21 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from surefoot.core import END, Batch, Counts, Labels, Policy, Returns, count_batch
-from surefoot.core.array_checks import MOST_PAIRS
-from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
-from surefoot.errors import LogError, NotAvailableError, ProblemError, option
-from surefoot.logs.accounting import Accounting, notes_on, warnings_on
+from surefoot.core import Batch, Counts, Labels, Policy, Returns, count_batch
+from surefoot.core.labels import as_text
+from surefoot.errors import LogError, NotAvailableError, ProblemError
+from surefoot.logs.accounting import Accounting
 from surefoot.logs.database import Database, Workspace
 from surefoot.logs.policy_files import fitted, permitted, read_policy
 from surefoot.logs.policy_rows import baseline_of
-from surefoot.logs.query import Options, Reading
+from surefoot.logs.query import Reading
 from surefoot.logs.row_blocks import coded_blocks, joined, returns_of
-from surefoot.logs.tally import Tally, merged
+from surefoot.logs.views import Timed, View
 from surefoot.problems import Problem
 from surefoot.problems.baseline_function import tabulated
 from surefoot.problems.build import build
@@ -31,41 +30,12 @@ from surefoot.problems.given import (
     checked_gamma,
     estimated_policy,
     given_start,
-    held_sparse,
 )
 from surefoot.problems.problem import VISITS
 
 # rows up to which a Problem carries them, so that every kind of Monte-Carlo return can be computed
 # from it
 IN_MEMORY = 2_000_000
-
-
-class View(Protocol):
-    """How the rows of one log become those of another."""
-
-    @property
-    def base(self) -> Log:
-        """The log that the rows come from."""
-
-    def batch(self, block: Batch) -> Batch:
-        """Some whole episodes of it, as the other log has them."""
-
-
-class Timed(Protocol):
-    """How long steps take, and what that makes of a discount for each unit of time."""
-
-    @property
-    def unit(self) -> str:
-        """The unit of time, in words."""
-
-    def step_discount(self, gamma: float) -> float:
-        """The discount of the shortest step."""
-
-    def weighed(self, batch: Batch, gamma: float) -> Batch:
-        """The rows with what counts after longer steps beside them."""
-
-    def note(self, gamma: float) -> str:
-        """What a user should know."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -346,90 +316,3 @@ class Log:
                 raise LogError(f"no episode starts with {as_text(label)!r}: name a whole history")
             return int(np.flatnonzero(begun)[0])
         return self.labels.state_code(label)
-
-
-def make_log(
-    tally: Tally,
-    options: Options,
-    *,
-    terminal_states: tuple[Any, ...] = (),
-    sparse: bool | None = None,
-    reading: Reading | None = None,
-    workspace: Workspace | None = None,
-    beside: Mapping[str, tuple[Any, ...]] | None = None,
-) -> Log:
-    """The Log of a tally, checked; `reading` and `workspace` say where its rows are."""
-    if not tally.states:
-        raise LogError(
-            "no row has a successor: every episode is one step long and cut; give next_state, flag"
-            f" terminal steps, or say {option('episode_end', 'terminal')} if every episode ends"
-            " with its last row"
-        )
-    places = places_of(tally.actions)
-    extra = [
-        in_kind_of(x, tally.actions) for x in options.actions or () if match(x, places) is None
-    ]
-    tally = tally.over(tally.states, merged(tally.actions, tuple(extra))) if extra else tally
-    states = tally.states
-    if tally.has_end and END in states:
-        raise LogError(
-            f"the log has a state labelled {END!r}, the name of the extra state its terminal steps"
-            " lead to: rename it"
-        )
-    states = (*states, END) if tally.has_end else states
-    if len(states) * len(tally.actions) > MOST_PAIRS:
-        raise LogError(
-            f"{len(states)} states x {len(tally.actions)} actions are more than {MOST_PAIRS:,}"
-            " pairs: is the state column right?"
-        )
-    label_columns = options.label_columns
-    if reading is not None:
-        label_columns = (reading.store.columns.state, reading.store.columns.action)
-    labels = Labels(states, tally.actions, *label_columns)
-    terminal, notes = _terminal(tally, labels, terminal_states)
-    made = Log(
-        counts=tally.counts(as_sparse=held_sparse(sparse, len(states), len(tally.actions))),
-        labels=labels,
-        starts=None if tally.starts is None else np.append(tally.starts, [0.0] * tally.has_end),
-        terminal=terminal,
-        rewards=(float(tally.lowest), float(tally.highest)),
-        has_end=tally.has_end,
-        accounting=tally.accounting,
-        columns=str(reading.store.columns) if reading is not None else "",
-        notes=(),
-        beside=dict(beside or {}),
-        reading=reading,
-        workspace=workspace,
-    )
-    _check_acting(made)
-    warnings = tuple(f"WARNING: {x}" for x in warnings_on(made))
-    notes = [*warnings, *notes_on(made, options.missing_reward), *notes]
-    return replace(made, notes=tuple(notes), warnings=warnings)
-
-
-def _terminal(tally: Tally, labels: Labels, named: tuple[Any, ...]) -> tuple[np.ndarray, list[str]]:
-    """(the mask of terminal states, notes about those that never occur)."""
-    terminal = np.zeros(len(labels.states), dtype=bool)
-    terminal[list(tally.ended)] = True
-    terminal[len(labels.states) - tally.has_end :] = True
-    notes = []
-    for label in named:
-        place = labels.find_state(label)
-        if place is None:
-            notes.append(f"terminal {unknown('state', label, labels.states)}")
-        else:
-            terminal[place] = True
-    return terminal, notes
-
-
-def _check_acting(log: Log) -> None:
-    """Nobody acts in a terminal state."""
-    acting = np.flatnonzero(log.terminal & (log.n_sa.sum(axis=1) > 0))
-    if len(acting):
-        s = int(acting[0])
-        raise LogError(
-            f"{int(log.n_sa[s].sum())} rows act in state {as_text(log.states[s])!r}, which is"
-            f" terminal ({len(acting)} such states): a terminal state has no actions. If a terminal"
-            f" step returns to an ordinary state, pass {option('terminal_to_end', True)}: it then"
-            " leads to an extra state (end)"
-        )

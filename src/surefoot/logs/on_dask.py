@@ -9,7 +9,8 @@ from typing import Any
 
 from surefoot.errors import NotAvailableError
 from surefoot.logs.column_roles import NONE
-from surefoot.logs.log import Log, make_log
+from surefoot.logs.from_tally import make_log
+from surefoot.logs.log import Log
 from surefoot.logs.query import Options
 from surefoot.logs.read import count_part, options_of
 from surefoot.logs.sources import find_source

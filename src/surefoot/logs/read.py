@@ -13,8 +13,9 @@ from surefoot.logs.accounting import droppable
 from surefoot.logs.column_roles import NONE, SYNONYMS, Column
 from surefoot.logs.counting import code_beside, count_log
 from surefoot.logs.database import Database, Progress, Workspace
+from surefoot.logs.from_tally import make_log
 from surefoot.logs.histories import checked_steps, remember
-from surefoot.logs.log import Log, make_log
+from surefoot.logs.log import Log
 from surefoot.logs.pace import checked_per, with_pace
 from surefoot.logs.query import Options, Part, Reading
 from surefoot.logs.sources import as_utf8, find_source, single
