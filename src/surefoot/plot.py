@@ -130,8 +130,10 @@ def epsilon_path(
     ax: Axes | None = None,
     **parameters: Any,
 ) -> Axes:
-    """What a larger budget buys in the model of the log, which is optimistic, and how many
-    decisions it changes.
+    """What a larger budget buys in the model of the log, and how many decisions it changes.
+
+    The gain is in sample: the policies were made from these data. Pairs never seen count as the
+    worst there.
     """
     visits = np.asarray(problem.n_sa).sum(axis=1)
     base = float(evaluate_at_start(problem.model, problem.pi_b, problem.start))
@@ -143,7 +145,7 @@ def epsilon_path(
         points.append((epsilon, worth, float(moved @ visits / visits.sum())))
     x, gain, share = zip(*points, strict=True)
     with in_style(ax) as found:
-        found.plot(x, gain, color=NEW, marker="o", label="gain in the model (optimistic)")
+        found.plot(x, gain, color=NEW, marker="o", label="gain in sample")
         found.set(xlabel="epsilon", ylabel="gain at the start", xscale="log")
         beside = found.twinx()
         beside.plot(x, share, color=OLD, marker="s", linestyle="--", label="decisions changed")

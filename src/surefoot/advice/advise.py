@@ -251,7 +251,7 @@ def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
             f"held-out data show that it is WORSE: the gain is {gain.estimate:.4g}, at most"
             f" {gain.high:.4g}"
         )
-    elif gain.unseen is not None and not gain.excluded:
+    elif gain.low > 0 and gain.unseen is not None and not gain.excluded:
         lost = gain.unseen.change
         why = f"{words}, but an outcome that has not been seen could take away {lost:.4g}"
     elif 0 < gain.low <= gain.explained:

@@ -24,7 +24,7 @@ from surefoot.text import interval
 
 WHERE = {
     "given": "at the given start",
-    "episodes": "per episode",
+    "episodes": "from the start of an episode on",
     "visits": "from an average visited state on",
 }
 # standard errors beyond which the model's baseline and the log's own returns contradict each other
