@@ -33,7 +33,7 @@ KEPT = (
     "episode", "time", "state", "action", "reward", "next_state", "terminal", "truncated",
     "terminal_states", "episode_end", "order", "terminal_to_end", "actions", "drop_bad_rows",
     "missing_reward", "decimal", "delimiter", "encoding", "gamma", "reward_range", "return_range",
-    "horizon", "delta", "estimator", *FILES,
+    "horizon", "propensity", "delta", "estimator", *FILES,
 )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def watch(
     wrong input; also if policy, baseline or an option has changed since the watch was begun.
     """
     from surefoot.advice import watching
-    from surefoot.advice.safety import FAILS, PASSES, rows_of
+    from surefoot.advice.safety import FAILS, PASSES, compared_with, rows_of
     from surefoot.advice.summary import log_summary
     from surefoot.advice.watching import load_watch, watch_summary
     from surefoot.ope import Standard
@@ -92,7 +92,7 @@ def watch(
     batch, pi = rows_of(posed.problem), given_policy(policy, posed.log)
     trained, checked = _trained(policy)
     after, found = watching.look(
-        before, posed.log, batch, pi, posed.problem.pi_b, options.gamma, standard, trained
+        before, posed.log, batch, pi, compared_with(posed.problem), options.gamma, standard, trained
     )
     _save(after, before, state_file)
     document: dict[str, Any] = {
