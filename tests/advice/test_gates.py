@@ -21,6 +21,7 @@ from surefoot import (
 from surefoot.advice import Advice, held_out_gain, summarise, units_of
 from surefoot.advice.gate_words import unless_worse
 from surefoot.advice.gates import GROUP, GUARD, gates_of
+from surefoot.advice.pairs import GUARDED, reasons
 from surefoot.advice.summary import text
 from surefoot.core import known_model
 from surefoot.logs import Log
@@ -246,3 +247,10 @@ def test_groups_whose_rows_are_not_in_memory_are_refused() -> None:
     log = read_log(table(), group="sex", terminal_to_end=True)
     with pytest.raises(NotAvailableError, match="groups need the rows of the log in memory"):
         advise(log, log.problem(GAMMA, needs_returns=False), DEFAULT)
+
+
+def test_the_reason_names_the_guard_where_it_holds_a_state_back() -> None:
+    held = reasons(advised(table(cost=0.3), "cost:lower"))
+    assert set(held[:3]) == {GUARDED}
+    assert GUARDED not in reasons(advised(table(cost=0.3)))
+    assert GUARDED not in reasons(advised(table(cost=-0.3), "cost:lower"))

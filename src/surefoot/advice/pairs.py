@@ -43,6 +43,7 @@ ALLOWED_PRICED = f"{BETTER}, by more than the price of its uncertainty"
 ALLOWED_SOFT = f"{BETTER}, and the budget for uncertain moves covers it"
 ALLOWED_FREE = f"{BETTER}, and all that changes was tried often enough"
 CHECKED = "; the half that tests has seen it, too"
+GUARDED = "a further move would cost too much in a guarded column"
 TAKEN_BACK = "the half that tests saw too little of the other moves: they were taken back"
 ALL_TAKEN_BACK = "the half that tests saw too little of what looked better: it was taken back"
 
@@ -173,6 +174,7 @@ def reasons(advice: Advice) -> list[str]:
     better = best > (base * np.where(n > 0, q, 0.0)).sum(axis=1) + tolerance
     back = 0.5 * np.abs(pi - advice.candidate).sum(axis=1) > CHANGED
     outside = np.zeros(len(pi), dtype=bool) if gain.outside is None else gain.outside
+    held = _held_by_guards(learned, advice.algorithm, pi, q)
     n_log = advice.log.n_sa
     found = []
     for s in range(len(pi)):
@@ -184,13 +186,26 @@ def reasons(advice: Advice) -> list[str]:
             words = OUTSIDE.format(gain.most)
         elif changed[s]:
             partly = TAKEN_BACK if advice.moved[s] > CHANGED else ALL_TAKEN_BACK
-            words = partly if back[s] else limits[s]
+            words = partly if back[s] else GUARDED if held[s] else limits[s]
+        elif held[s]:
+            words = GUARDED
         elif better[s]:
             words = TOO_DEAR if price else TOO_RARE
         else:
             words = NOTHING_BETTER
         found.append(words)
     return found
+
+
+def _held_by_guards(
+    problem: Problem, algorithm: Algorithm, pi: np.ndarray, q: np.ndarray
+) -> np.ndarray:
+    """The states [S] in which the algorithm would go further without the guards."""
+    if not problem.guards or not isinstance(algorithm, Restricts):
+        return np.zeros(len(pi), dtype=bool)
+    (block,) = problem.blocks
+    free = algorithm.trust(block, block.n_sa).step(q[None], block.pi_b)[0]
+    return np.asarray(0.5 * np.abs(np.asarray(free) - pi).sum(axis=1) > CHANGED)
 
 
 def _allowed(advice: Advice) -> str:
