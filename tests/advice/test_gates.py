@@ -20,7 +20,7 @@ from surefoot import (
 )
 from surefoot.advice import Advice, held_out_gain, summarise, units_of
 from surefoot.advice.gate_words import unless_worse
-from surefoot.advice.gates import GROUP, GUARD, gates_of
+from surefoot.advice.gates import GROUP, GUARD, Gate, gates_of
 from surefoot.advice.pairs import GUARDED, reasons
 from surefoot.advice.summary import text
 from surefoot.core import known_model
@@ -193,6 +193,28 @@ def test_a_tolerance_is_what_may_be_lost() -> None:
     enough = -gate.low + max(gate.explained, 0.0) + gate.unseen
     assert advised(columns, f"cost:lower:{enough + 0.01}").gates[0].holds
     assert not advised(columns, f"cost:lower:{-gate.low - 0.01}").gates[0].holds
+
+
+@pytest.mark.parametrize(
+    ("changed", "holds"),
+    [
+        ({}, True),
+        ({"low": -0.2}, False),
+        ({"low": -0.2, "tolerance": 0.3}, True),
+        ({"unseen": 0.6}, False),  # more than the estimate
+        ({"unseen": 0.6, "tolerance": 0.2}, True),
+        ({"explained": 0.2}, False),  # more than the low bound
+        ({"explained": -0.2}, True),
+        ({"low": math.nan}, False),
+        ({"low": math.nan, "tolerance": math.inf}, True),
+    ],
+)
+def test_what_a_gate_needs_to_hold(changed: dict[str, float], holds: bool) -> None:
+    gate = Gate(
+        kind=GUARD, name="cost", tolerance=0.0, tested=100, unit="episodes", estimate=0.5,
+        low=0.1, high=0.9, unseen=0.3,
+    )  # fmt: skip
+    assert replace(gate, **changed).holds == holds
 
 
 def test_bounds_for_all_gates_at_once_are_wider() -> None:
