@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import surefoot
 from surefoot.core import Batch, make_batch
 from surefoot.errors import LogError, NotAvailableError
 from surefoot.ope import (
@@ -256,3 +257,50 @@ def test_bad_input_gets_a_sentence() -> None:
         make_batch(
             state=[0], action=[0], reward=[1.0], next_state=[0], episode=[0], propensity=[0.0]
         )
+
+
+def test_hcpi_weighs_by_propensities_and_returns_the_given_baseline_or_better() -> None:
+    batch = labelled(1, 200)
+    problem = surefoot.problem(
+        state=batch.state, action=batch.action, reward=batch.reward, episode=batch.episode,
+        next_state=np.full(len(batch), -1), terminal=np.ones(len(batch), dtype=bool),
+        propensity=batch.propensity, n_states=2, n_actions=3, gamma=0.0, pi_b=PI_B,
+        reward_range=(-0.5, 2),
+    )  # fmt: skip
+    assert problem.off_policy
+    found = surefoot.improve(problem, surefoot.algorithm("hcpi", delta=0.05))
+    assert any("is accepted" in x for x in found.notes)
+    assert found.pi[0] @ REWARD[0] > PI_B[0] @ REWARD[0]
+    with pytest.raises(NotAvailableError, match="propensities say that it did not make this log"):
+        surefoot.improve(problem, "one-step")
+
+
+@pytest.mark.parametrize("estimator", ["is", "pdis"])
+def test_the_mean_is_the_gain_where_actions_decide_how_long_an_episode_is(estimator: str) -> None:
+    """Action 2 of the first step ends the episode."""
+    batch, chance = everything()
+    first = batch.first & (batch.action == 2)
+    keep = ~np.append(False, first[:-1])
+    p = batch.propensity
+    assert p is not None
+    episode = np.unique(batch.episode[keep], return_inverse=True)[1].reshape(-1)
+    columns = {
+        name: getattr(batch, name)[keep]
+        for name in ("state", "action", "reward", "next_state", "truncated", "row")
+    }
+    ends = batch.ends[keep] | first[keep]
+    columns["next_state"] = np.where(ends, batch.n_states - 1, columns["next_state"])
+    log = replace(batch, **columns, episode=episode, ends=ends, beside={"propensity": p[keep]})
+    # the two actions that would have followed are one episode now, three times in the list
+    second = p[np.flatnonzero(batch.first) + 1]
+    weight = np.where(first[batch.first], chance / second / 3, chance)
+    assert weight.sum() == pytest.approx(1)
+    standard = Standard(estimator=estimator, reward_range=(-0.5, 2), horizon=3)
+    found = episode_values(log, PI, PI_B, GAMMA, standard)
+
+    def value(pi: np.ndarray) -> float:
+        later = (pi * REWARD).sum(axis=1)
+        return float(pi[0] @ (REWARD[0] + GAMMA * np.array([later[0], later[1], 0.0])))
+
+    assert weight @ found.x == pytest.approx(value(PI) - value(PI_B), abs=1e-12)
+    assert found.x.min() >= found.lo
