@@ -38,6 +38,7 @@ Estimate = Callable[..., ValueEstimate]
 GAMMA = 0.8
 MADE = np.array([[[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]], [[0.1, 0.5, 0.4], [0.3, 0.4, 0.3]]])
 PI = np.array([[0.1, 0.2, 0.7], [0.5, 0.1, 0.4]])
+PI_WITH_END = np.vstack([PI, np.full(3, 1 / 3)])
 PI_B = np.array([[0.5, 0.4, 0.1], [0.3, 0.3, 0.4]])
 REWARD = np.array([[0.0, 1.0, -0.5], [2.0, 0.5, 0.3]])  # of (s, a); the next state is a % 2
 
@@ -273,6 +274,9 @@ def test_hcpi_weighs_by_propensities_and_returns_the_given_baseline_or_better() 
     assert found.pi[0] @ REWARD[0] > PI_B[0] @ REWARD[0]
     with pytest.raises(NotAvailableError, match="propensities say that it did not make this log"):
         surefoot.improve(problem, "one-step")
+    with pytest.raises(NotAvailableError, match=r"not its returns.*spibb, robust, mbie"):
+        surefoot.certify(problem, PI_WITH_END, "advantage")
+    assert surefoot.certify(problem, PI_WITH_END, "robust").bound < 1
 
 
 @pytest.mark.parametrize("estimator", ["is", "pdis"])
