@@ -114,7 +114,8 @@ class _Table:
         _, radius = best_bet(self.draws, variance, log, width)
         gain = (move * self.q).sum(axis=-1) - DOUBT * error
         score = np.where(some, gain / radius, -np.inf)
-        merit = np.where(score > CLEAR, CLEAR + (gain - radius) / (self.hi - self.lo), score)
+        scale = self.hi - self.lo or 1.0  # without a range there is nothing to gain
+        merit = np.where(score > CLEAR, CLEAR + (gain - radius) / scale, score)
         return _Best(merit, score, move, variance, width)
 
     def best(self, log: float) -> _Best:
