@@ -256,6 +256,18 @@ def test_episodes_that_the_policy_was_made_from_do_not_count(tmp_path: Path, run
     assert (code, "was made from" in said) == (2, True), said
 
 
+def test_a_log_with_propensities_is_refused_unless_they_are_left_out(
+    tmp_path: Path, run: Run
+) -> None:
+    rows = [(*row, 0.5) for row in visits(60)]
+    log = logfiles.write(tmp_path / "log.csv", (*logfiles.VISIT, "propensity"), rows)
+    code, _, said = run("watch", log, *given(tmp_path))
+    assert (code, "has propensities" in said, "--propensity -" in said) == (2, True, True), said
+    assert not (tmp_path / "capital.json").exists()
+    code, text, _ = run("watch", log, *given(tmp_path), "--propensity", "-", "--json")
+    assert (code, json.loads(text)["episodes_counted"]) == (3, 60)
+
+
 def test_two_watches_at_once_do_not_lose_a_look(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

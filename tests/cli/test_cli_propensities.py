@@ -162,15 +162,3 @@ def test_bad_input_gets_a_sentence(
 def test_gamma_is_needed_where_episodes_have_many_steps(run: Run, files: dict[str, Path]) -> None:
     found = run("improve", files["log"], "--episode", "-", code=2)
     assert "--gamma is missing" in found["error"]["message"]
-
-
-def test_a_watch_weighs_by_propensities_too(run: Run, files: dict[str, Path]) -> None:
-    with files["log"].open() as file:
-        rows = [(i, *x, 1) for i, x in enumerate(csv.reader(file))][1:]
-    names = ["episode", "state", "action", "reward", "pscore", "who", "terminal"]
-    log = write(files["folder"] / "episodes.csv", names, rows)
-    start = "watch", log, "--policy", files["new"], "--gamma", "0.9", "--reward-range", "0,1"
-    more = "--horizon", "1", "--state-file", files["folder"] / "watch.json"
-    found = run(*start, "--baseline", files["old"], *more)
-    assert found["verdict"] == "passes"
-    assert found["estimated_gain"] == pytest.approx(0.26, abs=0.07)

@@ -145,7 +145,7 @@ def look(
     log: Log,
     batch: Batch,
     pi: np.ndarray,
-    pi_b: np.ndarray | None,
+    pi_b: np.ndarray,
     gamma: float,
     standard: Standard,
     trained: Fingerprints | None = None,
@@ -184,7 +184,7 @@ def _bet(
     batch: Batch,
     counted: np.ndarray,
     pi: np.ndarray,
-    pi_b: np.ndarray | None,
+    pi_b: np.ndarray,
     gamma: float,
     standard: Standard,
 ) -> Watch:

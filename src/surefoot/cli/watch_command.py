@@ -68,7 +68,7 @@ def watch(
     wrong input; also if policy, baseline or an option has changed since the watch was begun.
     """
     from surefoot.advice import watching
-    from surefoot.advice.safety import FAILS, PASSES, compared_with, rows_of
+    from surefoot.advice.safety import FAILS, PASSES, rows_of
     from surefoot.advice.summary import log_summary
     from surefoot.advice.watching import load_watch, watch_summary
     from surefoot.ope import Standard
@@ -90,9 +90,14 @@ def watch(
     posed = posed_episodes(log, _knowing_actions(options, policy))
     refuse_own_log(posed.log, log, policy, own_log(policy))
     batch, pi = rows_of(posed.problem), given_policy(policy, posed.log)
+    if batch.propensity is not None:
+        raise NotAvailableError(
+            "a watch weighs episodes by the baseline, and this log has propensities: if the baseline"
+            " made all of it, read it without them (--propensity -); else do a safety-test"
+        )
     trained, checked = _trained(policy)
     after, found = watching.look(
-        before, posed.log, batch, pi, compared_with(posed.problem), options.gamma, standard, trained
+        before, posed.log, batch, pi, posed.problem.pi_b, options.gamma, standard, trained
     )
     _save(after, before, state_file)
     document: dict[str, Any] = {
