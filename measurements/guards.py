@@ -3,10 +3,10 @@
     python measurements/guards.py --logs 500            # all families, one after the other
     python measurements/guards.py --only trade,losing --logs 100
 
-A guarded verdict is wrong if it is SUPPORTED and the policy is truly no better in the reward, or truly
-worse in the guarded column by more than the tolerance; with groups, if it is truly worse for one of
-them. "without" is the same log with the guard left out, or the group hidden. It is `advise` without the
-findings of `check`, which forbid further verdicts: an upper bound.
+A guarded verdict is wrong if it is SUPPORTED and the policy is truly no better in the reward, or
+truly worse in the guarded column by more than the tolerance; with groups, if it is truly worse for
+one of them. "without" is the same log with the guard left out, or the group hidden. It is `advise`
+without the findings of `check`, which forbid further verdicts: an upper bound.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ GUARDED = (
            says="one of two better actions costs more"),
     Family(name="trade-tolerance", cost=(0.0, 0.0, 0.5), guard="cost:lower:0.1", episodes=1000,
            says="the same, tolerance 0.1"),
-    Family(name="helps", cost=(0.3, 0.0, 0.0), guard="cost:lower", says="what is better costs less"),
+    Family(name="helps", cost=(0.3, 0.0, 0.0), guard="cost:lower", says="the better costs less"),
     Family(name="nothing", guard="cost:lower:0.3", episodes=1000,
            says="nothing changes the cost, tolerance 0.3"),
 )  # fmt: skip

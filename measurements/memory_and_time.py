@@ -213,7 +213,12 @@ def chain_of_lengths(episodes: int, rng: np.random.Generator, null: bool) -> Dra
 
 
 FAMILIES = (
-    Family("null: follows the past", lambda g: follows_the_past(300, g, 1), (*STEPS, ACCEPTED[0]), True),
+    Family(
+        "null: follows the past",
+        lambda g: follows_the_past(300, g, 1),
+        (*STEPS, ACCEPTED[0]),
+        True,
+    ),
     Family("null: memory of noise", lambda g: noise(400, g), STEPS, True),
     Family("machine, 300 episodes", lambda g: of_pomdp(machine(), 300, g), STEPS, False),
     Family("Tiger", lambda g: of_pomdp(tiger(), 1500, g), (*STEPS, *ACCEPTED), False),

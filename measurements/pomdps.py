@@ -48,7 +48,7 @@ class Pomdp:
 
 
 def tiger() -> Pomdp:
-    """Listen costs 1 and is right 85 times of 100; the tiger's door costs 100, the other pays 10."""
+    """Listening costs 1, right 85 of 100 times; the tiger's door costs 100, the other pays 10."""
     stay, anew = np.eye(2), np.full((2, 2), 0.5)
     hear, blind = np.array([[0.85, 0.15], [0.15, 0.85]]), np.full((2, 2), 0.5)
     see = np.zeros((3, 2, 3))

@@ -3,9 +3,9 @@
     python measurements/two_objectives.py --logs 100 --only wet-chicken
     python measurements/two_objectives.py --logs 30 --only icu-sepsis
 
-Wet Chicken: the reward is how far the boat gets, the guard how often it falls. ICU-Sepsis: the reward
-is survival, the guard the intensity of treatment, 0 (no drug) to 1 (the highest dose of both) a step.
-Changes are true ones, in the unit of the discounted sum from the start on.
+Wet Chicken: the reward is how far the boat gets, the guard how often it falls. ICU-Sepsis: the
+reward is survival, the guard the intensity of treatment, 0 (no drug) to 1 (the highest dose of
+both) a step. Changes are true ones, in the unit of the discounted sum from the start on.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python measurements/watching.py --logs 500
 
-Each log has 2,000 episodes and is looked at 20 times, after every 100 of them, at delta 0.05. Beside
-the watch: the safety test done once, at the end; and, wrongly, the same test (or Student's t) done at
-every look until it says something.
+Each log has 2,000 episodes and is looked at 20 times, after every 100 of them, at delta 0.05.
+Beside the watch: the safety test done once, at the end; and, wrongly, the same test (or Student's
+t) done at every look until it says something.
 """
 
 from __future__ import annotations

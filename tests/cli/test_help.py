@@ -70,4 +70,4 @@ def test_the_examples_run_one_after_the_other(
     for _, name, _, example in COMMANDS:
         words = shlex.split(example.replace("1000", "10"))
         code, _, error = logfiles.run(monkeypatch, capsys, name, *words)
-        assert code == 0, (name, error)
+        assert code == (3 if name == "certify" else 0), (name, error)  # few rows prove little

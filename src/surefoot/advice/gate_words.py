@@ -101,7 +101,8 @@ def gate_lines(summary: Mapping[str, Any]) -> list[str]:
     lines += [f"{GROUP:9} {_group_words(x)}" for x in groups]
     if lines:
         lines.append(
-            "          5 % for each bound, each line by itself; the verdict needs all to be no worse"
+            "          5 % for each bound, each line by itself; the verdict needs all to be no"
+            " worse"
         )
     return lines + [f"          {x}" for x in (*_of_all(GUARD, guards), *_of_all(GROUP, groups))]
 
@@ -138,6 +139,6 @@ def _of_all(kind: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
         for word in (BETTER, WORSE)
     )
     return [
-        f"all {len(found)} {kind}s at once (5 % together): shown to be better: {better}; shown to be"
-        f" worse: {worse}"
+        f"all {len(found)} {kind}s at once (5 % together): shown to be better: {better}; shown"
+        f" to be worse: {worse}"
     ]

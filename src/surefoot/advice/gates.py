@@ -4,9 +4,9 @@ is supported only if none of them is worse.
 Each gate is one test at level DELTA of "worse by more than the tolerance". The verdict says that
 the gain is above 0 and that every gate holds. It is an intersection-union test (Berger 1982): where
 that statement is false, one of its parts is false, and the test of this part alone passes with
-probability at most DELTA. So nothing is split between the tests. What is said of single gates beside
-the verdict ("worse", "better") is read by itself and must hold for all of them at once: each such
-word has DELTA / (number of gates of its kind) (Bonferroni).
+probability at most DELTA. So nothing is split between the tests. What is said of single gates
+beside the verdict ("worse", "better") is read by itself and must hold for all of them at once: each
+such word has DELTA / (number of gates of its kind) (Bonferroni).
 """
 
 from __future__ import annotations

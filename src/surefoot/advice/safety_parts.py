@@ -1,10 +1,10 @@
 """The safety test with guards and groups: better in the reward, and worse in none of its parts.
 
 It passes if the gain is shown to be above 0 and every part to be worse by no more than its
-tolerance: an intersection-union test, each of its tests at delta / 2 (`surefoot.advice.gates` has the
-proof). It fails if the policy is shown to be worse, or any part worse by more than its tolerance: one
-of several statements, so each has delta / 2 divided by their number (Bonferroni). A wrong verdict has
-probability at most delta.
+tolerance: an intersection-union test, each of its tests at delta / 2 (`surefoot.advice.gates` has
+the proof). It fails if the policy is shown to be worse, or any part worse by more than its
+tolerance: one of several statements, so each has delta / 2 divided by their number (Bonferroni). A
+wrong verdict has probability at most delta.
 """
 
 from __future__ import annotations
@@ -236,8 +236,8 @@ def part_lines(found: Mapping[str, Any]) -> list[str]:
     if lines:
         each = found["delta"] / 2
         lines.append(
-            f"          to pass, every part must be no worse ({each:g} for each bound that shows it); to"
-            f" fail, one must be worse ({each:g} for all of them)"
+            f"          to pass, every part must be no worse ({each:g} for each bound that shows"
+            f" it); to fail, one must be worse ({each:g} for all of them)"
         )
     return lines
 

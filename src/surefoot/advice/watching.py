@@ -1,8 +1,8 @@
 """Watching: the safety test as an any-time test over a growing log, its capital kept in a file.
 
-Each look counts the finished episodes that are new, in the order in which they began, and stops at the
-first that is not finished: to take those that happen to be over would favour short ones. The capital of
-`surefoot.ope.capital` may be looked at after every episode, so after every look.
+Each look counts the finished episodes that are new, in the order in which they began, and stops at
+the first that is not finished: to take those that happen to be over would favour short ones. The
+capital of `surefoot.ope.capital` may be looked at after every episode, so after every look.
 """
 
 from __future__ import annotations

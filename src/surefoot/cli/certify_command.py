@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from surefoot.cli.log_options import LogOptions, given_policy, pose
+from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import METHOD, POLICY, AsJson, Source, option
+from surefoot.cli.posing import given_policy, pose
 from surefoot.cli.terminal import NO_SUPPORT, show
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
-from surefoot.cli.log_options import ReadOptions, read
+from surefoot.cli.log_options import ReadOptions
 from surefoot.cli.options import BASELINE, PROBLEM, AsJson, ReportFile, Source, option
+from surefoot.cli.posing import read
 from surefoot.cli.terminal import show
 from surefoot.text import plural
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from surefoot.cli.log_options import LogOptions, Posed, pose
+from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import METHOD, option
+from surefoot.cli.posing import Posed, pose
 from surefoot.errors import NotAvailableError, ParameterError
 
 
@@ -20,8 +21,8 @@ class GuardedOptions(LogOptions):
             METHOD,
             "COLUMN:DIRECTION",
             "A further column that must not get worse, such as cost:lower or quality:higher. With a"
-            " tolerance: readmitted:lower:0.01 (a loss of 0.01 in its discounted sum counts as none;"
-            " then :0,1 declares its range). May be repeated.",
+            " tolerance: readmitted:lower:0.01 (a loss of 0.01 in its discounted sum counts as"
+            " none; then :0,1 declares its range). May be repeated.",
         ),
     ] = None
     group: Annotated[

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefoot.cli.guard_options import GuardedOptions, pose_guarded
-from surefoot.cli.log_options import LogOptions, Posed, listed, parsed_settings, pose
+from surefoot.cli.log_options import LogOptions, listed, parsed_settings
 from surefoot.cli.options import METHOD, OUTPUT, READING, AsJson, ReportFile, Source, option
+from surefoot.cli.posing import Posed, pose
 from surefoot.cli.terminal import NO_SUPPORT, bars, show
 from surefoot.text import aligned, interval, signed
 

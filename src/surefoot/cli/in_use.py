@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surefoot.cli.log_options import listed, reading_progress
+from surefoot.cli.log_options import listed
 from surefoot.cli.options import COLUMNS, METHOD, OUTPUT, POLICY, READING, AsJson, option
+from surefoot.cli.posing import reading_progress
 from surefoot.cli.terminal import show
 from surefoot.errors import ParameterError, PolicyError
 

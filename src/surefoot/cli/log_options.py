@@ -1,29 +1,17 @@
-"""What commands on a log share: its options, how it is read, and the problem it poses."""
+"""The options that commands on a log share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from surefoot.cli.options import BASELINE, COLUMNS, PROBLEM, READING, option
-from surefoot.cli.terminal import ProgressLines, errors, tell
 from surefoot.errors import ParameterError
 from surefoot.parameters import value_of
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from surefoot.advice import Units
-    from surefoot.logs import Disagreement, Log
-    from surefoot.logs.database import Progress
-    from surefoot.problems import Problem
-
 
 NOT_GIVEN = math.nan  # of a number that is needed
 
@@ -272,116 +260,6 @@ class LogOptions(ReadOptions):
     def returns(self) -> tuple[float, float] | None:
         """The declared range of returns."""
         return _pair("return-range", self.return_range)
-
-
-@dataclass(frozen=True)
-class Posed:
-    """A log, and the problem it poses.
-
-    `disagreement` says whether a given baseline can have made the log, `units` are what a Dask
-    cluster counted beside the log. `elsewhere` are the rows of the baseline file about states that
-    the log never visits. `made_by` is the policy that made the log, before forbidden actions were
-    taken out of it.
-    """
-
-    log: Log
-    problem: Problem
-    disagreement: Disagreement | None
-    made_by: np.ndarray
-    units: Units | None = None
-    elsewhere: tuple[Any, ...] = ()
-
-    @property
-    def notes(self) -> list[str]:
-        """What a user should know, also if the baseline cannot have made the log."""
-        from surefoot.advice.summary import doubt
-
-        return [*self.problem.notes, *filter(None, [doubt(self.disagreement)])]
-
-
-def read(source: str, options: ReadOptions, dask: str | None = None) -> tuple[Log, Units | None]:
-    """(the log; its units, where a Dask cluster counted them)."""
-    from surefoot.advice import log_and_units_on_dask
-    from surefoot.logs import read_log
-
-    units = None
-    if dask is None:
-        with reading_progress() as shown:
-            log = read_log(source, progress=shown, **options.for_reading())
-    else:
-        for name in ("history", "discount_per"):
-            if getattr(options, name):
-                words = name.replace("_", "-")
-                raise ParameterError(f"--{words} is counted on this machine: leave --dask out")
-        if options.propensity not in (None, "-") or options.policy_column or options.bandit:
-            raise ParameterError(
-                "--dask counts alone, and weighs nothing: --propensity, --policy-column and"
-                " --bandit need the rows; leave --dask out"
-            )
-        own = ("history", "discount_per")
-        given = {x: y for x, y in options.for_reading().items() if x not in own}
-        given["propensity"] = "-"
-        log, units = log_and_units_on_dask(dask, source, **given)
-    return log, units
-
-
-@contextmanager
-def reading_progress() -> Iterator[Progress]:
-    """How far the reading of a file is, on stderr: a bar, or a line now and then where that is no
-    terminal.
-    """
-    from surefoot.logs import progress_bar
-
-    if errors.is_terminal:
-        with progress_bar(errors) as shown:
-            yield shown
-        return
-    lines = ProgressLines(tell)
-    yield lambda what, share: lines(what, share, 1.0)
-
-
-def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
-    """Read a log and its baseline, and build their problem."""
-    from surefoot.logs import disagreement, permitted, read_policy
-    from surefoot.logs.policy_rows import baseline_of
-
-    log, units = read(source, options, dask)
-    mask = permitted(log, options.allowed, options.forbidden)
-    if options.baseline_policy is not None:
-        given = baseline_of(log, options.baseline_policy, options.smoothing, mask)
-    elif options.baseline is None:
-        given = log.estimated_baseline(options.smoothing, mask)
-    else:
-        given = read_policy(options.baseline, log, unknown_states="ignore")
-    problem = log.problem(
-        options.gamma,
-        given,
-        start=options.start,
-        allowed=mask,
-        reward_range=options.rewards,
-        return_range=options.returns,
-        masked_baseline="renormalise" if options.renormalise else "error",
-        needs_returns=None if dask is None else False,
-    )
-    made_by = log.estimated_baseline() if given.estimated else given
-    if options.baseline_policy is not None:
-        made_by = baseline_of(log, options.baseline_policy)
-    return Posed(
-        log,
-        problem,
-        None if given.estimated or log.has_propensities else disagreement(log, given),
-        made_by.pi,
-        units,
-        given.elsewhere,
-    )
-
-
-def given_policy(path: Path, log: Log) -> np.ndarray:
-    """The policy [S, A] in a file as `surefoot improve` writes it."""
-    from surefoot.logs import read_policy
-
-    given = {"probability": "probability", "unknown_states": "ignore"}
-    return read_policy(path, log, what="policy", **given).pi
 
 
 def listed(text: str) -> list[str]:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from surefoot.cli.log_options import LogOptions, given_policy, pose
+from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import OUTPUT, POLICY, AsJson, Source, option
+from surefoot.cli.posing import given_policy, pose
 from surefoot.cli.terminal import show
 from surefoot.text import aligned
 

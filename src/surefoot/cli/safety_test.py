@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefoot.cli.guard_options import GuardedOptions, with_its_guards
-from surefoot.cli.log_options import LogOptions, Posed, given_policy, pose
+from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import (
     BASELINE,
     METHOD,
@@ -22,6 +22,7 @@ from surefoot.cli.options import (
     Source,
     option,
 )
+from surefoot.cli.posing import Posed, given_policy, pose
 from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, show
 from surefoot.core.array_checks import LARGEST
 from surefoot.errors import BaselineError, LogError, ParameterError

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surefoot.cli.log_options import LogOptions, Posed, pose
+from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import METHOD, OUTPUT, AsJson, ReportFile, Source, option
+from surefoot.cli.posing import Posed, pose
 from surefoot.cli.terminal import NO_SUPPORT, bars, json_text, show
 from surefoot.errors import ParameterError
 from surefoot.text import aligned, interval, signed

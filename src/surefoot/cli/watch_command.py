@@ -1,4 +1,4 @@
-"""surefoot watch: the safety test of a growing log, which may be looked at as often as one likes."""
+"""surefoot watch: the safety test of a growing log, looked at as often as one likes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surefoot.cli.log_options import given_policy
 from surefoot.cli.options import METHOD, OUTPUT, AsJson, Source, option
+from surefoot.cli.posing import given_policy
 from surefoot.cli.safety_test import (
     EpisodeOptions,
     PolicyFile,
@@ -60,12 +60,12 @@ def watch(
     """Watch a growing log for evidence that a policy is better or worse than the baseline.
 
     The safety test as an any-time test: run it after every batch of new episodes, as often as you
-    like, and stop when you like; a wrong verdict has probability delta over all looks together. Each
-    episode counts once, in the order in which they began. Those that are not finished wait for the
-    next look. LOG is made by the baseline, and the policy must not be changed meanwhile.
+    like, and stop when you like; a wrong verdict has probability delta over all looks together.
+    Each episode counts once, in the order in which they began. Those that are not finished wait for
+    the next look. LOG is made by the baseline, and the policy must not be changed meanwhile.
 
-    Exit code 0: shown to be better. Exit code 4: shown to be worse. Exit code 3: not yet. Exit code 2:
-    wrong input; also if policy, baseline or an option has changed since the watch was begun.
+    Exit code 0: shown to be better. Exit code 4: shown to be worse. Exit code 3: not yet. Exit code
+    2: wrong input; also if policy, baseline or an option has changed since the watch was begun.
     """
     from surefoot.advice import watching
     from surefoot.advice.safety import FAILS, PASSES, rows_of
@@ -92,8 +92,8 @@ def watch(
     batch, pi = rows_of(posed.problem), given_policy(policy, posed.log)
     if batch.propensity is not None:
         raise NotAvailableError(
-            "a watch weighs episodes by the baseline, and this log has propensities: if the baseline"
-            " made all of it, read it without them (--propensity -); else do a safety-test"
+            "a watch weighs episodes by the baseline, and this log has propensities: if the"
+            " baseline made all of it, read it without them (--propensity -); else do a safety-test"
         )
     trained, checked = _trained(policy)
     after, found = watching.look(

@@ -186,7 +186,8 @@ def permitted(log: Log, allowed: Any = None, forbidden: Any = None) -> np.ndarra
         empty = np.flatnonzero(~mask.any(axis=1) & ~log.terminal)
         if len(empty):
             raise ProblemError(
-                f"state {log.labels.state(empty[0])} has no allowed action ({len(empty)} such states)"
+                f"state {log.labels.state(empty[0])} has no allowed action ({len(empty)} such"
+                " states)"
             )
     return mask
 

@@ -44,8 +44,8 @@ def baseline_of(
     elsewhere = int(((log.n_sa.sum(axis=1) > 0) & ~visited).sum())
     more = f"; in {elsewhere} states without any, from all rows" if elsewhere else ""
     note = (
-        f"the baseline is policy {as_text(label)!r} as its {int(own.sum()):,} rows show it, state by"
-        f" state{more}; guarantees for a known baseline do not apply"
+        f"the baseline is policy {as_text(label)!r} as its {int(own.sum()):,} rows show it, state"
+        f" by state{more}; guarantees for a known baseline do not apply"
     )
     found = estimated_policy(rows, log.labels, smoothing, allowed)
     return Policy(

@@ -1,21 +1,21 @@
 """Capital: a test of "the mean is at most 0" that may be looked at after every value.
 
-Ten gamblers share a capital of 1. With values x_i >= lo, lo < 0, gambler k stakes the constant share
-b_k = STAKE 2^-k of what he has on every value:
+Ten gamblers share a capital of 1. With values x_i >= lo, lo < 0, gambler k stakes the constant
+share b_k = STAKE 2^-k of what he has on every value:
     K_t = (1/10) sum_k prod_{i <= t} ( 1 + b_k x_i / |lo| ),   k = 0..9.
-Proof that one may look at any time. Let E[ x_i | past ] <= 0 for every i. Each factor is at least 1 -
-STAKE > 0, as x_i >= lo, and has a mean of at most 1 given the past, as b_k >= 0 is a constant. So K_t
-is a positive supermartingale that starts at 1, and by Ville's inequality
+Proof that one may look at any time. Let E[ x_i | past ] <= 0 for every i. Each factor is at least 1
+- STAKE > 0, as x_i >= lo, and has a mean of at most 1 given the past, as b_k >= 0 is a constant. So
+K_t is a positive supermartingale that starts at 1, and by Ville's inequality
     P( K_t >= 1/alpha for some t = 1, 2, 3, ... ) <= alpha:
 the event is about all times together, so whoever looks after every batch, and stops when it pleases
 them, is wrong with probability at most alpha. No number of values is fixed in advance, and none is
-counted twice. There is no ceiling on the values: a large one only raises the capital.
-The stakes are a geometric grid, since the best one depends on the mean and the scatter of the values,
-which nobody knows: some gambler is within a factor of sqrt(2) of it, and shares the prize with nine
+counted twice. There is no ceiling on the values: a large one only raises the capital. The stakes
+are a geometric grid, since the best one depends on the mean and the scatter of the values, which
+nobody knows: some gambler is within a factor of sqrt(2) of it, and shares the prize with nine
 others, which costs ln 10 once. On six kinds of logs of 4,000 decisions this found as much as stakes
 that follow the estimated best one, and more or earlier than those of Waudby-Smith & Ramdas (JRSS B
-2024, eq. 26) on five of them. Where the number of values is fixed in advance, `uncapped_betting` has
-more power: its stakes aim at that number.
+2024, eq. 26) on five of them. Where the number of values is fixed in advance, `uncapped_betting`
+has more power: its stakes aim at that number.
 """
 
 from __future__ import annotations

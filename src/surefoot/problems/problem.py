@@ -55,9 +55,9 @@ class Problem:
     count). `start_episodes` is the number of independent episodes whose first states `start`
     counts; None: the start is known, or (`start_visits`) it is how often the log was in each state.
     `pi_b_policy`: the code of the policy whose rows pi_b was estimated from, where it is one of
-    several. `pi_b_renormalised`: forbidden actions were taken out of pi_b, so it is not the policy that made
-    the log. `labels` say what the codes stand for. `guards` are columns beside the log's steps that
-    must not get worse (`with_guards`). Build one with `surefoot.problem`, or directly
+    several. `pi_b_renormalised`: forbidden actions were taken out of pi_b, so it is not the policy
+    that made the log. `labels` say what the codes stand for. `guards` are columns beside the log's
+    steps that must not get worse (`with_guards`). Build one with `surefoot.problem`, or directly
     for a batch.
     """
 

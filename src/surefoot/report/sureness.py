@@ -218,8 +218,8 @@ def _hidden(found: Mapping[str, Any] | None) -> list[Evidence]:
             f" the outcome, and that no column of the log holds.{fresh} No log can show whether"
             " there is one: ask those who know how decisions were made.",
             picture=hidden_picture(curve),
-            caption="What is left of the gain, at least, if a hidden cause multiplied or divided the"
-            " odds of actions by up to so much (1: there is none). The dashed line also counts"
+            caption="What is left of the gain, at least, if a hidden cause multiplied or divided"
+            " the odds of actions by up to so much (1: there is none). The dashed line also counts"
             " sampling error: it is wrong for about 5 % of logs.",
         )
     ]

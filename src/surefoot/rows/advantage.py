@@ -26,8 +26,8 @@ class AdvantageRows:
 
 @dataclass(frozen=True)
 class RowGuard:
-    """c(m) = w . m - sum_a fine_a m_a^+ >= 0 for the moves m = pi - b; w and fine [..., A], no fine:
-    0.
+    """c(m) = w . m - sum_a fine_a m_a^+ >= 0 for the moves m = pi - b; w and fine [..., A], no
+    fine: 0.
     """
 
     w: Array
