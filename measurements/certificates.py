@@ -30,6 +30,7 @@ import numpy as np
 from scipy.stats import beta
 
 import surefoot
+from surefoot.advice import chosen_algorithm
 from surefoot.algorithms.certified_advantage import CertifiedAdvantage, OneStepCertifiedAdvantage
 from surefoot.benchmarks import RandomMDPs, WetChicken
 from surefoot.certificates import certificate, certify
@@ -91,12 +92,17 @@ def _screened(problem: Problem, delta: float) -> np.ndarray:
     return surefoot.improve(problem, surefoot.ScreenedAdvantage(delta)).pi
 
 
+def _default(problem: Problem, delta: float) -> np.ndarray:
+    """As `surefoot improve` would, from the whole log."""
+    return surefoot.improve(problem, chosen_algorithm(problem)).pi
+
+
 _SPIBB, _BASIC, _DUIPI = (
     _by_name("pi-b-spibb", n_wedge=10),
     _by_name("basic-rl"),
     _by_name("duipi-centred", xi=0.5, max_steps=100),
 )
-WITHOUT_DELTA = {_SPIBB, _BASIC, _DUIPI}  # these need not be made again for another delta
+WITHOUT_DELTA = {_SPIBB, _BASIC, _DUIPI, _default}  # these need not be made again for another delta
 CASES = (
     Case(
         "certified-advantage hoeffding",
@@ -152,6 +158,8 @@ CASES = (
     Case("duipi, its own log", "duipi", _DUIPI, {"data": "fresh"}, misuse=True),
     Case("delta-method, fresh log", "delta-method", _BASIC, {"data": "fresh"}, fresh=True),
     Case("delta-method, its own log", "delta-method", _BASIC, {"data": "fresh"}, misuse=True),
+    Case("delta-method, default, fresh", "delta-method", _default, {"data": "fresh"}, fresh=True),
+    Case("delta-method, default, own", "delta-method", _default, {"data": "fresh"}, misuse=True),
 )
 SLOW = {"robust, basic rl", "mbie, basic rl"}
 
