@@ -265,3 +265,33 @@ def test_moments_are_those_of_each_group() -> None:
     assert mean.tolist() == [5, 0, 2, 0]
     assert variance.tolist() == [0, 0, 1, 0]
     assert 0 < MARGIN < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"propensity": np.full(400, 0.25)}, "propensities"),
+        ({"pi_b": None, "n_actions": 2}, "estimated from the same log"),
+    ],
+)
+def test_moves_of_another_policy_than_the_baseline_are_not_proved(
+    given: dict[str, Any], words: str
+) -> None:
+    """The draws are weighted by the baseline: rows of another policy, or a baseline read off the
+    same rows, would prove what is not true.
+    """
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 2, 400)
+    rows = {
+        "state": np.zeros(400, dtype=int),
+        "action": action,
+        "reward": (rng.random(400) < 0.3 + 0.5 * action) * 1.0,
+        "next_state": np.ones(400, dtype=int),
+        "episode": np.arange(400),
+    }
+    known = {"gamma": 0.9, "terminal_states": [1], "n_states": 2, "return_range": (0, 1)}
+    pose = {**rows, **known, "pi_b": np.full((2, 2), 0.5)}
+    assert screened(surefoot.problem(**pose), 0.1).lower_at()[0] > 0
+    problem = surefoot.problem(**{**pose, **given})
+    with pytest.raises(surefoot.NotAvailableError, match=words):
+        surefoot.improve(problem, surefoot.ScreenedAdvantage(delta=0.1))

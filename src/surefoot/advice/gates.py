@@ -125,11 +125,7 @@ def gates_of(
         assert other.log is not None
         column, gate = replace(units, r=other.log.reward), _guard_gate(guard, gain)
         found.append(_tested(gate, other, column, gain, pi_b, len(problem.guards)))
-    if not 0 <= group_tolerance <= math.inf:
-        raise ParameterError(
-            "the tolerance of groups is a loss that would not matter, a number >= 0 or inf; it is"
-            f" {group_tolerance:g}"
-        )
+    check_group_tolerance(group_tolerance)
     for code, label in enumerate(labels):
         mine = batch.beside["group"] == code
         part = replace(problem, guards=(), log=take_rows(batch, mine))
@@ -164,12 +160,26 @@ def _groups(log: Log, problem: Problem) -> tuple[Any, ...]:
     if not labels:
         return ()
     rows_with(problem, "groups")
+    check_several(labels)
+    return labels
+
+
+def check_several(labels: tuple[Any, ...]) -> None:
+    """Raise where a log has groups, but only one."""
     if len(labels) == 1:
         raise LogError(
             f"every episode belongs to the group {as_text(labels[0])!r}: there are no groups to"
             " tell apart; leave --group out, or name another column"
         )
-    return labels
+
+
+def check_group_tolerance(tolerance: float) -> None:
+    """Raise unless it is a loss, or none at all that would matter."""
+    if not 0 <= tolerance <= math.inf:
+        raise ParameterError(
+            "the tolerance of groups is a loss that would not matter, a number >= 0 or inf; it is"
+            f" {tolerance:g}"
+        )
 
 
 def _rows_of(units: Units, batch: Batch, mine: np.ndarray) -> Units:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.gates import GROUP, GUARD
+from surefoot.advice.gates import GROUP, GUARD, check_group_tolerance, check_several
 from surefoot.advice.safety import FAILS, NO_EVIDENCE, PASSES, SafetyTest, Sample, safety_test
 from surefoot.core.labels import as_text
-from surefoot.errors import LogError, ParameterError, SurefootError
+from surefoot.errors import ParameterError, SurefootError
 from surefoot.ope import Standard
 from surefoot.ope.episodes import take_episodes
 from surefoot.problems.guards import Guard
@@ -64,16 +64,8 @@ class Asked:
     group_tolerance: float = 0.0
 
     def __post_init__(self) -> None:
-        if len(self.groups) == 1:
-            raise LogError(
-                f"every episode belongs to the group {as_text(self.groups[0])!r}: there are no"
-                " groups to tell apart; leave --group out, or name another column"
-            )
-        if not 0 <= self.group_tolerance <= math.inf:
-            raise ParameterError(
-                "the tolerance of groups is a loss that would not matter, a number >= 0 or inf; it"
-                f" is {self.group_tolerance:g}"
-            )
+        check_several(self.groups)
+        check_group_tolerance(self.group_tolerance)
 
 
 def guarded_safety_test(

@@ -11,6 +11,7 @@ import numpy as np
 from surefoot.core import Batch
 from surefoot.errors import NotAvailableError
 from surefoot.problems import Problem
+from surefoot.problems.problem import OFF_POLICY
 from surefoot.returns.cycles import Cycles, cycles_of, star_of
 from surefoot.returns.evidence import bracket, star_interval
 from surefoot.returns.proposals import Plan, Proposal, propose
@@ -89,6 +90,13 @@ def _log(problem: Problem) -> Batch:
         raise NotAvailableError(
             "screening splits the log, but the problem was built from counts: build it from its"
             " log with surefoot.problem"
+        )
+    if problem.off_policy:
+        raise NotAvailableError(OFF_POLICY)
+    if problem.pi_b_estimated:
+        raise NotAvailableError(
+            "screening weighs returns by the policy that made them: with a baseline estimated from"
+            " the same log it proves nothing; give the true one"
         )
     if log.n_episodes == 1 and (problem.gamma == 1 or not log.cuts[-1]):
         raise NotAvailableError(
