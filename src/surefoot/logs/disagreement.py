@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Disagreement:
-    """Chi-square distances between the actions of the log and a baseline.
+    """Chi-square distances between the actions of the log and a baseline (see `ActionDistance`).
 
-    distance [S]    sum_a (n(s, a) - n(s) pi_b(a|s))^2 / (n(s) pi_b(a|s)) over actions with pi_b >
-                    0; 0 in states never visited
-    degrees [S]     the number of actions with pi_b > 0, less 1
+    distance [S]    sum_a (n(s, a) - n(s) pi_b(a|s))^2 / (n(s) pi_b(a|s)) over actions that are not
+                    rare; 0 in states never visited
+    degrees [S]     the number of these actions, less 1
     p_values [S]    of each state; p_value of all together
     impossible      rows with an action of probability 0; `impossible_in` [S] by state
     """
@@ -56,8 +56,8 @@ class Disagreement:
 
     def __str__(self) -> str:
         total = (
-            f"chi-square {self.distance.sum():.4g} on {int(self.degrees.sum())} degrees of freedom,"
-            f" p = {self.p_value:.3g}"
+            f"chi-square {self.distance.sum():.4g} on {int(self.degrees.sum())} degrees of freedom"
+            f" (rare actions apart), p = {self.p_value:.3g}"
         )
         lines = [f"{self.impossible} rows take an action of probability 0; {total}"]
         lines += [
