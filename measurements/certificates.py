@@ -92,6 +92,10 @@ def _screened(problem: Problem, delta: float) -> np.ndarray:
     return surefoot.improve(problem, surefoot.ScreenedAdvantage(delta)).pi
 
 
+def _planned(problem: Problem, delta: float) -> np.ndarray:
+    return surefoot.improve(problem, surefoot.PlannedAdvantage(delta)).pi
+
+
 def _default(problem: Problem, delta: float) -> np.ndarray:
     """As `surefoot improve` would, from the whole log."""
     return surefoot.improve(problem, chosen_algorithm(problem)).pi
@@ -129,6 +133,8 @@ CASES = (
         {"error": "bernstein"},
     ),
     Case("screened-advantage", "screened-advantage", _screened, {}),
+    Case("planned-advantage", "planned-advantage", _planned, {}),
+    Case("planned-advantage, greedy", "planned-advantage", _soft(100.0, "hoeffding"), {}),
     Case(
         "advantage hoeffding, greedy",
         "advantage",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from surefoot.algorithms.duipi_centred import CentredDUIPI as CentredDUIPI
     from surefoot.algorithms.hcpi import HCPI as HCPI
     from surefoot.algorithms.one_step import OneStep as OneStep
+    from surefoot.algorithms.planned_advantage import PlannedAdvantage as PlannedAdvantage
     from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB as PricedSoftSPIBB
     from surefoot.algorithms.r_min import RMin as RMin
     from surefoot.algorithms.ramdp import RaMDP as RaMDP
@@ -110,6 +111,7 @@ _HOMES = {
     "algorithms.priced_soft_spibb": "PricedSoftSPIBB",
     "algorithms.r_min": "RMin",
     "algorithms.ramdp": "RaMDP",
+    "algorithms.planned_advantage": "PlannedAdvantage",
     "algorithms.screened_advantage": "ScreenedAdvantage",
     "algorithms.shrunk": "Shrunk",
     "algorithms.soft_spibb": "AdvApproxSoftSPIBB AdvExactSoftSPIBB ApproxSoftSPIBB"

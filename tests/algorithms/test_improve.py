@@ -284,6 +284,7 @@ def test_the_list_of_algorithms_is_complete_and_cannot_be_changed() -> None:
         "shrunk",
         "certified-advantage",
         "one-step-certified-advantage",
+        "planned-advantage",
         "screened-advantage",
         "hcpi",
     }
@@ -438,6 +439,7 @@ LIMITS: dict[
 ] = {  # algorithms that take less of a parameter than others do
     ("certified-advantage", "error"): lambda value: value in ("hoeffding", "mpeb"),
     ("one-step-certified-advantage", "error"): lambda value: value in ("hoeffding", "mpeb"),
+    ("planned-advantage", "error"): lambda value: value in ("hoeffding", "mpeb"),
     ("hcpi", "delta"): lambda value: value <= 0.5,
 }
 

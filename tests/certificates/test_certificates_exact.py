@@ -28,6 +28,8 @@ RIGOROUS: list[Any] = [
     ("advantage", {"error": "hoeffding"}),
     ("advantage", {"error": "mpeb"}),
     ("advantage", {"error": "bernstein"}),
+    ("planned-advantage", {"error": "hoeffding"}),
+    ("planned-advantage", {"error": "bernstein"}),
     ("theorem-1", {"error": "hoeffding"}),
     ("spibb", {"successors": 2}),
     ("spibb", {"radius": "clopper-pearson", "successors": 2}),

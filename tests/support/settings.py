@@ -39,7 +39,11 @@ USES_RETURNS = tuple(
     name for name in EVERY if any(part in name for part in ("adv-", "one-step", "certified"))
 )
 
-READS_THE_LOG = ("hcpi", "screened-advantage")  # one problem at a time, built from its log
+READS_THE_LOG = (
+    "hcpi",
+    "planned-advantage",
+    "screened-advantage",
+)  # one problem at a time, built from its log
 FROM_COUNTS = tuple(name for name in EVERY if name not in READS_THE_LOG)
 
 

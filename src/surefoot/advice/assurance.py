@@ -104,11 +104,6 @@ def assurance_lines(summary: Mapping[str, Any]) -> list[str]:
         return []
     if "not_given" in c:
         return [f"certified nothing: {c['not_given']}"]
-    if c["bound"] is None or np.isinf(c["bound"]):
-        return [
-            f"certified nothing ({c['method']}: VACUOUS): it moves probability of pairs whose value"
-            " no return in the log bounds"
-        ]
     words = (
         f"{c['bounded']} >= {c['bound']:.4g} with probability {1 - c['delta']:g} ({c['method']};"
         f" {c['label']})"

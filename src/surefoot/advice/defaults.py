@@ -56,6 +56,7 @@ PARAMETERS: dict[str, dict[str, float]] = {
     "shrunk": {"shrink": 2.0},
     "certified-advantage": {"delta": FAILURE},
     "one-step-certified-advantage": {"delta": FAILURE},
+    "planned-advantage": {"delta": FAILURE},
     "screened-advantage": {"delta": FAILURE},
     "hcpi": {"delta": FAILURE},
 }

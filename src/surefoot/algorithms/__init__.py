@@ -25,6 +25,7 @@ from surefoot.algorithms.duipi import DUIPI
 from surefoot.algorithms.duipi_centred import CentredDUIPI
 from surefoot.algorithms.hcpi import HCPI
 from surefoot.algorithms.one_step import OneStep
+from surefoot.algorithms.planned_advantage import PlannedAdvantage
 from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB
 from surefoot.algorithms.r_min import RMin
 from surefoot.algorithms.ramdp import RaMDP
@@ -70,6 +71,7 @@ _ALL: tuple[type[Algorithm], ...] = (
     PricedSoftSPIBB,
     CertifiedAdvantage,
     OneStepCertifiedAdvantage,
+    PlannedAdvantage,
     ScreenedAdvantage,
     HCPI,
 )

@@ -68,7 +68,9 @@ class _FromEvidence(Algorithm):
     def certified(self, problem: Problem) -> CertifiedTrust:
         """The policies whose advantage is certified."""
         delta = left_for_values(problem, self.delta)
-        return _trust(problem, evidence(problem, delta, error=self.error, visits=self.visits))
+        return certified_trust(
+            problem, evidence(problem, delta, error=self.error, visits=self.visits)
+        )
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class OneStepCertifiedAdvantage(_FromEvidence, Whole):
         return Solution(problem.pi_b + trust.best_move(trust.w, 1.0), q, Status(one > 0, one))
 
 
-def _trust(problem: Problem, found: Evidence) -> CertifiedTrust:
+def certified_trust(problem: Problem, found: Evidence) -> CertifiedTrust:
     """w and E from the evidence; a pair without a finite error moves neither way."""
     xp = namespace(found.n)
     known = (found.radius < xp.inf) & ~problem.terminal[..., None]

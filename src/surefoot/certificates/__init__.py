@@ -25,7 +25,12 @@ from surefoot.certificates.certificate import (
     Certificate,
 )
 from surefoot.certificates.gaussian import DeltaMethodBound, DUIPIBound
-from surefoot.certificates.return_bounds import AdvantageBound, CertifiedAdvantageBound, Theorem1
+from surefoot.certificates.return_bounds import (
+    AdvantageBound,
+    CertifiedAdvantageBound,
+    PlannedAdvantageBound,
+    Theorem1,
+)
 from surefoot.certificates.row_bounds import MBIEBound, RobustBound, SPIBBBound
 from surefoot.certificates.screened_bound import ScreenedAdvantageBound
 from surefoot.certificates.strongest import strongest
@@ -39,6 +44,7 @@ _ALL: tuple[type[Bound], ...] = (
     CertifiedAdvantageBound,
     ScreenedAdvantageBound,
     AdvantageBound,
+    PlannedAdvantageBound,
     Theorem1,
     SPIBBBound,
     RobustBound,

@@ -265,6 +265,11 @@ def _data_needed(
     return rows * 2.0**doublings, why
 
 
+def no_other_state(problem: Problem) -> str:
+    """What bounds on rows of transitions assume of the states."""
+    return f"there is no state but the {problem.n_bound_states} of the problem"
+
+
 def range_sentences(problem: Problem) -> tuple[str, ...]:
     """What is assumed of the range of returns."""
     lo, hi = problem.return_range.lo, problem.return_range.hi

@@ -1,4 +1,4 @@
-"""Bounds on returns: certified advantage, its form for any policy, and Theorem 1 of the paper.
+"""Bounds on returns: certified advantage, its forms for any policy, and Theorem 1 of the paper.
 
 All rest on one event: |q^{pi_b} - q_mc| <= E for all pairs at once (see `surefoot.returns`).
 """
@@ -18,6 +18,7 @@ from surefoot.certificates.certificate import (
     RIGOROUS,
     Bound,
     Certificate,
+    no_other_state,
     range_sentences,
 )
 from surefoot.errors import NotAvailableError, PolicyError
@@ -27,6 +28,7 @@ from surefoot.problems.action_distance import action_distance
 from surefoot.returns.evidence import Evidence, evidence
 from surefoot.rows.arrays import times, to_numpy
 from surefoot.theory import advantageous, constrained, theorem_1_bound
+from surefoot.trust.successors import Successors, shares, successors
 
 # a p-value of the logged actions below which another policy than the baseline made the log
 ANOTHER = 1e-6
@@ -43,12 +45,11 @@ class FromReturns(Bound):
     visits: str = "independent"
     steps: int | None = None
 
-    def evidence(self, problem: Problem) -> Evidence:
-        """The baseline's values by the returns of the log."""
+    def evidence(self, problem: Problem, delta: float | None = None) -> Evidence:
+        """The baseline's values by the returns of the log, at delta (default: all that is left)."""
         on_policy(self.name, problem)
-        return evidence(
-            problem, self.left(problem), error=self.error, visits=self.visits, steps=self.steps
-        )
+        delta = self.left(problem) if delta is None else delta
+        return evidence(problem, delta, error=self.error, visits=self.visits, steps=self.steps)
 
     def from_returns(
         self,
@@ -57,10 +58,12 @@ class FromReturns(Bound):
         found: Evidence,
         bound_at: Callable[[float], float],
         notes: tuple[str, ...] = (),
+        assumed: tuple[str, ...] = (),
     ) -> Certificate:
         """The certificate of a bound that rests on this evidence."""
         assumptions = (
             MARKOV,
+            *assumed,
             "the log was collected by the baseline pi_b",
             *found.assumptions,
             *range_sentences(problem),
@@ -122,6 +125,40 @@ class AdvantageBound(FromReturns):
         """The certificate of any policy that moves no mass of a pair without returns."""
         found = self.evidence(problem)
         return self.of_advantage(problem, pi, found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedAdvantageBound(FromReturns):
+    """h(s) = c(s) + gamma min_P sum_a pi(a|s) sum_s' P(s'|s, a) h(s'),  P among all rows that the
+    counts of successors allow: c holds wherever pi goes, and how often it goes there is bounded.
+
+    For any policy that moves only pairs with returns. A fifth of delta pays for the rows.
+    """
+
+    name: ClassVar[str] = "planned-advantage"
+    error: str = "bernstein"  # as the algorithm by this name
+
+    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
+        """The certificate of any policy that moves no mass of a pair without returns."""
+        of_values, of_rows = shares(self.left(problem))
+        found = self.evidence(problem, of_values)
+        acting = ~to_numpy(problem.terminal)
+
+        def bound_at(scale: float) -> float:
+            c = certified(problem, pi, found, scale)
+            h = proved_gain(problem, pi, c, successors(problem, of_rows, scale))
+            if self.where == EVERYWHERE:
+                return float(h[acting].min())
+            return self.mean_at_start(problem, h, scale)
+
+        unbounded = int(np.isinf(certified(problem, pi, found)).sum())
+        notes = (
+            f"in {unbounded} states it moves probability of pairs whose value no return in the log"
+            " bounds: all that can be lost is taken off there",
+        )
+        return self.from_returns(
+            problem, pi, found, bound_at, notes if unbounded else (), (no_other_state(problem),)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +247,19 @@ def advantage_bound(bound: Bound, problem: Problem, c: np.ndarray, scale: float)
         return least / (1 - gamma)
     later = gamma / (1 - gamma) * least if gamma > 0 else 0.0  # least may be -inf
     return bound.mean_at_start(problem, c + later, scale)
+
+
+def proved_gain(problem: Problem, pi: np.ndarray, c: np.ndarray, rows: Successors) -> np.ndarray:
+    """h [S] of a policy whose advantage is at least c [S]: upwards from min(0, min c)/(1 - gamma),
+    or from the least that returns allow.
+    """
+    width, terminal = problem.return_range.width, to_numpy(problem.terminal)
+    lowest = max(min(0.0, float(c.min())) / (1 - problem.gamma), -width)
+
+    def backup(later: np.ndarray) -> np.ndarray:
+        return np.where(terminal, 0.0, c + (pi * later).sum(axis=-1))
+
+    return rows.climb(backup, np.where(terminal, 0.0, lowest))[0]
 
 
 def certified(problem: Problem, pi: np.ndarray, found: Evidence, scale: float = 1.0) -> np.ndarray:

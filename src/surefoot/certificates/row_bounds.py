@@ -18,6 +18,7 @@ from surefoot.certificates.certificate import (
     STARTS,
     Bound,
     Certificate,
+    no_other_state,
     range_sentences,
 )
 from surefoot.errors import PolicyError
@@ -256,7 +257,7 @@ def row_label(problem: Problem, radius: str, successors: int | None) -> tuple[st
             "successors are drawn by the same probabilities at every visit of a pair, in episodes"
             " to come as in the log"
         ),
-        f"there is no state but the {problem.n_bound_states} of the problem",
+        no_other_state(problem),
         *range_sentences(problem),
     )
     label = RIGOROUS if problem.return_range.declared else APPROXIMATE

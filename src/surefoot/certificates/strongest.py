@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from surefoot.certificates.certificate import RIGOROUS, Bound, Certificate
-from surefoot.certificates.return_bounds import AdvantageBound
+from surefoot.certificates.return_bounds import AdvantageBound, PlannedAdvantageBound
 from surefoot.certificates.row_bounds import RobustBound
 from surefoot.certificates.screened_bound import ScreenedAdvantageBound
 from surefoot.errors import NotAvailableError, SurefootError
@@ -17,7 +17,7 @@ WORST_CASE_STATES = 100  # the worst case over more states takes long: not unask
 OF_RETURNS = {
     "screened-advantage": ScreenedAdvantageBound(),
     "advantage": AdvantageBound(),
-    "advantage with Bernstein's radius": AdvantageBound(error="bernstein"),
+    "planned-advantage": PlannedAdvantageBound(),
 }
 OF_ROWS = {"robust": RobustBound()}
 

@@ -167,8 +167,8 @@ def _table(
     shape, returns_range = (problem.n_states, problem.n_actions), problem.return_range
     columns = {name: getattr(log, name)[part] for name in COLUMNS}
     beside = {name: x[part] for name, x in log.beside.items()}
-    seen = problem.with_log(replace(log, **columns, beside=beside))
-    v = evaluate(seen.model, problem.pi_b, tolerance=None)
+    seen = problem.with_log(replace(log, **columns, beside=beside)).blocks[0]
+    v = evaluate(seen.model, seen.pi_b, tolerance=None)
     q = to_numpy(seen.model.backup(v)).reshape(shape)
     rows, values = returns
     found = moments(log.pair[rows], values, shape[0] * shape[1])
