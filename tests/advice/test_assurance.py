@@ -4,6 +4,7 @@ one, and plain words.
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import pytest
 import surefoot
 from support import logfiles
 from support.settings import EVERY, make
-from surefoot.advice import assure, chosen_algorithm
-from surefoot.advice.assurance import assurance_lines, assurance_summary, proof
+from surefoot.advice import advise, assure, chosen_algorithm
+from surefoot.advice.assurance import assurance_lines, assurance_summary, proof, proves_itself
 from surefoot.logs import read_log, read_policy
 
 
@@ -97,23 +98,31 @@ def test_a_useful_certificate_is_said_in_words(name: str) -> None:
 
 def test_an_algorithm_with_a_proof_of_its_own_is_supported_by_it_from_all_data() -> None:
     problem = bandit()
-    solution, why = proof(problem, chosen_algorithm(problem, "certified-advantage"))
-    assert np.allclose(
-        solution.pi, surefoot.improve(problem, chosen_algorithm(problem, "certified-advantage")).pi
-    )
-    assert "proved (certified-advantage, rigorous)" in why
-    assert proof(problem, chosen_algorithm(problem, "lower-exact-soft-spibb")) is None
-    assert (
-        proof(problem, chosen_algorithm(problem, "certified-advantage", {"delta": 0.3})) is None
-    )  # the word promises 5 %
-    assert proof(bandit(40), chosen_algorithm(problem, "certified-advantage")) is None
-    assert (
-        proof(
-            bandit(reward_range=None, return_range=None),
-            chosen_algorithm(problem, "certified-advantage"),
-        )
-        is None
-    )  # only observed
+    made = chosen_algorithm(problem, "certified-advantage")
+    found = proof(problem, made)
+    assert found is not None and proves_itself(problem, made)
+    assert np.allclose(found[0].pi, surefoot.improve(problem, made).pi)
+    assert "proved (certified-advantage, rigorous)" in found[1]
+    assert proof(bandit(40), made) is None
+    assert not proves_itself(problem, chosen_algorithm(problem, "lower-exact-soft-spibb"))
+    loose = chosen_algorithm(problem, "certified-advantage", {"delta": 0.3})
+    assert not proves_itself(problem, loose)  # the word promises 5 %
+    assert not proves_itself(bandit(reward_range=None, return_range=None), made)  # only observed
+
+
+def test_what_proves_itself_has_no_second_chance_by_the_test(tmp_path: Path) -> None:
+    """Proof and test, each at 5 %, would be wrong in up to 10 %: the log that the test supports is
+    too small for the proof.
+    """
+    log, problem, _ = small_log(tmp_path)
+    made = surefoot.ScreenedAdvantage(delta=0.05)
+    judged = advise(log, problem, made, assured=True)
+    assert judged.verdict == "supported" and judged.reason.startswith("proved")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(importlib.import_module("surefoot.advice.advise"), "proof", lambda *_: None)
+        judged = advise(log, problem, made, assured=True)
+    assert judged.verdict != "supported"
+    assert "judged by its own proof, which shows no gain (" in judged.reason
 
 
 def test_an_estimated_baseline_and_a_doubt_are_reasons_in_one_line() -> None:
@@ -181,7 +190,7 @@ def test_improve_stores_the_certificate_and_the_held_out_test(
     code, text, _ = logfiles.run(monkeypatch, capsys, "improve", path, *given)
     kept = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert code == 0
-    assert (kept["certificate"]["method"], kept["verdict"]) == ("advantage", "supported")
+    assert (kept["certificate"]["method"], kept["verdict"]) == ("screened-advantage", "supported")
     assert (kept["worth"]["held_out"]["units"], kept["worth"]["held_out"]["units_tested"]) == (
         400,
         200,

@@ -79,11 +79,12 @@ def test_a_share_of_a_move_has_that_share_of_its_bound_and_any_other_policy_is_r
 
 
 def test_a_move_that_failed_its_test_gets_a_bound_below_zero_and_how_much_data_it_needs() -> None:
-    problem = bandit(16)
-    assert not screened(problem, 0.05).lower_at()[0] > 0
-    found = certify(problem, FULL, "screened-advantage")
+    problem, delta = bandit(24), 0.001
+    assert not screened(problem, delta).lower_at()[0] > 0
+    found = certify(problem, FULL, "screened-advantage", delta=delta)
     assert found.bound < 0 and not found.useful
-    assert certify(bandit(int(found.data_needed)), FULL, "screened-advantage").useful
+    enough = bandit(int(found.data_needed))
+    assert certify(enough, FULL, "screened-advantage", delta=delta).useful
 
 
 def test_an_estimated_start_leaves_less_for_the_test_and_an_observed_range_is_no_proof() -> None:
@@ -146,3 +147,12 @@ def test_what_a_later_state_gains_counts_at_the_start_as_often_and_as_soon_as_it
         0.25 * 0.5 / (1 - 0.125)
     )  # the truth: half a reward more, every third step from the second on
     assert 0.7 * gain < bound < gain
+
+
+def test_what_a_policy_from_a_file_misses_is_paid_where_nothing_was_proposed_too() -> None:
+    problem = corridor(2000)
+    solution = surefoot.improve(problem, surefoot.ScreenedAdvantage(0.05))
+    pi = solution.pi.copy()
+    pi[0] = [1 - 4e-10, 4e-10]
+    assert certify(problem, solution, "screened-advantage", where="every state").bound == 0
+    assert certify(problem, pi, "screened-advantage", where="every state").bound < 0

@@ -100,3 +100,17 @@ def test_every_visit_is_offered_as_the_paper_has_it_and_labelled_approximate() -
     e = surefoot.error_function(known(), "hoeffding", 0.1)
     assert np.allclose(found.radius, e * known().return_range.g_max)
     assert certify(known(), better(), "advantage", visits="every").label == "approximate"
+
+
+def test_one_episode_that_ended_was_not_stopped_after_a_number_of_steps_fixed_in_advance() -> None:
+    """Then the number of returns depends on them: the thinned radius is approximate."""
+    log = {"state": np.zeros(60, dtype=int), "action": np.arange(60) % 2, "reward": np.ones(60)}
+    given = {"pi_b": np.full((2, 2), 0.5), "return_range": (0, 5), "gamma": 0.1}
+    ends = np.append(np.zeros(59, dtype=int), 1)
+    labels = {}
+    for name, stop in (("ended", [1]), ("cut", [])):
+        problem = surefoot.problem(
+            **log, **given, next_state=ends, terminal_states=stop, episode=np.zeros(60, dtype=int)
+        )
+        labels[name] = evidence(problem, 0.1, visits="thinned").rigorous
+    assert labels == {"ended": False, "cut": True}

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from surefoot.advice.assurance import Assurance, assure, proof
+from surefoot.advice.assurance import Assurance, assure, proof, proves_itself
 from surefoot.advice.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
 from surefoot.advice.estimate import DELTA
 from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gain
@@ -179,7 +179,8 @@ def advise(
     masked = bool(np.abs(base - made).max() > CHANGED)
     gates = gates_of(log, problem, units, gain, made, group_tolerance)
     whole = assured and not masked and most_changes is None and not gates
-    proved = proof(problem, algorithm) if whole else None
+    by_proof = whole and proves_itself(problem, algorithm)
+    proved = proof(problem, algorithm) if by_proof else None
     solution = gain.solution if proved is None else proved[0]
     pi = gain.pi if proved is None else np.asarray(solution.pi)
     # 4. What the policy changes and is worth in the model of all data.
@@ -195,6 +196,9 @@ def advise(
         advice = replace(advice, over_renormalised=left)
     # 5. The verdict, and the certificate that fits the algorithm.
     verdict, reason = _judged(gain, advice) if proved is None else (SUPPORTED, proved[1])
+    if by_proof and proved is None and verdict == SUPPORTED:
+        verdict = NOT_SUPPORTED
+        reason = f"{algorithm.name} is judged by its own proof, which shows no gain ({reason})"
     if verdict == SUPPORTED and gates:
         none_worse, reason = unless_worse(gates, reason)
         verdict = SUPPORTED if none_worse else NOT_SUPPORTED

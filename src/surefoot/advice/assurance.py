@@ -29,14 +29,22 @@ class Assurance:
     no_certificate: str = ""
 
 
-def proof(problem: Problem, algorithm: Algorithm) -> tuple[Solution, str] | None:
-    """(solution from all data, why it is supported) of an algorithm whose own certificate proves
-    that its policy is better.
-
-    The certificate holds for the data it was made from, so nothing is held out; None where it
-    proves nothing, or at a larger failure probability than that of the test it stands for.
+def proves_itself(problem: Problem, algorithm: Algorithm) -> bool:
+    """Whether the algorithm's own certificate, and no test, decides what the data support: it is
+    known before the data are looked at, for both could fail, each at its delta.
     """
     if algorithm.proof is None or problem.counts.is_sparse or problem.pi_b_estimated:
+        return False
+    return problem.return_range.declared and algorithm.proof[1].get("delta", 1.0) <= DELTA
+
+
+def proof(problem: Problem, algorithm: Algorithm) -> tuple[Solution, str] | None:
+    """(solution from all data, why it is supported) of an algorithm whose own certificate proves
+    that its policy is better; None where it does not.
+
+    The certificate holds for the data it was made from, so nothing is held out.
+    """
+    if algorithm.proof is None:
         return None
     solution = improve(problem, algorithm)
     try:
@@ -44,9 +52,7 @@ def proof(problem: Problem, algorithm: Algorithm) -> tuple[Solution, str] | None
         found = certify(problem, solution, method, **parameters)
     except SurefootError:
         return None
-    if not (found.useful and found.changed and found.label == RIGOROUS):
-        return None
-    if not (found.bound > 0 and found.delta <= DELTA):
+    if not (found.useful and found.changed and found.label == RIGOROUS and found.bound > 0):
         return None
     return solution, (
         f"proved ({found.method}, rigorous): {found.bounded} >= {found.bound:.4g} with probability"

@@ -270,11 +270,22 @@ def no_other_state(problem: Problem) -> str:
     return f"there is no state but the {problem.n_bound_states} of the problem"
 
 
+def unknown_lengths(problem: Problem) -> tuple[str, ...]:
+    """What bounds on rows assume where steps take unequal time; nothing where they do not."""
+    log = problem.log
+    if log is None or log.survives is None or not log.cuts.any():
+        return ()
+    return ("the steps before cuts, of unknown length, took as long as others of their pair",)
+
+
 def range_sentences(problem: Problem) -> tuple[str, ...]:
     """What is assumed of the range of returns."""
     lo, hi = problem.return_range.lo, problem.return_range.hi
     declared, (least, most) = problem.return_range.declared, problem.reward_range
-    how = "as declared" if declared else "which rests on observed rewards: declare reward_range"
+    rests = "the shortest step of the log: declare return_range"
+    if not problem.rewards_declared:
+        rests = "observed rewards: declare reward_range"
+    how = "as declared" if declared else f"which rests on {rests}"
     sentence = f"no return from any state on lies outside [{lo:g}, {hi:g}], {how}"
     # A single reward may be a return, if an episode ends there.
     if to_numpy(problem.terminal).any() or lo <= least <= most <= hi:

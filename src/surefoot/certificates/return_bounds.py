@@ -20,6 +20,7 @@ from surefoot.certificates.certificate import (
     Certificate,
     no_other_state,
     range_sentences,
+    unknown_lengths,
 )
 from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.parameters import check_number
@@ -58,21 +59,25 @@ class FromReturns(Bound):
         found: Evidence,
         bound_at: Callable[[float], float],
         notes: tuple[str, ...] = (),
-        assumed: tuple[str, ...] = (),
+        approximate: tuple[str, ...] = (),
     ) -> Certificate:
-        """The certificate of a bound that rests on this evidence."""
+        """The certificate of a bound that rests on this evidence; `approximate` is what it assumes
+        besides that is not exactly true.
+        """
         assumptions = (
             MARKOV,
-            *assumed,
+            no_other_state(problem),
             "the log was collected by the baseline pi_b",
             *found.assumptions,
             *range_sentences(problem),
+            *approximate,
         )
+        proved = found.rigorous and problem.return_range.declared and not approximate
         return self.certificate(
             problem,
             pi,
             bound_at,
-            label=RIGOROUS if found.rigorous and problem.return_range.declared else APPROXIMATE,
+            label=RIGOROUS if proved else APPROXIMATE,
             assumptions=assumptions,
             n=found.n,
             notes=notes,
@@ -157,7 +162,7 @@ class PlannedAdvantageBound(FromReturns):
             " bounds: all that can be lost is taken off there",
         )
         return self.from_returns(
-            problem, pi, found, bound_at, notes if unbounded else (), (no_other_state(problem),)
+            problem, pi, found, bound_at, notes if unbounded else (), unknown_lengths(problem)
         )
 
 

@@ -20,6 +20,7 @@ from surefoot.certificates.certificate import (
     Certificate,
     no_other_state,
     range_sentences,
+    unknown_lengths,
 )
 from surefoot.errors import PolicyError
 from surefoot.parameters import check_choice, check_number
@@ -268,6 +269,9 @@ def row_label(problem: Problem, radius: str, successors: int | None) -> tuple[st
         label = APPROXIMATE
     else:
         sentences += ("mean rewards are those of the declared reward_table",)
+    if lengths := unknown_lengths(problem):
+        sentences += lengths
+        label = APPROXIMATE
     if radius != "weissman" and (successors is None or successors > 2):
         sentences += (
             (

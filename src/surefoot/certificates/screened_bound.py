@@ -15,6 +15,7 @@ from surefoot.certificates.certificate import (
     SLACK,
     Bound,
     Certificate,
+    no_other_state,
     range_sentences,
 )
 from surefoot.certificates.return_bounds import advantage_bound, on_policy
@@ -48,7 +49,8 @@ class ScreenedAdvantageBound(Bound):
             return self.mean_at_start(problem, found.reach.gain(c, scale), scale)
 
         tests = int((found.move != 0).any(axis=-1).sum())
-        note = f"one row in {PART} proposed moves in {tests} states, the others tested them"
+        part = "episode" if problem.log is None or problem.log.n_episodes > 1 else "row"
+        note = f"one {part} in {PART} proposed moves in {tests} states, the others tested them"
         return self.certificate(
             problem,
             pi,
@@ -56,6 +58,7 @@ class ScreenedAdvantageBound(Bound):
             label=RIGOROUS if problem.return_range.declared else APPROXIMATE,
             assumptions=(
                 MARKOV,
+                no_other_state(problem),
                 "the log was collected by the baseline pi_b",
                 *found.assumptions,
                 *range_sentences(problem),
@@ -81,4 +84,4 @@ class ScreenedAdvantageBound(Bound):
                 f" of the log proposed, first in state {problem.labels.state(np.argmax(wrong))}:"
                 ' improve with "screened-advantage" at this delta, or ask for the bound "advantage"'
             )
-        return np.clip(theta, 0.0, 1.0), np.where(theta > 0, off * problem.return_range.width, 0.0)
+        return np.clip(theta, 0.0, 1.0), off * problem.return_range.width

@@ -194,11 +194,17 @@ def agreement(log: Log, baseline: Policy) -> Finding:
     if not found.impossible and found.p_value >= LEVEL:
         words = f"the actions of the log agree with the baseline (p = {found.p_value:.2g})"
         return Finding("baseline", OK, words, numbers, BASELINE)
+    if not found.impossible and found.p_value >= DOUBTFUL:
+        words = (
+            f"the actions of the log agree with the baseline only roughly (p = {found.p_value:.2g}:"
+            f" about one in {1 / found.p_value:.0f} logs that it makes looks like this, or worse);"
+            f" worst in {named([x[0] for x in worst])}"
+        )
+        return Finding("baseline", NOTE, words, numbers, BASELINE)
     steps = plural(found.impossible, "step")
     impossible = f"{steps} took an action of probability 0, " if found.impossible else ""
     sentence = (
         f"the baseline did not make this log: {impossible}p = {found.p_value:.2g}; worst in"
         f" {named([x[0] for x in worst])}. Give the policy that did"
     )
-    vetoes = bool(found.impossible) or found.p_value < DOUBTFUL
-    return Finding("baseline", WARNING, sentence, numbers, BASELINE, vetoes)
+    return Finding("baseline", WARNING, sentence, numbers, BASELINE, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ class ReturnRange:
     """No return, from any state on, lies outside [lo, hi]: not those of whole episodes alone, but
     of all their later parts.
 
-    `declared`: the user answers for it; otherwise it rests on observed rewards.
+    `declared`: the user answers for it; otherwise it rests on observed rewards, or on
+    the observed lengths of steps.
     """
 
     lo: float
@@ -92,7 +93,16 @@ def checked_ranges(
             f"the reward range [{low:g}, {high:g}] is observed, not declared: values of unseen"
             " pairs rest on it"
         )
-    return found_ranges(data.rewards, gamma, table, reward_range, return_range, has_terminal)
+    rewards, returns = found_ranges(
+        data.rewards, gamma, table, reward_range, return_range, has_terminal
+    )
+    if return_range is None and data.batch is not None and data.batch.survives is not None:
+        notes.append(
+            "the return range rests on the shortest step of the log, which others may be below:"
+            " declare return_range to be sure"
+        )
+        returns = replace(returns, declared=False)
+    return rewards, returns
 
 
 def found_ranges(

@@ -33,6 +33,10 @@ from surefoot.trust.radii import (
 )
 
 RETURN_ERRORS = ("hoeffding", "mpeb", "bernstein")
+INDEPENDENT = (
+    "episodes are independent, their number was fixed in advance, and none is missing because of"
+    " what happened in it"
+)
 VISITS = ("independent", "first", "thinned", "cycles", "every")
 
 
@@ -275,7 +279,7 @@ def _first_visits(problem: Problem, log: Batch) -> _Draws:
     """The first visit of every pair in every episode, to its end or cut."""
     rows = log.first_visits
     assumptions = (
-        "episodes are independent, and their number was fixed in advance",
+        INDEPENDENT,
         "a cut was decided by what had happened before it, not by what would have followed",
     )
     return _Draws(log.pair[rows], *bracket(problem, log, rows, len(log)), True, assumptions)
@@ -297,15 +301,17 @@ def _thinned(problem: Problem, log: Batch, steps: int | None, begin: int) -> _Dr
             else "no episode would ever have been cut"
         ),
     )
-    one_limit = bool((np.bincount(log.episode) <= limit).all())
-    return _Draws(log.pair[rows], *bracket(problem, log, rows, k), False, assumptions, one_limit)
+    # a single episode that ended was not stopped after a number of steps
+    fixed = bool((np.bincount(log.episode) <= limit).all() and (log.n_episodes > 1 or log.cuts[-1]))
+    return _Draws(log.pair[rows], *bracket(problem, log, rows, k), False, assumptions, fixed)
 
 
 def bracket(
     problem: Problem, log: Batch, rows: np.ndarray, steps: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest mean of a return given its first `steps`: what follows a cut
-    lies in [lo, hi], as does the whole.
+    lies in [lo, hi], as does the whole. Where steps take unequal time nobody knows how long the
+    one before a cut took: what follows it counts anything between nothing and gamma.
     """
     lo, hi, gamma = problem.return_range.lo, problem.return_range.hi, problem.gamma
     g = discounted_returns(log, gamma)
@@ -315,9 +321,14 @@ def bracket(
     inside = beyond <= stop
     later = log.discounts_over(gamma, rows, used)
     seen = g[rows] - np.where(inside, later * g[np.where(inside, beyond, 0)], 0.0)
-    goes_on = inside | log.cuts[stop]
+    cut = ~inside & log.cuts[stop]
+    least, most = later * lo, later * hi
+    if log.survives is not None:
+        whole = gamma * log.discounts_over(gamma, rows, used - 1)
+        least = np.where(cut, whole * min(lo, 0.0), least)
+        most = np.where(cut, whole * max(hi, 0.0), most)
     low, high = (
-        np.where(goes_on, np.clip(seen + later * end, lo, hi), g[rows]) for end in (lo, hi)
+        np.where(inside | cut, np.clip(seen + end, lo, hi), g[rows]) for end in (least, most)
     )
     return low, high
 

@@ -52,9 +52,16 @@ class Reach:
         return found
 
 
-def reach(problem: Problem, log: Batch, part: np.ndarray, move: np.ndarray, delta: float) -> Reach:
+def reach(
+    problem: Problem,
+    log: Batch,
+    part: np.ndarray,
+    move: np.ndarray,
+    delta: float,
+    turn: np.ndarray,
+) -> Reach:
     """From the rows of this part; targets are the states with a move [S, A], which is chosen
-    without them.
+    without them. turn [rows]: by which draws are put in order, rows of an episode alike.
     """
     targets = (move != 0).any(axis=-1)
     starts = (to_numpy(problem.start).reshape(-1) > 0) & ~targets
@@ -70,6 +77,8 @@ def reach(problem: Problem, log: Batch, part: np.ndarray, move: np.ndarray, delt
     place = np.full(problem.n_states, -1)
     place[sources] = np.arange(len(sources))
     rows, met, worth = _first_met(log, part & (place[log.state] >= 0), targets, problem.gamma)
+    order = np.argsort(turn[rows], kind="stable")
+    rows, met, worth = rows[order], met[order], worth[order]
     worth = np.where(move[log.state[rows], log.action[rows]] < 0, 0.0, worth)
     group, size = place[log.state[rows]], len(sources)
     n = np.bincount(group, minlength=size).astype(float)

@@ -13,13 +13,13 @@ from surefoot.errors import NotAvailableError
 from surefoot.problems import Problem
 from surefoot.problems.problem import OFF_POLICY
 from surefoot.returns.cycles import Cycles, cycles_of, star_of
-from surefoot.returns.evidence import bracket, star_interval
+from surefoot.returns.evidence import INDEPENDENT, bracket, star_interval
 from surefoot.returns.proposals import Plan, Proposal, propose
 from surefoot.returns.reaching import Reach, reach
 from surefoot.rows.arrays import to_numpy
 from surefoot.trust.radii import best_bet, betting_lower
 
-PART = 4  # one episode in four proposes; of one trajectory the first quarter
+PART = 4  # one episode in four proposes; of one trajectory the first quarter of the steps
 OF_STAR = 0.1  # of delta, spent on the value at which cycles end
 OF_REACH = 0.05  # of delta, spent on how soon the starts come to the states with a proposal
 MARGIN = 1e-9  # by which share a radius is enlarged, so that rounding never breaks the proof
@@ -110,20 +110,24 @@ def _states_only(log: Batch) -> Batch:
     return replace(log, action=np.zeros_like(log.action), n_actions=1)
 
 
+def shuffled(n: int) -> np.ndarray:
+    """A place [n] for each of n episodes, by a fixed draw of lots: it knows nothing of the order in
+    which the log has them, which may be that of what happened in them.
+    """
+    return np.random.default_rng(0).permutation(n)
+
+
 def _episodes(problem: Problem, log: Batch, delta: float) -> Screened:
-    """Every fourth episode proposes."""
-    first, rows = log.episode % PART == 0, np.sort(_states_only(log).first_visits)
+    """One episode in four proposes."""
+    turn = shuffled(log.n_episodes)[log.episode]
+    first, rows = turn % PART == 0, np.sort(_states_only(log).first_visits)
     before, after = (rows[x[rows]] for x in (first, ~first))
     left = (1 - OF_REACH) * delta
     low, high = bracket(problem, log, before, len(log))
     found = propose(problem, log, first, (before, 0.5 * (low + high)), PART - 1.0, left)
     tested = _Visits(after, *bracket(problem, log, after, len(log)))
-    soon = reach(problem, log, ~first, found.move, OF_REACH * delta)
-    assumption = (
-        "episodes are independent of each other, and their order in the log says nothing about what"
-        " happens in them"
-    )
-    return _tested(problem, log, found, (tested,), soon, left, (assumption,))
+    soon = reach(problem, log, ~first, found.move, OF_REACH * delta, turn)
+    return _tested(problem, log, found, (tested,), soon, left, (INDEPENDENT,))
 
 
 def _trajectory(problem: Problem, log: Batch, delta: float) -> Screened:
@@ -136,7 +140,7 @@ def _trajectory(problem: Problem, log: Batch, delta: float) -> Screened:
     ends = star_interval(after, problem, OF_STAR * delta, "bernstein")
     values = (after.x + v * after.d for v in ends)
     tested = tuple(_Visits(after.row, x, x) for x in values)
-    soon = reach(problem, log, ~part, found.move, OF_REACH * delta)
+    soon = reach(problem, log, ~part, found.move, OF_REACH * delta, np.arange(len(log)))
     assumptions = (
         "the log was stopped after a number of steps fixed in advance",
         (
