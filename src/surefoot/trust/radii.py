@@ -94,8 +94,9 @@ def any_time_bernstein(
     some = n > 0
     n, variance = xp.where(some, n, 1.0), xp.where(some, variance, 0.0)
     log, found = xp.log(2 * len(TILTS) / like(n, delta)), xp.full_like(n, xp.inf)
+    squares = n * variance / (width**2 if width > 0 else 1.0)  # no width, no scatter
     for x in TILTS:
-        found = xp.minimum(found, (log + float(-np.log1p(-x) - x) * n * variance / width**2) / x)
+        found = xp.minimum(found, (log + float(-np.log1p(-x) - x) * squares) / x)
     return xp.where(some, width * found / n, xp.inf)
 
 
