@@ -56,7 +56,11 @@ def test_the_vetoes_are_the_findings_of_the_check_that_veto() -> None:
     log = read_log(repeated(chain(4, 20, 5, after=1.0), 10), threads=1)
     whole = [x for x in check_log(log) if x.vetoes]
     assert whole == list(vetoes(log))
-    assert {x.key for x in check_log(log) if x.key} == set(KEYS) - {"baseline", "propensities"}
+    assert {x.key for x in check_log(log) if x.key} == set(KEYS) - {
+        "baseline",
+        "propensities",
+        "cuts",
+    }
 
 
 def test_where_the_order_of_rows_is_unknown_only_the_baseline_can_veto(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def agrees(log: Log, naive: naive_logs.NaiveLog) -> None:
         assert found[triple][1] == pytest.approx(sum(rewards), rel=1e-12, abs=1e-9)
     assert log.accounting.rows == naive.rows
     assert log.accounting.left_out_as("cut") == naive.cut
+    assert log.accounting.left_out_as("at-limit") == naive.at_limit
     assert log.starts is not None
     assert {log.states[i]: int(n) for i, n in enumerate(log.starts) if n} == {
         s: n for s, n in naive.starts.items() if n

@@ -19,7 +19,7 @@ END = "(end)"
 @dataclass
 class NaiveLog:
     """Triples with the rewards seen there, first states, rows of the file, rows that were cut
-    off.
+    off, and rows that ended where all other episodes are cut.
     """
 
     triples: dict[tuple[Any, Any, Any], list[float]] = field(
@@ -28,6 +28,7 @@ class NaiveLog:
     starts: Counter[Any] = field(default_factory=Counter)
     rows: int = 0
     cut: int = 0
+    at_limit: int = 0
 
 
 class UnreadableError(Exception):
@@ -67,9 +68,27 @@ def read(path: Path, *, episode_end: str = "cut") -> NaiveLog:
         step["ends"] = flag in YES
         episodes[step["episode"]].append(step)
     log = NaiveLog(rows=len(rows))
+    if "next_state" not in at and episode_end == "cut":
+        _leave_out_at_limit(log, list(episodes.values()), len(rows))
     for steps in episodes.values():
         _add_episode(log, steps, "time" in at, "next_state" in at, episode_end)
+    log.cut -= log.at_limit
     return log
+
+
+def _leave_out_at_limit(log: NaiveLog, episodes: list[list[dict[str, Any]]], rows: int) -> None:
+    """Where all episodes that do not end have one length, and none is longer: few that end there
+    are taken for cut.
+    """
+    cut = {len(x) for x in episodes if not any(step["ends"] for step in x)}
+    longest = max(map(len, episodes))
+    late = [x for x in episodes if any(step["ends"] for step in x) and len(x) == longest]
+    n_cut = sum(len(x) == longest for x in episodes) - len(late)
+    if cut == {longest} and longest >= 2 and len(late) <= min(n_cut, 0.05 * rows):
+        log.at_limit = len(late)
+        for steps in late:
+            for step in steps:
+                step["ends"] = False
 
 
 def _add_episode(

@@ -214,6 +214,11 @@ def _assumptions(advice: Advice) -> list[str]:
             f"no reward lies outside [{low:g}, {high:g}], the range that was seen; declare it with"
             " --reward-range"
         )
+    if problem.n_unfollowed:
+        found.append(
+            f"the {problem.n_unfollowed:,} rows left out, as nothing is known to follow them, are"
+            " like those that are used"
+        )
     if problem.off_policy and gain.test == FINITE_SAMPLE:
         found.append("the actions were chosen with the propensities of the log")
     if gain.test == FINITE_SAMPLE:

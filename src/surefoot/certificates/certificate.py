@@ -219,6 +219,8 @@ class Bound:
         if not moved.any():
             notes += ("the policy is the baseline: the difference is 0, which needs no proof",)
         what, assumed, said = self._start_sentences(problem)
+        if problem.n_unfollowed and label == RIGOROUS:
+            label = APPROXIMATE
         return Certificate(
             method=self.name,
             bounded=what,
@@ -227,7 +229,7 @@ class Bound:
             delta=float(self.delta),
             label=label,
             data=data,
-            assumptions=assumptions + ((assumed,) if assumed else ()),
+            assumptions=assumptions + ((assumed,) if assumed else ()) + _cut_sentences(problem),
             n_smallest=float(behind.min()) if behind.size else 0.0,
             n_typical=float(np.median(behind)) if behind.size else 0.0,
             changed=int(moved.any(axis=-1).sum()),
@@ -276,6 +278,20 @@ def unknown_lengths(problem: Problem) -> tuple[str, ...]:
     if log is None or log.survives is None or not log.cuts.any():
         return ()
     return ("the steps before cuts, of unknown length, took as long as others of their pair",)
+
+
+def _cut_sentences(problem: Problem) -> tuple[str, ...]:
+    """What is assumed of rows that were left out because nothing is known to follow them."""
+    if problem.n_unfollowed:
+        return (
+            (
+                f"the {problem.n_unfollowed:,} rows that did not end and are left out, as nothing"
+                " is known to follow them, are like those that are used: give next_state"
+            ),
+        )
+    if problem.time_limit:
+        return (f"every episode that had not ended was cut after {problem.time_limit} rows",)
+    return ()
 
 
 def range_sentences(problem: Problem) -> tuple[str, ...]:

@@ -36,8 +36,8 @@ Despite = Annotated[
         METHOD,
         "KEY,...",
         "Findings of surefoot check to ignore when judging, such as drift,copies; also"
-        " policy-drift, markov, baseline, contradictions, propensities. Every output then names"
-        " them.",
+        " policy-drift, markov, baseline, contradictions, propensities, cuts. Every output then"
+        " names them.",
     ),
 ]
 MostChanges = Annotated[

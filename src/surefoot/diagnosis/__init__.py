@@ -2,8 +2,9 @@
 
 check_log      the list of questions; `vetoes` those that make a promise untrue
 coverage       what the counts say
-memory, enough_history, drift, copies, time_order   one question each: is it Markov, which history
-               would do, does it change, is every episode there once, do the rows follow each other
+memory, enough_history, drift, copies, time_order, cuts   one question each: is it Markov, which
+               history would do, does it change, is every episode there once, do the rows follow
+               each other, were rows left out for not having ended
 walk           one walk over the rows collects what these need
 independence   the statistical tests
 finding        an answer

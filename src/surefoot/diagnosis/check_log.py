@@ -7,6 +7,7 @@ from __future__ import annotations
 from surefoot.core import Policy
 from surefoot.diagnosis import coverage
 from surefoot.diagnosis.copies import copied, copies_in
+from surefoot.diagnosis.cuts import cuts
 from surefoot.diagnosis.drift import drift, policy_drift
 from surefoot.diagnosis.finding import NOTE, WARNING, Finding
 from surefoot.diagnosis.memory import memory
@@ -42,6 +43,7 @@ def check_log(
         coverage.dead_ends(log),
         *_made_by(log, policy),
         *_propensities(log),
+        *cuts(log),
     ]
     if log.reading is None or log.starts is None:
         return (*found, Finding("order", NOTE, UNKNOWN_ORDER))
@@ -55,12 +57,14 @@ def vetoes(log: Log, baseline: Policy | None = None) -> tuple[Finding, ...]:
 
     Each has its key (see `KEYS`). The world changed, the baseline changed, the past matters beyond
     the state, the given baseline did not make the log, episodes are copies, rows contradict each
-    other. The three tests are stricter than those of warnings (0.5 % in place of 5 %). Where the
-    order of the rows is unknown, only a given baseline can be looked at. Measured by
+    other, rows are left out only because they did not end. The three tests are stricter than those
+    of warnings (0.5 % in place of 5 %). Where the order of the rows is unknown, only a given
+    baseline and rows left out can be looked at. Measured by
     `tests/diagnosis/test_diagnosis_rates.py`: 0 to 2 % of 100 logs without fault are vetoed, in
     each of seven families.
     """
-    found = [*_propensities(log), *([] if baseline is None else _made_by(log, baseline))]
+    found = [*([] if baseline is None else _made_by(log, baseline)), *_propensities(log)]
+    found += cuts(log)
     if log.reading is not None and log.starts is not None:
         found += _assumptions(log, walk(log))
     return tuple(finding for finding in found if finding.vetoes)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CUT = "cut"  # the last row of an episode that did not end: without next_state it leads nowhere
 # the row after it has no state, so it leads nowhere (only where bad rows are dropped)
 NO_SUCCESSOR = "no-successor"
+AT_LIMIT = "at-limit"  # the last row of an episode that ended where others were cut
 
 # What makes a row bad, in the order in which it is looked for: a row with two faults is counted
 # under the first.
@@ -45,6 +46,7 @@ REASONS = {
 OTHER = {
     CUT: "last rows of cut episodes, which lead nowhere without next_state",
     NO_SUCCESSOR: "rows whose following row was left out, so that their successor is unknown",
+    AT_LIMIT: "last rows of episodes that ended at the time limit, left out as those of cut ones",
 }
 
 REMEDIES = {
@@ -54,6 +56,7 @@ REMEDIES = {
     ),
     "reward": f"If an empty reward means 0, say {option('missing_reward', 0)}",
 }
+ENDS_KEPT = "; rows that ended are kept, so that ends look more frequent than they are"
 MOST = 0.5  # the share from which on it is most
 
 
@@ -195,7 +198,7 @@ def _left_out(log: Log) -> Iterator[str]:
     if left_out:
         yield (
             f"the last rows of {left_out} cut episodes are left out: without next_state they lead"
-            " nowhere"
+            f" nowhere{ENDS_KEPT if log.n_unfollowed else ''}"
         )
     cut = (log.n_episodes or 0) - log.n_ended
     if cut > 0:
@@ -203,10 +206,17 @@ def _left_out(log: Log) -> Iterator[str]:
             f"{cut} of {log.n_episodes} episodes are cut, not ended: Monte-Carlo returns that run"
             " into a cut are short"
         )
-    dropped = log.accounting.n_left_out - left_out
-    if dropped:
-        yield f"{dropped} bad rows were left out: " + ", ".join(
-            f"{n} {r}" for r, n in log.accounting.left_out if r != CUT
+    at_limit = log.accounting.left_out_as(AT_LIMIT)
+    if at_limit:
+        yield (
+            f"{at_limit} episodes ended with row {log.time_limit}, after which all others are cut:"
+            " without next_state this row is left out of every episode, so that ends do not look"
+            " more frequent than they are"
+        )
+    bad = [(r, n) for r, n in log.accounting.left_out if r not in (CUT, AT_LIMIT)]
+    if bad:
+        yield f"{sum(n for _, n in bad)} bad rows were left out: " + ", ".join(
+            f"{n} {r}" for r, n in bad
         )
     if log.starts is None:
         yield "the order of the rows was not checked, and the first states are unknown"

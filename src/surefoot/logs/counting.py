@@ -17,7 +17,7 @@ import numpy as np
 
 from surefoot.core.labels import as_text
 from surefoot.errors import LogError, SurefootError
-from surefoot.logs.accounting import CUT, accounting, nothing_left
+from surefoot.logs.accounting import AT_LIMIT, CUT, accounting, nothing_left
 from surefoot.logs.column_roles import MISSING
 from surefoot.logs.database import Database, text_sql
 from surefoot.logs.faults import find_forbidden, without_faults, wrong_alone
@@ -28,6 +28,7 @@ from surefoot.logs.tally import TO_END, Tally, plain_label
 
 # time that runs backwards in fewer steps than this share is a fault, not a shuffled log
 ONLY_NOW_AND_THEN = 0.1
+FEW = 0.05  # of the rows: so many that ended may be left out to treat them like those that did not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +86,13 @@ def count_log(database: Database, reading: Reading, part: Part = None) -> tuple[
             found = find_episodes(database, reading, part)
         good = good and found.breaks == found.episodes
     if good:
+        reading, at_limit = with_limit(database, reading) if part is None else (reading, 0)
         used = group_triples(database, reading, seen.sums, part)
         if used == seen.rows or not reading.given:
-            return reading, _tally(database, reading, seen, used, starts=ordered, part=part)
+            left_out = {AT_LIMIT: at_limit}
+            return reading, _tally(
+                database, reading, seen, used, starts=ordered, part=part, left_out=left_out
+            )
     return _count_without_faults(database, reading, seen.rows, part)
 
 
@@ -183,6 +188,27 @@ def steps_back(database: Database, reading: Reading, part: Part) -> tuple[int, i
     return int(back), int(at_night)
 
 
+def with_limit(database: Database, reading: Reading) -> tuple[Reading, int]:
+    """(the reading with the `limit` of its episodes, how many episodes ended just there).
+
+    It is the length of every episode that was cut, if none is longer, most of those of this length
+    were cut, and few rows are lost with the others.
+    """
+    if reading.given or not reading.store.of("terminal") or reading.options.episode_end != "cut":
+        return reading, 0
+    cut, shortest, longest, ended, rows = database.rows(
+        "looking for a time limit",
+        f"""with lengths as (select count(*) as n, bool_or(ends) as ended
+                             from {reading.steps()} group by episode)
+            select count(*) filter (where not ended), min(n) filter (where not ended), max(n),
+                   count(*) filter (where ended and n = (select max(n) from lengths)), sum(n)
+            from lengths""",
+    )[0]
+    if not cut or shortest < longest or longest < 2 or ended > min(cut, FEW * rows):
+        return reading, 0
+    return replace(reading, limit=int(longest)), int(ended)
+
+
 def group_triples(database: Database, reading: Reading, sums: RewardSums, part: Part = None) -> int:
     """The table `triples`: (s, a, s2, ends) with k rows that lead somewhere, the sum r and the
     scatter m2 of their rewards; the number of these rows.
@@ -266,7 +292,7 @@ def _tally(
             f"""select min(r), max(r), coalesce(sum(abs(r)), 0)
                 from {reading.transitions(part)} where {USED}""",
         )[0]
-        reasons[CUT] = seen.rows - used
+        reasons[CUT] = seen.rows - used - reasons.get(AT_LIMIT, 0)
         size_left_out = max(seen.size - size, 0.0)
     labels = code_labels(database)
     first, nameless = _starts(database, len(labels["states"])) if starts else (None, 0)

@@ -18,7 +18,7 @@ import numpy as np
 from surefoot.core import END, Batch, Counts, Labels, count_triples
 from surefoot.core.labels import as_text
 from surefoot.errors import LogError, NotAvailableError, option
-from surefoot.logs.accounting import CUT
+from surefoot.logs.accounting import AT_LIMIT, CUT
 from surefoot.logs.log import Log
 from surefoot.problems.given import held_sparse
 from surefoot.text import plural
@@ -210,7 +210,7 @@ def _check(log: Log, steps: int) -> None:
             "histories need the rows in order: this log was counted elsewhere, or read with"
             " check_order=False"
         )
-    lost = {x: n for x, n in log.accounting.left_out if n and x != CUT}
+    lost = {x: n for x, n in log.accounting.left_out if n and x not in (CUT, AT_LIMIT)}
     if lost:
         words = ", ".join(f"{n:,} {x}" for x, n in lost.items())
         raise LogError(

@@ -14,7 +14,7 @@ import numpy as np
 from surefoot.core import Batch, Counts, Labels, Policy, Returns, count_batch
 from surefoot.core.labels import as_text
 from surefoot.errors import LogError, NotAvailableError, ProblemError
-from surefoot.logs.accounting import Accounting
+from surefoot.logs.accounting import CUT, NO_SUCCESSOR, Accounting
 from surefoot.logs.database import Database, Workspace
 from surefoot.logs.policy_files import fitted, permitted, read_policy
 from surefoot.logs.policy_rows import baseline_of
@@ -121,6 +121,24 @@ class Log:
             return 0
         arrivals = self.counts.n_sas.sum(axis=0 if self.counts.is_sparse else (0, 1))
         return int(np.asarray(arrivals).reshape(-1)[self.terminal].sum())
+
+    @property
+    def time_limit(self) -> int:
+        """Without next_state: the number of rows after which all episodes are cut; 0: none."""
+        return self.reading.limit if self.reading is not None else 0
+
+    @property
+    def n_unfollowed(self) -> int:
+        """How many rows were left out because they did not end and nothing is known to follow
+        them, while a row that ended there would have been kept.
+        """
+        if not self.terminal.any():
+            return 0
+        cut = 0 if self.time_limit else self.accounting.left_out_as(CUT)
+        if not self.has_end:  # last rows are in terminal states, but for those of cut episodes
+            cut = min(cut, max((self.n_episodes or 0) - self.n_ended, 0))
+        left_out = (self.accounting.left_out_as(x) for x in (NO_SUCCESSOR, "next-state"))
+        return cut + sum(left_out)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -264,6 +282,8 @@ class Log:
             batch=batch,
             returns=returns,
             blocks=blocks,
+            time_limit=self.time_limit,
+            n_unfollowed=self.n_unfollowed,
         )
         return build(
             data,

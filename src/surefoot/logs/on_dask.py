@@ -31,7 +31,8 @@ def count_on_dask(
     """The Log of files that all workers of a Dask cluster can read, with the options of `read_log`.
 
     Counts, labels and accounting are those of `read_log`; sums of rewards are added up part by
-    part, so they may differ in the last bit.
+    part, so they may differ in the last bit. Only a time limit is not looked for (see
+    `Reading.limit`), since no part shows it.
 
     address   of the scheduler, such as "tcp://host:8786", or a dask.distributed Client
     parts     in how many parts the episodes are split (default: one a worker)

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from surefoot.core import END, Batch, Counts
 from surefoot.errors import LogError, NotAvailableError, ProblemError, option
-from surefoot.logs.accounting import CUT
+from surefoot.logs.accounting import AT_LIMIT, CUT
 from surefoot.logs.database import Database
 from surefoot.logs.log import Log
 from surefoot.logs.query import WHOLE, Reading
@@ -112,7 +112,7 @@ def with_pace(log: Log, discount_per: Any) -> Log:
             "discount_per needs the rows in order: this log was counted elsewhere, or read with"
             " check_order=False"
         )
-    lost = [x for x, n in log.accounting.left_out if n and x != CUT]
+    lost = [x for x, n in log.accounting.left_out if n and x not in (CUT, AT_LIMIT)]
     if lost:
         raise LogError(
             f"rows were left out inside episodes ({', '.join(lost)}), so that the gaps between"

@@ -97,6 +97,10 @@ class Reading:
     policy, grp   labels of the policy that chose the action, and of the group
     g0, g1, ...   guarded columns as DOUBLE; NULL where they are no finite number
     file, row     where the user finds the row; `at` is its row in the file that is read
+
+    limit         without next_state, the number of rows after which every episode is cut (0: none
+                  is known): who gets so far has a last row without successor. It is left out also
+                  if it ended. To leave it out only if it did not would make ends too frequent
     """
 
     store: Store
@@ -104,6 +108,7 @@ class Reading:
     by_time: bool = True
     time_type: str = ""
     put_right: int = 0
+    limit: int = 0
 
     @property
     def given(self) -> bool:
@@ -167,10 +172,16 @@ class Reading:
         """
         if self.given:
             return self.steps(part)
-        ends = "ends or last" if self.options.episode_end == "terminal" else "ends"
+        ends, late = "ends", ""
+        if self.options.episode_end == "terminal":
+            ends = "ends or last"
+        elif self.limit:
+            ends = "ends and not late"
+            before = f"lag(episode, {self.limit - 1}) over ()"
+            late = f"{before} is not null and {before} = episode as late,"
         return f"""(
             select * replace (case when not last then s_after end as s2, {ends} as ends) from (
-                select *, lead(s) over () as s_after,
+                select *, {late} lead(s) over () as s_after,
                        lead(episode) over () is distinct from episode as last
                 from {self.steps(part)}))"""
 

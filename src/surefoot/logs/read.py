@@ -191,7 +191,8 @@ def count_part(source: Any, options: Options, part: Part = None) -> Tally:
     """The tally of one part of a log: of some of its files, or of the episodes that fall into part
     i of k.
 
-    Tallies add up: `add_up` of all parts is the tally of the whole log. An episode must not be
+    Tallies add up: `add_up` of all parts is the tally of the whole log, in which no time limit was
+    looked for (see `Reading.limit`). An episode must not be
     split between parts unless next_state is given and `check_order` is off.
     """
     workspace = Workspace()

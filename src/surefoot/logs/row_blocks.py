@@ -117,6 +117,8 @@ def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterato
         keep = np.ones(len(new), dtype=bool)
     else:
         ends = ends | last if reading.options.episode_end == "terminal" else ends
+        if reading.limit:  # no episode is longer
+            ends = ends & (np.bincount(np.cumsum(new) - 1)[np.cumsum(new) - 1] < reading.limit)
         follow, keep = np.where(last, end, np.append(rows["s"][1:], end)), ~last | ends
     if not keep.any():
         return

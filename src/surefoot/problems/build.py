@@ -155,6 +155,8 @@ def build(
         notes=tuple(notes),
         start_episodes=start.episodes,
         start_visits=start.is_visits,
+        time_limit=data.time_limit,
+        n_unfollowed=data.n_unfollowed,
     )
 
 
@@ -180,7 +182,18 @@ def _counted(batch: Batch, sparse: bool | None) -> Counted:
         notes=tuple(_log_notes(batch)),
         batch=batch,
         blocks=(batch,),
+        n_unfollowed=_unfollowed(batch),
     )
+
+
+def _unfollowed(batch: Batch) -> int:
+    """Rows left out because they did not end, where rows that ended were kept. Where rows lead
+    into terminal states that were named, last rows are in these, but for those of cut episodes.
+    """
+    if not batch.terminal.any():
+        return 0
+    cut = int(batch.cuts.sum())
+    return batch.left_out if batch.has_end else min(batch.left_out, cut)
 
 
 def _first_states(batch: Batch) -> Start:

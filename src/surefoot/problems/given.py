@@ -33,6 +33,7 @@ class Counted:
     batch     its rows, where they are carried along
     returns   its Monte-Carlo returns, where they are computed already
     blocks    its rows in blocks of whole episodes, to check returns; None where they are not read
+    time_limit, n_unfollowed   see `Problem`
     """
 
     counts: Counts
@@ -44,6 +45,8 @@ class Counted:
     batch: Batch | None = None
     returns: Returns | None = None
     blocks: Iterable[Batch] | None = None
+    time_limit: int = 0
+    n_unfollowed: int = 0
 
     @property
     def n_states(self) -> int:

@@ -57,7 +57,9 @@ class Problem:
     `pi_b_policy`: the code of the policy whose rows pi_b was estimated from, where it is one of
     several. `pi_b_renormalised`: forbidden actions were taken out of pi_b, so it is not the policy
     that made the log. `labels` say what the codes stand for. `guards` are columns beside the log's
-    steps that must not get worse (`with_guards`). Build one with `surefoot.problem`, or directly
+    steps that must not get worse (`with_guards`). `time_limit`: after so many rows every episode
+    of a log without next states was cut (0: not known). `n_unfollowed`: rows left out because they
+    did not end and nothing is known to follow them. Build one with `surefoot.problem`, or directly
     for a batch.
     """
 
@@ -85,6 +87,8 @@ class Problem:
     start_episodes: int | None = None
     start_visits: bool = False
     guards: tuple[Guard, ...] = ()
+    time_limit: int = 0
+    n_unfollowed: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1:

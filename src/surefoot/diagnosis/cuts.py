@@ -1,0 +1,64 @@
+"""Are rows left out only because they did not end, where those that ended are kept?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from surefoot.diagnosis.finding import CUTS, NOTE, WARNING, Finding
+from surefoot.logs import Log
+from surefoot.logs.database import path_sql
+from surefoot.logs.query import USED
+from surefoot.logs.tally import plain_label
+
+SOME, MANY = 0.01, 0.05  # of the rows of pairs that ended: worth a warning; a veto
+
+
+def cuts(log: Log) -> list[Finding]:
+    """Without next_state the last row of a cut episode is left out, and that of an ended one is
+    not. With p the chance to end and f the share of rows left out of those that did not end, ends
+    are p / (p + (1 - p) (1 - f)) of the rows that stay.
+    """
+    if not log.n_unfollowed:
+        return []
+    share = _share(log)
+    numbers = {"rows": log.n_unfollowed, "share": share}
+    sentence = (
+        f"{log.n_unfollowed:,} rows are left out because they did not end and nothing is known to"
+        f" follow them, {share:.1%} of the rows of pairs that ended at times; rows that ended are"
+        " kept. Such steps look more likely to end than they are. Give next_state"
+    )
+    level = WARNING if share >= SOME else NOTE
+    return [Finding("cuts", level, sentence, numbers, CUTS, share >= MANY)]
+
+
+def _share(log: Log) -> float:
+    """The share of the rows left out for it, in pairs of which a row ended; in all pairs, where
+    the rows are not there to look at.
+    """
+    while log.view is not None:
+        log = log.view.base
+    if log.reading is None or log.reading.given or log.starts is None:
+        return log.n_unfollowed / (log.n_unfollowed + log.accounting.used)
+    with log.database() as database:
+        for name in ("states", "actions"):
+            file = path_sql(str(database.folder / name))
+            database.run("reading labels", f"create temp table {name} as from read_parquet({file})")
+        found = database.rows(
+            "looking at rows left out",
+            f"""select s.code, a.x, count(*)
+                from {log.reading.transitions()} x join states s on x.s = s.x
+                     join actions a on x.a = a.x
+                where not {USED} group by all""",
+        )
+    ending = _ending(log)
+    lost = sum(n for s, a, n in found if ending[s, log.labels.action_code(plain_label(a))])
+    kept = float(log.n_sa[ending].sum())
+    return float(lost / (lost + kept))
+
+
+def _ending(log: Log) -> np.ndarray:
+    """Pairs of which a row ended, [S, A]."""
+    shape, n_sas = (log.n_states, log.n_actions), log.counts.n_sas
+    if log.counts.is_sparse:
+        return np.asarray(n_sas[:, log.terminal].sum(axis=1) > 0).reshape(shape)
+    return np.asarray(n_sas.reshape(*shape, -1)[..., log.terminal].sum(axis=-1) > 0)
