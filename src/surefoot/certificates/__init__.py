@@ -24,7 +24,8 @@ from surefoot.certificates.certificate import (
     Bound,
     Certificate,
 )
-from surefoot.certificates.gaussian import DeltaMethodBound, DUIPIBound
+from surefoot.certificates.delta_method import DeltaMethodBound
+from surefoot.certificates.gaussian import DUIPIBound
 from surefoot.certificates.return_bounds import (
     AdvantageBound,
     CertifiedAdvantageBound,

@@ -1,5 +1,5 @@
-"""Gaussian bounds: the model's gain minus a quantile of its standard deviation, by DUIPI's
-propagation or by the delta method.
+"""Gaussian bounds: the model's gain minus a quantile of its standard deviation; here by DUIPI's
+propagation, in `delta_method` by the delta method.
 """
 
 from __future__ import annotations
@@ -29,8 +29,34 @@ from surefoot.rows.arrays import Array, like, namespace, to_numpy
 from surefoot.trust.starts import start_variance
 
 
+@dataclass(frozen=True)
+class Moments:
+    """Of the model's gain, less what no further visits would make up for.
+
+    third: its third central moment; unshown: what outcomes that the log has not shown may take off.
+    Both make the bound lower by a term that falls as 1 / n.
+    """
+
+    gain: float
+    sigma: float
+    third: float = 0.0
+    unshown: float = 0.0
+
+    def below(self, z: float, scale: float) -> float:
+        """gain - sqrt( (z sigma)^2 + unshown^2 ) + third (2 z^2 + 1) / (6 sigma^2)  for a log of
+        `scale` times the size; the last is Johnson's (1978) term for skewness, where it is
+        negative.
+        """
+        error = z * self.sigma / math.sqrt(scale)
+        if z <= 0:
+            return self.gain - error
+        skewed = max(-self.third, 0.0) * (2 * z * z + 1) / 6
+        skewed = skewed / self.sigma**2 if skewed > 0 else 0.0
+        return self.gain - math.hypot(error, self.unshown / scale) - skewed / scale
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Gaussian(Bound):
+class Gaussian(Bound):
     """Abstract: gain - z sigma,  z = Phi^{-1}(1 - delta), on fresh data."""
 
     places: ClassVar[tuple[str, ...]] = STARTS
@@ -43,9 +69,13 @@ class _Gaussian(Bound):
         super().__post_init__()
         check_choice(self, "data", ("training", "fresh"))
 
-    def moments(self, problem: Problem, pi: np.ndarray) -> tuple[float, float]:
-        """(gain, sigma)."""
+    def moments(self, problem: Problem, pi: np.ndarray) -> Moments:
+        """What the bound is made of."""
         raise NotImplementedError
+
+    def remarks(self, problem: Problem) -> tuple[str, ...]:
+        """Notes for the reader of a certificate."""
+        return self.notes
 
     def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
         """sigma falls as the root of the amount of data."""
@@ -55,17 +85,17 @@ class _Gaussian(Bound):
                 " to look good on its own: certify on a problem made from other data, and say"
                 ' data="fresh"'
             )
-        gain, sigma = self.moments(problem, pi)
+        found = self.moments(problem, pi)
         z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf
         return self.certificate(
             problem,
             pi,
-            lambda scale: gain - z * sigma / np.sqrt(scale),
+            lambda scale: found.below(z, scale),
             label=self.label,
             assumptions=(MARKOV, *self.assumed, *range_sentences(problem)),
             n=problem.n_sa,
             data="fresh",
-            notes=self.notes,
+            notes=self.remarks(problem),
         )
 
     def start_variance(self, problem: Problem, h: np.ndarray) -> float:
@@ -74,7 +104,7 @@ class _Gaussian(Bound):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DUIPIBound(_Gaussian):
+class DUIPIBound(Gaussian):
     """gain - z (sigma(v^pi) + sigma(v^{pi_b})):  DUIPI's standard deviations, centred.
 
     u = Var_P(R + gamma v') / (n - 1) + gamma^2 sum_s' P^2 w',  w = sum_a pi^2 u  (Hans & Udluft
@@ -98,63 +128,26 @@ class DUIPIBound(_Gaussian):
         " comparison, no guarantee",
     )
 
-    def moments(self, problem: Problem, pi: np.ndarray) -> tuple[float, float]:
+    def moments(self, problem: Problem, pi: np.ndarray) -> Moments:
         """Two evaluations and two propagations of variance."""
         block, start = problem.blocks[0], to_numpy(problem.start)
         many = block.n_sa > 1
         h, sigma, missing = np.zeros(problem.n_states), 0.0, 0.0
         for sign, policy in ((1.0, pi), (-1.0, to_numpy(problem.pi_b))):
-            v = _values(problem, policy)
-            local = _variance(block, _target(block, v)) + _reward_variance(block)
+            v = values(problem, policy)
+            local = row_moment(block, target(block, v), 2) + reward_variance(block)
             m = namespace(local).where(many, block.n_sa - 1, 1.0)
             squares = block.model.squared(many * local / m, many)
             w = evaluate(squares, like(block.pi_b, policy[None] ** 2), tolerance=None)
             h = h + sign * v
             sigma += float(start @ np.sqrt(np.maximum(to_numpy(w)[0], 0.0)))
             missing += _missing(problem, _visits(problem, policy))
-        return float(start @ h) - missing, sigma + math.sqrt(self.start_variance(problem, h))
+        sigma += math.sqrt(self.start_variance(problem, h))
+        return Moments(float(start @ h) - missing, sigma)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeltaMethodBound(_Gaussian):
-    """gain - z sigma,  both policies at once:
-
-    sigma^2 = sum_{s,a} [ Var_P( d_pi (R + gamma v^pi) - d_b (R + gamma v^{pi_b}) ) + (d_pi - d_b)^2
-    Var_R ] / (n - 1)
-              + Var_start(v^pi - v^{pi_b}) / (episodes - 1)
-
-    d_pi(s, a) are discounted visits of pi in the model. First order: rho(pi, P) moves by sum
-    d_pi(s, a) dP(s, a) . (R + gamma v^pi), rows are independent, and a row's covariance is
-    multinomial. Var_R is what rewards scatter within a triple, 0 where they are declared; the last
-    term is 0 where the start is known. Right in the limit, for a policy fixed before the data:
-    needs fresh data.
-    """
-
-    name: ClassVar[str] = "delta-method"
-    assumed: ClassVar[tuple[str, ...]] = (
-        "the policy was fixed before these data were collected",
-        "counts are large enough for the model's error to be linear and Gaussian: no rare outcome"
-        " is missing from them",
-    )
-
-    def moments(self, problem: Problem, pi: np.ndarray) -> tuple[float, float]:
-        """One adjoint evaluation for each policy."""
-        block, start = problem.blocks[0], to_numpy(problem.start)
-        gain, h, target, spent = 0.0, np.zeros(problem.n_states), 0.0, 0.0
-        for sign, policy in ((1.0, pi), (-1.0, to_numpy(problem.pi_b))):
-            v, d = _values(problem, policy), _visits(problem, policy)
-            h = h + sign * v
-            gain += sign * float(start @ v) - _missing(problem, d)
-            d = like(block.pi_b, sign * d[None])
-            spent = spent + d
-            target = target + block.support.spread(d) * _target(block, v)
-        variance = to_numpy(_variance(block, target) + spent**2 * _reward_variance(block))
-        n = to_numpy(block.n_sa)
-        of_pairs = float((variance[n > 1] / (n[n > 1] - 1)).sum())
-        return gain, math.sqrt(of_pairs + self.start_variance(problem, h))
-
-
-def _values(problem: Problem, pi: np.ndarray) -> np.ndarray:
+def values(problem: Problem, pi: np.ndarray) -> np.ndarray:
+    """v [S] in the model."""
     tolerance = 1e-10 * max(problem.return_range.width, 1e-300)
     v: np.ndarray = to_numpy(evaluate(problem.model, pi, tolerance=tolerance)).reshape(-1)
     return v
@@ -167,19 +160,21 @@ def _visits(problem: Problem, pi: np.ndarray) -> np.ndarray:
     return found
 
 
-def _target(block: Problem, v: np.ndarray) -> Array:
+def target(block: Problem, v: np.ndarray) -> Array:
     """R + gamma v' at every successor seen."""
     return block.support.reward + block.gamma * block.support.at(like(block.pi_b, v[None]))
 
 
-def _variance(block: Problem, z: Array) -> Array:
-    """Var_P(z) of every pair [1, S, A], for z at every successor seen."""
+def row_moment(block: Problem, z: Array, power: int) -> Array:
+    """The mean of (z - mean)^power under P of every pair [1, S, A], for z at every successor
+    seen.
+    """
     p = block.support.n * block.support.spread(block.weight)
     mean = block.support.dot(p, z)
-    return block.support.total(p * (z - block.support.spread(mean)) ** 2)
+    return block.support.total(p * (z - block.support.spread(mean)) ** power)
 
 
-def _reward_variance(block: Problem) -> Array:
+def reward_variance(block: Problem) -> Array:
     """What rewards scatter within a triple [1, S, A]: 0 where declared, or not counted."""
     if block.reward_table is not None or block.counts.r_rest is None:
         return 0.0 * block.n_sa
