@@ -20,6 +20,7 @@ import numpy as np
 from scipy.stats import binom
 
 import surefoot
+from surefoot.advice.safety import Sample
 from surefoot.ope.bounds import log_capital, student_width
 from surefoot.ope.capital import Capital
 from surefoot.ope.episode_values import Standard, episode_values
@@ -44,18 +45,19 @@ class Family:
     low: float
     high: float
     truth: int = 0
+    episodes: int = EPISODES
 
-    def values(self, rng: np.random.Generator) -> tuple[tuple[np.ndarray, float], ...]:
-        """(values, floor) of the episodes of one log, for a gain and for a loss."""
-        n = EPISODES * self.steps
+    def sample(self, rng: np.random.Generator) -> tuple[Sample, Standard]:
+        """(one log with both policies, what is declared of it)."""
+        n = self.episodes * self.steps
         action = (rng.random(n) < self.b).astype(int)
         made: Any = surefoot.problem(
             state=np.zeros(n, dtype=int),
             action=action,
             reward=self.pays(rng, action),
             next_state=np.where(np.arange(n) % self.steps == self.steps - 1, 1, 0),
-            episode=np.repeat(np.arange(EPISODES), self.steps),
-            time=np.tile(np.arange(self.steps), EPISODES),
+            episode=np.repeat(np.arange(self.episodes), self.steps),
+            time=np.tile(np.arange(self.steps), self.episodes),
             gamma=0.9,
             terminal_states=[1],
             n_actions=2,
@@ -64,9 +66,13 @@ class Family:
         )
         pi = np.array([[1 - self.pi, self.pi], [0.5, 0.5]])
         standard = Standard(delta=DELTA, reward_range=(self.low, self.high), horizon=self.steps)
-        pi_b = np.asarray(made.pi_b)
-        gain = episode_values(made.log, pi, pi_b, 0.9, standard)
-        loss = episode_values(negated(made.log), pi, pi_b, 0.9, standard.mirrored())
+        return Sample(made.log, pi, np.asarray(made.pi_b)), standard
+
+    def values(self, rng: np.random.Generator) -> tuple[tuple[np.ndarray, float], ...]:
+        """(values, floor) of the episodes of one log, for a gain and for a loss."""
+        made, standard = self.sample(rng)
+        gain = episode_values(made.batch, made.pi, made.pi_b, 0.9, standard)
+        loss = episode_values(negated(made.batch), made.pi, made.pi_b, 0.9, standard.mirrored())
         return (gain.x, gain.lo), (loss.x, loss.lo)
 
 

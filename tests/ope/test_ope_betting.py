@@ -106,6 +106,21 @@ def test_a_larger_value_in_the_last_place_never_lowers_the_bound_whatever_its_si
     assert math.isfinite(found[-1])
 
 
+def test_floors_that_differ_are_each_their_own_and_equal_ones_are_one() -> None:
+    rng = np.random.default_rng(4)
+    x, lo = rng.random(60) - 0.3, np.where(np.arange(60) % 2, -0.5, -2.0)
+    found = uncapped_betting(x, 0.05, lo=lo).value
+    low, high = (uncapped_betting(x, 0.05, lo=y).value for y in (-2.0, -0.5))
+    assert low < found < high
+    assert uncapped_betting(x, 0.05, lo=np.full(60, -0.5)).value == pytest.approx(high)
+    z, m = np.array([3.0, 5.0]), np.array([2.0, 4.0])  # x - mu is 1 and 1: no scatter
+    one, two = (math.sqrt(k * math.log(2) / y**2) for k, y in ((1, 2), (2, 4)))
+    expected = np.cumsum(np.log1p([min(one, 0.45), min(two, 0.225)]))
+    assert log_capital(z, 0.5, m) == pytest.approx(expected)
+    with pytest.raises(ProblemError, match=r"below lo = -0.5, entry 1 is -1 \(1 such"):
+        uncapped_betting([0.0, -1.0], 0.05, lo=np.array([-2.0, -0.5]))
+
+
 def test_nothing_is_refuted_by_values_at_the_floor_and_wrong_input_is() -> None:
     assert uncapped_betting(np.zeros(50), 0.05, lo=0).value == 0.0
     assert uncapped_betting([3.0], 0.05, lo=-2.0).value >= -2.0

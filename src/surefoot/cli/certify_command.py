@@ -46,7 +46,7 @@ def certify(
     from surefoot.advice.summary import log_summary, read_lines
 
     posed = pose(log, options)
-    pi = given_policy(policy, posed.log)
+    pi = given_policy(policy, posed.log).pi
     made = surefoot.certify(posed.problem, pi, method or None, delta=delta)
     found: dict[str, Any] = {
         "log": log_summary(posed.log, log),

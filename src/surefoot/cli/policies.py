@@ -36,7 +36,7 @@ def evaluate(
     from surefoot.advice.value_on_log import evaluation, evaluation_lines
 
     posed = pose(log, options)
-    pi = given_policy(policy, posed.log)
+    pi = given_policy(policy, posed.log).pi
     found = {
         "log": log_summary(posed.log, log),
         "policy": str(policy),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from surefoot.advice import Units
+    from surefoot.core import Policy
     from surefoot.logs import Disagreement, Log
     from surefoot.logs.database import Progress
     from surefoot.problems import Problem
@@ -123,9 +124,9 @@ def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
     )
 
 
-def given_policy(path: Path, log: Log) -> np.ndarray:
-    """The policy [S, A] in a file as `surefoot improve` writes it."""
+def given_policy(path: Path, log: Log) -> Policy:
+    """The policy in a file as `surefoot improve` writes it, over the states of a log."""
     from surefoot.logs import read_policy
 
     given = {"probability": "probability", "unknown_states": "ignore"}
-    return read_policy(path, log, what="policy", **given).pi
+    return read_policy(path, log, what="policy", **given)

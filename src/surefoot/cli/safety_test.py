@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -151,8 +152,8 @@ def safety_test(
             "--start does not apply: whole episodes are compared, from where they start"
         )
     own = own_log(policy)
-    standard = _standard(options, own)
     posed = with_its_guards(posed_episodes(log, options), options)
+    standard = _standard(options, own, _largest_ratio(policy, posed, options))
     refuse_own_log(posed.log, log, policy, own)
     other = None if training is None else posed_episodes(training, options)
     if other is not None and other.problem.gamma != posed.problem.gamma:
@@ -208,7 +209,21 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield from (f"note: {x}" for x in found["notes"])
 
 
-def _standard(options: TestOptions, own: dict[str, Any]) -> Standard:
+def _largest_ratio(policy: Path, posed: Posed, options: TestOptions) -> float | None:
+    """The largest pi / pi_b of both files, whatever the states of the log; None where it cannot be
+    told from the files.
+    """
+    from surefoot.ope.centring import largest_ratio
+
+    changed = options.allowed or options.forbidden or options.history
+    if options.baseline is None or changed or posed.log.has_propensities:
+        return None
+    given = given_policy(policy, posed.log)
+    found = largest_ratio(given.pi, posed.made_by, given.elsewhere, posed.elsewhere)
+    return max(found, 1.0) if found < math.inf else None
+
+
+def _standard(options: TestOptions, own: dict[str, Any], ratio: float | None) -> Standard:
     """What the test asks for."""
     from surefoot.ope import Standard
 
@@ -220,6 +235,7 @@ def _standard(options: TestOptions, own: dict[str, Any]) -> Standard:
         return_range=options.returns,
         horizon=options.horizon,
         seen=own.get("rewards"),
+        largest_ratio=ratio,
     )
 
 
@@ -235,13 +251,13 @@ def _samples(
     from surefoot.advice import safety as tests
     from surefoot.advice.value_on_log import check_allowed
 
-    pi, first = given_policy(policy, posed.log), None
+    pi, first = given_policy(policy, posed.log).pi, None
     check_allowed(posed.log, posed.problem, pi)
     held_out = tests.whole_sample(posed.problem, pi)
     if other is not None:
         first = tests.Sample(
             tests.rows_of(other.problem),
-            given_policy(policy, other.log),
+            given_policy(policy, other.log).pi,
             tests.compared_with(other.problem),
         )
     held_out, overlap = _without_training(held_out, posed.log, log, policy, other)

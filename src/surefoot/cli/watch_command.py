@@ -89,7 +89,7 @@ def watch(
     before = load_watch(state_file, _parameters(policy, options))
     posed = posed_episodes(log, _knowing_actions(options, policy))
     refuse_own_log(posed.log, log, policy, own_log(policy))
-    batch, pi = rows_of(posed.problem), given_policy(policy, posed.log)
+    batch, pi = rows_of(posed.problem), given_policy(policy, posed.log).pi
     if batch.propensity is not None:
         raise NotAvailableError(
             "a watch weighs episodes by the baseline, and this log has propensities: if the"

@@ -111,7 +111,7 @@ def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
     return _found("maurer-pontil", bound, x, delta, lo, cap)
 
 
-def uncapped_betting(x: Any, delta: float, *, lo: float) -> LowerBound:
+def uncapped_betting(x: Any, delta: float, *, lo: Any) -> LowerBound:
     """The largest m that a gambler who bets against "no value has a mean above m" has refuted:
     whose capital reached 1/delta.
 
@@ -135,29 +135,33 @@ def uncapped_betting(x: Any, delta: float, *, lo: float) -> LowerBound:
     eqs. 24-26, where values are in [0, 1]). The bound depends on the order of the values: shuffle
     those of a log that may be sorted, without looking at them. What early values refuted and later
     ones took back is not claimed: the bound is at most the sample mean.
+
+    lo may be a row of floors, each known before its value. A mean that no value exceeds is at least
+    the highest of them, and all of the above holds with z_i and m_i counted from lo_i.
     """
     x = _sample(x, delta, fewest=1)
-    _check_floor(x, lo, abs(lo) + abs(float(x.min())))
-    z = np.maximum(x - lo, 0.0)
+    _check_floor(x, lo, float(np.abs(lo).max()) + abs(float(x.min())))
+    z, top = np.maximum(x - lo, 0.0), float(np.max(lo))
     target = math.log(1 / delta)
-    refuted, low, high = 0.0, math.log(SMALLEST), math.log(max(float(z.max()), SMALLEST))
+    refuted, low, high = 0.0, math.log(SMALLEST), math.log(max(float(x.max()) - top, SMALLEST))
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        if log_capital(z, delta, math.exp(middle)).max() >= target:
+        if log_capital(z, delta, math.exp(middle) + (top - lo)).max() >= target:
             refuted, low = math.exp(middle), middle
         else:
             high = middle
-    return _found("betting", min(lo + refuted, float(x.mean())), x, delta, lo)
+    return _found("betting", min(top + refuted, float(x.mean())), x, delta, top)
 
 
-def log_capital(z: np.ndarray, delta: float, m: float) -> np.ndarray:
-    """ln K_t(m), t = 1..n, for z >= 0 and m > 0."""
+def log_capital(z: np.ndarray, delta: float, m: Any) -> np.ndarray:
+    """ln K_t(m), t = 1..n, for z >= 0 and m > 0; m is a number, or a row where floors differ."""
     n = len(z)
     i = np.arange(1, n + 1)
     with np.errstate(
         over="ignore", divide="ignore"
     ):  # weights may be as large as numbers get: such a value wins the bet
-        scatter = np.append(0.0, np.cumsum((z - np.cumsum(z) / i) ** 2)[:-1])
+        y = z if np.ndim(m) == 0 else z - m
+        scatter = np.append(0.0, np.cumsum((y - np.cumsum(y) / i) ** 2)[:-1])
         bets = np.minimum(np.sqrt(2 * math.log(1 / delta) / n * i / (scatter + m * m)), STAKE / m)
         capital: np.ndarray = np.cumsum(np.log1p(bets * (z - m)))
     return capital
@@ -292,14 +296,15 @@ def _truncated(
     return found, np.clip(found, lo, cap)
 
 
-def _check_floor(x: np.ndarray, lo: float, scale: float) -> None:
+def _check_floor(x: np.ndarray, lo: Any, scale: float) -> None:
     """Raise unless x >= lo, up to rounding."""
-    if not math.isfinite(lo):
+    if not np.isfinite(lo).all():
         raise ParameterError(f"lo must be a finite number, got {lo!r}")
     wrong = np.flatnonzero(x < lo - 1e-9 * scale)
     if len(wrong):
+        floor = np.broadcast_to(lo, x.shape)[wrong[0]]
         raise ProblemError(
-            f"no value may lie below lo = {lo:g}, entry {wrong[0]} is {x[wrong[0]]:g} ({len(wrong)}"
+            f"no value may lie below lo = {floor:g}, entry {wrong[0]} is {x[wrong[0]]:g} ({len(wrong)}"
             " such entries)"
         )
 

@@ -11,6 +11,7 @@ import numpy as np
 from surefoot.core import Batch, Model
 from surefoot.errors import NotAvailableError, ParameterError, ProblemError
 from surefoot.ope.bounds import APPROXIMATE_BOUNDS, CAPPED, FLOORED, check_delta
+from surefoot.ope.centring import Control, check_ratio, discounts, step_control, whole_control
 from surefoot.ope.estimates import episode_returns, weight_notes
 from surefoot.ope.models import doubly_robust_values
 from surefoot.ope.weights import Overlap, Weights, checked_policy, weigh
@@ -44,6 +45,8 @@ class Standard:
                     policy was made from: an observed range contains them
     horizon         no episode has more steps than this (a known time limit): narrows the
                     ranges that rewards imply
+    largest_ratio   pi / pi_b is no larger in any state there is, in the log or not: "betting" then
+                    bets on centred values (`surefoot.ope.centring`)
     fewest_effective    episodes, counted by their weights, below which the approximate bounds say
                         nothing; 0 as in the literature
     """
@@ -56,6 +59,7 @@ class Standard:
     horizon: int | None = None
     fewest_effective: float = FEWEST_EFFECTIVE
     seen: tuple[float, float] | None = None
+    largest_ratio: float | None = None
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -73,6 +77,9 @@ class Standard:
         h = self.horizon
         if h is not None and (isinstance(h, bool) or h != int(h) or h < 1):
             raise ParameterError(f"horizon must be a whole number of steps >= 1, got {h!r}")
+        w = self.largest_ratio
+        if w is not None and not 1 <= w < math.inf:
+            raise ParameterError(f"largest_ratio must be a number >= 1, got {w!r}")
 
     @property
     def floored(self) -> bool:
@@ -109,7 +116,7 @@ class EpisodeValues:
 
     `declared` says whether that floor rests on declared ranges; effective_size, largest_weight and
     overlap are those of pi; effective_size is the smaller one where the baseline is weighted too.
-    `compared` says what X_b is.
+    `compared` says what X_b is; `control` is what may centre the values, None where nothing may.
     """
 
     x: np.ndarray
@@ -120,6 +127,7 @@ class EpisodeValues:
     overlap: Overlap
     n_cut: int
     compared: str = OWN_RETURNS
+    control: Control | None = None
     notes: tuple[str, ...] = field(default=())
 
 
@@ -169,6 +177,7 @@ def episode_values(
         x, lo, declared = _both_weighted(weights, base, gamma, standard)
     else:
         x, lo, declared = _over_returns(weights, gamma, standard, quantity)
+    own = made is not None and not weighted and quantity == GAIN
     return EpisodeValues(
         x=x,
         lo=lo,
@@ -178,6 +187,7 @@ def episode_values(
         overlap=weights.overlap,
         n_cut=int(batch.cuts.sum()),
         compared=WEIGHTED if weighted else OWN_RETURNS,
+        control=_control(weights, gamma, standard, lo) if own and declared else None,
         notes=weight_notes(weights) + (_weighted_notes(base) if weighted else ()),
     )
 
@@ -200,6 +210,21 @@ def _over_returns(
             left = _discounts_left(weights, gamma, standard.horizon)
             x -= m * (weights.episode_weights(clip=clip) - 1) * left
     return (x + g, lo + hi, declared) if quantity == VALUE else (x, lo, declared)
+
+
+def _control(weights: Weights, gamma: float, standard: Standard, lo: float) -> Control | None:
+    """What centres the values of a log of the baseline; None where weights come from propensities,
+    which may be as small as they like.
+    """
+    batch, ratio, h = weights.batch, standard.largest_ratio, standard.horizon
+    unknown = batch.propensity is not None or batch.survives is not None
+    if ratio is None or standard.bound != "betting" or unknown:
+        return None
+    check_ratio(weights, ratio)
+    if standard.estimator == "is":
+        return whole_control(weights, ratio, lo, h)
+    low, high = _ranges(batch, gamma, standard)[0]
+    return step_control(weights, gamma, ratio, max(high, 0.0) - min(low, 0.0), lo, h)
 
 
 def _both_weighted(
@@ -226,7 +251,7 @@ def _both_weighted(
                 "with gamma = 1 the per-decision values of a baseline that did not make the log"
                 ' have no floor: give a horizon, or estimator="is"'
             )
-        steps = 1.0 if standard.estimator == "is" else _discounts(gamma, 0, standard.horizon)
+        steps = 1.0 if standard.estimator == "is" else discounts(gamma, 0, standard.horizon)
         floor = -(top - m) * steps if top > m else 0.0
     if standard.estimator == "is":
         rho, rho_b = weights.episode_weights(clip=clip), base.episode_weights(clip=clip)
@@ -273,7 +298,7 @@ def _floor(
             "with gamma = 1 and rewards below 0 (whether a policy is worse is tested with all"
             ' rewards negated) per-decision values have no floor: give a horizon, or estimator="is"'
         )
-    least = m * _discounts(gamma, 0, standard.horizon) if m else 0.0
+    least = m * discounts(gamma, 0, standard.horizon) if m else 0.0
     declared = returns.declared and standard.reward_range is not None
     return m, float(least - returns.hi), returns.hi, declared
 
@@ -298,7 +323,7 @@ def _ranges(
         has_terminal=True,
     )
     if horizon is not None and standard.return_range is None:
-        steps = float(_discounts(gamma, 0, horizon))
+        steps = float(discounts(gamma, 0, horizon))
         returns = replace(
             returns, lo=min(rewards[0], steps * rewards[0]), hi=max(rewards[1], steps * rewards[1])
         )
@@ -311,13 +336,6 @@ def _discounts_left(weights: Weights, gamma: float, horizon: int | None) -> np.n
     """
     batch = weights.batch
     if batch.survives is None:
-        return np.asarray(_discounts(gamma, batch.time[batch.last] + 1, horizon))
+        return np.asarray(discounts(gamma, batch.time[batch.last] + 1, horizon))
     counted = np.bincount(batch.episode, weights=np.exp(weights.log_discounts(gamma)))
-    return np.asarray(_discounts(gamma, 0, horizon) - counted)
-
-
-def _discounts(gamma: float, first: Any, horizon: int | None) -> Any:
-    """gamma^first + ... + gamma^(horizon - 1), without end if there is no horizon."""
-    if gamma == 1:
-        return math.inf if horizon is None else horizon - first
-    return (gamma**first - (0.0 if horizon is None else gamma**horizon)) / (1 - gamma)
+    return np.asarray(discounts(gamma, 0, horizon) - counted)

@@ -19,6 +19,7 @@ from surefoot.core import Batch, Model
 from surefoot.errors import NotAvailableError, ParameterError
 from surefoot.ope import bounds
 from surefoot.ope.bounds import Forecast, LowerBound, choose_cap, forecast
+from surefoot.ope.centring import centred
 from surefoot.ope.episode_values import GAIN, LOSS, EpisodeValues, Standard, episode_values
 from surefoot.ope.models import fitted_model
 from surefoot.ope.weights import checked_policy
@@ -249,7 +250,7 @@ def _bound(
     found: EpisodeValues, standard: Standard, cap: float | None, rng: np.random.Generator | None
 ) -> LowerBound:
     """The bound on the mean. "betting" takes the episodes in an order drawn once and for all, as
-    logs may be sorted.
+    logs may be sorted, and centres them in that order.
     """
     x, delta = found.x, standard.delta
     if standard.bound == "bca":
@@ -262,7 +263,10 @@ def _bound(
         if cap is not None:
             raise ParameterError(f'the bound "{standard.bound}" takes no cap: leave cap= out')
         order = np.random.default_rng(ORDER).permutation(len(x))
-        bound = bounds.uncapped_betting(x[order], delta, lo=found.lo)
+        z, lo = x[order], np.asarray(found.lo)
+        if found.control is not None:
+            z, lo = centred(x, found.control, order)
+        bound = bounds.uncapped_betting(z, delta, lo=lo)
     elif cap is None:
         raise ParameterError(
             f'the bound "{standard.bound}" needs a cap: give training=, episodes to choose it on,'
