@@ -1,11 +1,11 @@
-"""Progressive validation, which surefoot does not do: what its capital shows, and what learning from
-up to nine tenths of a log would gain.
+"""Progressive validation, which surefoot does not do: what its capital shows, and what learning
+from up to nine tenths of a log would gain.
 
     python measurements/progressive.py [--logs 100] [--benchmark random-mdps|wet-chicken]
 
-Blocks: five policies, one after the other, each tested on a block of 200 decisions, with one capital
-for all. Benchmarks: the default method learns from the first 50, 60, .. 90 % of a log, and every
-policy is tested, as `improve` does it, on the same further data of half the size of the log.
+Blocks: five policies, one after the other, each tested on a block of 200 decisions, with one
+capital for all. Benchmarks: the default method learns from the first 50, 60, .. 90 % of a log, and
+every policy is tested, as `improve` does it, on the same further data of half the size of the log.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class Family:
         return edge <= better <= 1 - edge
 
     def values(self, rng: np.random.Generator, n: int, gain: float) -> tuple[np.ndarray, Control]:
-        """What `episode_values` makes of n episodes: (values, none below -1 and the gain their mean,
-        what centres them).
+        """What `episode_values` makes of n episodes: (values, none below -1 and the gain their
+        mean, what centres them).
         """
         u = rng.random((n, self.steps, 2))
         new = u[..., 0] < self.b
@@ -76,9 +76,13 @@ class Family:
         most = (self.pi / self.b) ** np.arange(1, self.steps + 1) - 1
         c = np.minimum(1, max(1, n / DEEPER) / most)
         control = Control(
-            values=(excess * c).mean(axis=1), lo=-1.0, width=1 / self.steps, most=most * c / self.steps,
-            count=np.ones(self.steps), every=self.steps,
-        )  # fmt: skip
+            values=(excess * c).mean(axis=1),
+            lo=-1.0,
+            width=1 / self.steps,
+            most=most * c / self.steps,
+            count=np.ones(self.steps),
+            every=self.steps,
+        )
         return (excess * reward).mean(axis=1), control
 
 
@@ -238,9 +242,9 @@ def main() -> None:
             mislead(case, at, given.logs)
         return
     print(
-        f"{given.logs} logs a cell; share that passes, by the former test, without a cap, and centred"
-        f" too (* lower than the former), at {', '.join(f'{n:,}' for n in SIZES)} episodes |"
-        f" episodes for a power of {POWER} | ratio of the last to the first"
+        f"{given.logs} logs a cell; share that passes, by the former test, without a cap, and"
+        f" centred too (* lower than the former), at {', '.join(f'{n:,}' for n in SIZES)}"
+        f" episodes | episodes for a power of {POWER} | ratio of the last to the first"
     )
     chosen = [int(x) for x in given.only.split(",") if x] or range(len(FAMILIES))
     for at in chosen:

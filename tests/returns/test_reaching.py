@@ -71,7 +71,8 @@ def test_draws_are_those_of_a_loop(episodes: int, steps: int, unequal: bool) -> 
         log = dataclasses.replace(log, beside={"survives": shares})
         problem = dataclasses.replace(problem, log=log)
     part = log.episode % 4 != 0 if episodes > 1 else np.arange(steps) >= 100
-    found, wanted = reach(problem, log, part, MOVE, 0.1), by_loop(problem, part)
+    order = np.arange(len(log))
+    found, wanted = reach(problem, log, part, MOVE, 0.1, order), by_loop(problem, part)
     assert found.sources.tolist() == [1, 3, 0]
     assert found.targets.tolist() == [1, 3]
     for i, s in enumerate(found.sources):
@@ -121,7 +122,7 @@ def test_bounds_hold_for_all_means_at_once_in_all_but_a_delta_share_of_logs() ->
     for seed in range(100):
         problem = posed(seed, 1, 400)
         assert problem.log is not None
-        found = reach(problem, problem.log, np.ones(400, dtype=bool), MOVE, 0.2)
+        found = reach(problem, problem.log, np.ones(400, dtype=bool), MOVE, 0.2, np.arange(400))
         wrong += (found.lower_at() > true).any()
         weak += (found.lower_at(25.0) > true).any()  # as if there were 25 times as many draws
     assert wrong <= 0.2 * 100
@@ -131,5 +132,6 @@ def test_bounds_hold_for_all_means_at_once_in_all_but_a_delta_share_of_logs() ->
 def test_without_a_move_or_with_too_many_means_nothing_is_added() -> None:
     problem = posed(0, 20, 7)
     assert problem.log is not None
-    found = reach(problem, problem.log, np.ones(140, dtype=bool), np.zeros((5, 3)), 0.1)
+    every, nothing = np.ones(140, dtype=bool), np.zeros((5, 3))
+    found = reach(problem, problem.log, every, nothing, 0.1, np.arange(140))
     assert found.gain(np.zeros(5)).tolist() == [0] * 5

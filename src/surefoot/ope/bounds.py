@@ -304,8 +304,8 @@ def _check_floor(x: np.ndarray, lo: Any, scale: float) -> None:
     if len(wrong):
         floor = np.broadcast_to(lo, x.shape)[wrong[0]]
         raise ProblemError(
-            f"no value may lie below lo = {floor:g}, entry {wrong[0]} is {x[wrong[0]]:g} ({len(wrong)}"
-            " such entries)"
+            f"no value may lie below lo = {floor:g}, entry {wrong[0]} is {x[wrong[0]]:g}"
+            f" ({len(wrong)} such entries)"
         )
 
 

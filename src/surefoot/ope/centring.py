@@ -8,17 +8,17 @@ the past is about what makes its scatter smallest. It is a control variate: wher
 about the same, the weights alone make X scatter, and hardly anything is left of that.
 
 The floor. Let no action be more likely by a factor above W under pi than under pi_b, in any state
-there is: w_t <= W^(t+1) = W_t. Let rewards lie in [m, M], 0 among them, y_t = r_t - m, width = M - m,
-and  c_t = min( width, beta / (W_t - 1) ),  0 <= k <= 1.  A step adds gamma^t (w_t - 1) (y_t - k c_t).
-If w_t >= 1 that is at least -gamma^t k (W_t - 1) c_t, as y_t >= 0; if w_t < 1 at least -gamma^t y_t,
-as k c_t >= 0. So X - k C is at least
+there is: w_t <= W^(t+1) = W_t. Let rewards lie in [m, M], 0 among them, y_t = r_t - m, width = M -
+m, and  c_t = min( width, beta / (W_t - 1) ),  0 <= k <= 1.  A step adds gamma^t (w_t - 1) (y_t - k
+c_t). If w_t >= 1 that is at least -gamma^t k (W_t - 1) c_t, as y_t >= 0; if w_t < 1 at least
+-gamma^t y_t, as k c_t >= 0. So X - k C is at least
     A(k) = -sum_t gamma^t max( width, k (W_t - 1) c_t ),  B(k) = lo - k sum_t gamma^t (W_t - 1) c_t,
-lo the floor of X (returns are at most so high above m that sum_t gamma^t y_t <= -lo). The higher one
-is the floor of the episode, known before it, as k is. A lower floor costs about ln(1/delta) / n times
-its depth, and a larger beta may take more scatter off: beta is the largest with a floor of at least
-depth lo at k = 1,  depth = max(1, n / DEEPER)  for n episodes. By A that is depth |lo| / sum_t
-gamma^t, if it is at least width; else by B (depth - 1) |lo| / sum_t gamma^t. For whole-episode values
-there is one such term, (w - 1) (G - lo - k c), with W^H.
+lo the floor of X (returns are at most so high above m that sum_t gamma^t y_t <= -lo). The higher
+one is the floor of the episode, known before it, as k is. A lower floor costs about ln(1/delta) / n
+times its depth, and a larger beta may take more scatter off: beta is the largest with a floor of at
+least depth lo at k = 1,  depth = max(1, n / DEEPER)  for n episodes. By A that is depth |lo| /
+sum_t gamma^t, if it is at least width; else by B (depth - 1) |lo| / sum_t gamma^t. For
+whole-episode values there is one such term, (w - 1) (G - lo - k c), with W^H.
 
 W, m, M and the number of episodes must be known before the episodes are: W is declared
 (`Standard.largest_ratio`), and where the range of rewards is only observed nothing is taken off.

@@ -241,7 +241,6 @@ def model_for(standard: Standard, training: Batch, gamma: float) -> Model | None
 
 
 def negated(batch: Batch) -> Batch:
-    """The log with every reward negated."""
     """The log with every reward negated: a loss is a gain there."""
     return replace(batch, reward=-batch.reward)
 
