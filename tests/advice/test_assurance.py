@@ -17,6 +17,7 @@ from support import logfiles
 from support.settings import EVERY, make
 from surefoot.advice import advise, assure, chosen_algorithm
 from surefoot.advice.assurance import assurance_lines, assurance_summary, proof, proves_itself
+from surefoot.diagnosis import Finding
 from surefoot.logs import read_log, read_policy
 
 
@@ -125,11 +126,92 @@ def test_what_proves_itself_has_no_second_chance_by_the_test(tmp_path: Path) -> 
     assert "judged by its own proof, which shows no gain (" in judged.reason
 
 
-def test_an_estimated_baseline_and_a_doubt_are_reasons_in_one_line() -> None:
+def test_an_estimated_baseline_is_a_reason_in_one_line() -> None:
     found = assured(bandit(pi_b=None, n_states=2, n_actions=2), "basic-rl")
     assert "certified nothing: certify: the baseline is estimated" in words(found)
-    found = assured(bandit(), "basic-rl", doubt="somebody else made it")
-    assert words(found).splitlines() == ["certified nothing: somebody else made it"]
+
+
+def test_what_the_log_says_against_an_assumption_forbids_a_certificate_or_makes_it_approximate() -> (
+    None
+):
+    memory, other = (
+        Finding(key, "warning", f"{key} is broken", key=key, vetoes=True)
+        for key in ("markov", "baseline")
+    )
+    found = assured(bandit(), "basic-rl", against=[memory])
+    assert found.certificate is None
+    assert words(found).startswith("certified nothing: markov is broken. (Otherwise: v^pi - ")
+    assert words(found).endswith("To accept this: --despite markov)")
+    found = assured(bandit(), "basic-rl", against=[memory], despite=["markov"])
+    assert found.certificate.label == "approximate" and found.certificate.useful
+    assert "markov is broken" in found.certificate.assumptions[-1]
+    found = assured(bandit(), "basic-rl", against=[memory, other], despite=["markov", "baseline"])
+    assert words(found).startswith("certified nothing: baseline is broken. (Otherwise: ")
+    assert "--despite" not in words(found)
+
+
+def twice(folder: Path, n: int = 1500) -> tuple[Path, list[Any]]:
+    """Two steps in one state. "new" pays about 1, but who does it twice loses 3: worth 0.46 more
+    than "old" to the baseline, which does it once in five times, and -0.8 to who always does it.
+    """
+    rng = np.random.default_rng(0)
+    rows: list[Any] = []
+    for i in range(n):
+        new, noise = rng.random(2) < 0.2, rng.normal(0, 0.01, 2)
+        paid = np.clip(new + noise - [0, 3 * new.all()], -2.2, 1.2)
+        for t in range(2):
+            rows.append((i, t, "x", "new" if new[t] else "old", repr(float(paid[t])), t))
+    path = logfiles.write(folder / "twice.csv", (*logfiles.HEADER, "terminal"), rows)
+    head, rule = ("state", "action", "probability"), [("x", "new", 0.2), ("x", "old", 0.8)]
+    logfiles.write(folder / "rule.csv", head, rule)
+    given = ["--gamma", 0.9, "--baseline", folder / "rule.csv", "--reward-range", "-2.2,1.2"]
+    return path, [*given, "--return-range", "-2.2,2.4"]
+
+
+@pytest.mark.parametrize("name", ["certified-advantage", "screened-advantage"])
+def test_nothing_is_proved_of_a_log_whose_past_matters(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Both proofs rest on the Markov property; the test of whole episodes, which does without it,
+    does not stand in for them.
+    """
+    path, given = twice(tmp_path)
+    learn = ("improve", path, *given, "--algorithm", name, "--out", tmp_path / "out")
+    code, text, _ = logfiles.run(monkeypatch, capsys, *learn)
+    assert code == 3
+    assert "NOT SUPPORTED by the data: not Markov" in text
+    assert "certified nothing: not Markov" in text
+    (tmp_path / "always.csv").write_text("state,action,probability\nx,new,1\nx,old,0\n")
+    prove = ("certify", path, *given, "--policy", tmp_path / "always.csv")
+    code, text, _ = logfiles.run(monkeypatch, capsys, *prove)
+    assert code == 3
+    assert "certified nothing: not Markov" in text
+    code, text, _ = logfiles.run(monkeypatch, capsys, *prove, "--despite", "markov")
+    assert code == 0
+    assert "approximate):" in text and "USEFUL if its assumptions hold" in text
+    code, _, error = logfiles.run(monkeypatch, capsys, *prove, "--despite", "memory")
+    assert code == 2 and "despite takes drift" in error
+
+
+def test_a_proof_that_held_out_data_contradict_supports_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were the memory not found: the test of whole episodes, if it is the one that is used, says
+    that the policy is worse.
+    """
+    module = importlib.import_module("surefoot.advice.advise")
+    test = module.held_out_gain
+    monkeypatch.setattr(module, "held_out_gain", lambda *x, **y: test(*x, **{**y, "markov": False}))
+    path, _ = twice(tmp_path)
+    log = read_log(path)
+    rule = read_policy(tmp_path / "rule.csv", log, unknown_states="ignore")
+    problem = log.problem(0.9, rule, reward_range=(-2.2, 1.2), return_range=(-2.2, 2.4))
+    judged = advise(log, problem, surefoot.ScreenedAdvantage(delta=0.05), assured=True, against=())
+    assert judged.verdict != "supported"
+    assert "held-out data show that" in judged.reason and "(Otherwise: proved" in judged.reason
 
 
 def test_a_large_problem_is_passed_over_with_a_sentence() -> None:

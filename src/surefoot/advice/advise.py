@@ -22,8 +22,7 @@ from surefoot.advice.value_on_log import OwnReturn, own_return
 from surefoot.algorithms import Algorithm
 from surefoot.core import Policy, Solution
 from surefoot.diagnosis import Finding, check_log
-from surefoot.diagnosis.finding import BASELINE, KEYS, MARKOV, OK
-from surefoot.errors import ParameterError
+from surefoot.diagnosis.finding import MARKOV, OK, check_keys
 from surefoot.logs import Log
 from surefoot.problems import Problem
 
@@ -149,9 +148,7 @@ def advise(
     Where the problem has guards, or the log was read with a group, none of them may be worse on the
     held-out half, groups not by more than `group_tolerance` (`gates`).
     """
-    unknown = [key for key in despite if key not in KEYS]
-    if unknown:
-        raise ParameterError(f"despite takes {', '.join(KEYS)}, got {unknown[0]!r}")
+    check_keys(despite)
     check_gates(log, problem)
     base = np.asarray(problem.pi_b)
     made = base if pi_b is None else np.asarray(pi_b)
@@ -168,19 +165,21 @@ def advise(
     against = [x for x in findings if x.vetoes] if against is None else against
     stands = [x for x in against if x.key not in despite]
     # 2. One half makes the policy, the other tests it. Without the Markov property only the test
-    #    that does not need it may be used; where it is, that finding no longer matters.
+    #    that does not need it may be used.
     markov = all(x.key != MARKOV for x in stands)
     gain = held_out_gain(
         problem, units, algorithm, pi_b=made, markov=markov, most_changes=most_changes,
         seed=seed)  # fmt: skip
-    stands = [x for x in stands if not (x.key == MARKOV and gain.test == FINITE_SAMPLE)]
     # 3. An algorithm may prove its policy, from all data; a proof compares with the problem's own
-    #    baseline.
+    #    baseline, and needs the Markov property.
     masked = bool(np.abs(base - made).max() > CHANGED)
     gates = gates_of(log, problem, units, gain, made, group_tolerance)
     whole = assured and not masked and most_changes is None and not gates
     by_proof = whole and proves_itself(problem, algorithm)
-    proved = proof(problem, algorithm) if by_proof else None
+    overruled = [x.key for x in against if x.key in despite]
+    proved = proof(problem, algorithm, overruled) if by_proof else None
+    if gain.test == FINITE_SAMPLE and not by_proof:
+        stands = [x for x in stands if x.key != MARKOV]
     solution = gain.solution if proved is None else proved[0]
     pi = gain.pi if proved is None else np.asarray(solution.pi)
     # 4. What the policy changes and is worth in the model of all data.
@@ -199,6 +198,13 @@ def advise(
     if by_proof and proved is None and verdict == SUPPORTED:
         verdict = NOT_SUPPORTED
         reason = f"{algorithm.name} is judged by its own proof, which shows no gain ({reason})"
+    if proved is not None and gain.high < 0:
+        verdict = NOT_SUPPORTED
+        reason = (
+            "held-out data show that what this method learns from the other half is WORSE: the gain"
+            f" is at most {gain.high:.4g}. Something that the proof assumes cannot be true."
+            f" (Otherwise: {reason})"
+        )
     if verdict == SUPPORTED and gates:
         none_worse, reason = unless_worse(gates, reason)
         verdict = SUPPORTED if none_worse else NOT_SUPPORTED
@@ -206,8 +212,10 @@ def advise(
         keys, words = ",".join(x.key for x in stands), "; ".join(x.sentence for x in stands)
         verdict = NOT_SUPPORTED
         reason = f"{words}. (Otherwise: {reason}. To accept this: --despite {keys})"
-    doubt = next((x.sentence for x in against if x.key == BASELINE), "")
-    found = assure(problem, replace(solution, pi=pi), algorithm, doubt=doubt) if assured else None
+    found = None
+    if assured:
+        made_of = replace(solution, pi=pi)
+        found = assure(problem, made_of, algorithm, against=against, despite=despite)
     accepted = accept and verdict != SUPPORTED
     advice = replace(advice, verdict=verdict, reason=reason, accepted=accepted, assurance=found)
     # 6. How strong a hidden cause would have to be: in the half that the policy is not made from.

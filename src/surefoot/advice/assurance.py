@@ -4,16 +4,18 @@ proves its policy better.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from surefoot.advice.estimate import DELTA
 from surefoot.algorithms.algorithm import Algorithm
-from surefoot.certificates import RIGOROUS, Certificate, certify
+from surefoot.certificates import APPROXIMATE, RIGOROUS, Certificate, certify
 from surefoot.core import Solution
+from surefoot.diagnosis import Finding
+from surefoot.diagnosis.finding import BASELINE
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
 from surefoot.problems import Problem
@@ -38,11 +40,14 @@ def proves_itself(problem: Problem, algorithm: Algorithm) -> bool:
     return problem.return_range.declared and algorithm.proof[1].get("delta", 1.0) <= DELTA
 
 
-def proof(problem: Problem, algorithm: Algorithm) -> tuple[Solution, str] | None:
+def proof(
+    problem: Problem, algorithm: Algorithm, overruled: Sequence[str] = ()
+) -> tuple[Solution, str] | None:
     """(solution from all data, why it is supported) of an algorithm whose own certificate proves
     that its policy is better; None where it does not.
 
-    The certificate holds for the data it was made from, so nothing is held out.
+    The certificate holds for the data it was made from, so nothing is held out. `overruled`: keys
+    of findings against what it assumes that the user does not believe.
     """
     if algorithm.proof is None:
         return None
@@ -54,27 +59,56 @@ def proof(problem: Problem, algorithm: Algorithm) -> tuple[Solution, str] | None
         return None
     if not (found.useful and found.changed and found.label == RIGOROUS and found.bound > 0):
         return None
+    sure = f"if not for {', '.join(overruled)}" if overruled else RIGOROUS
     return solution, (
-        f"proved ({found.method}, rigorous): {found.bounded} >= {found.bound:.4g} with probability"
+        f"proved ({found.method}, {sure}): {found.bounded} >= {found.bound:.4g} with probability"
         f" {1 - found.delta:g}; this policy is learned from all of the log, what is said of"
         " held-out data is about one from half of it"
     )
 
 
 def assure(
-    problem: Problem, solution: Solution, algorithm: Algorithm, *, doubt: str = ""
+    problem: Problem,
+    solution: Solution,
+    algorithm: Algorithm,
+    *,
+    against: Sequence[Finding] = (),
+    despite: Sequence[str] = (),
 ) -> Assurance:
-    """The certificate of a solution: the algorithm's own, or the strongest; none where there is
-    doubt that pi_b made the log.
+    """The certificate of a solution: the algorithm's own, or the strongest; none where the log
+    speaks against what all of them assume (`weighed`).
     """
-    if problem.counts.is_sparse or doubt:
-        return Assurance(None, doubt or TOO_LARGE)
+    if problem.counts.is_sparse:
+        return Assurance(None, TOO_LARGE)
     own = None if problem.off_policy else algorithm.proof  # on returns of the baseline
     method, parameters = own or (None, {"delta": DELTA})
     try:
-        return Assurance(certify(problem, solution, method, **parameters))
+        return weighed(certify(problem, solution, method, **parameters), against, despite)
     except SurefootError as error:
         return Assurance(None, str(error))
+
+
+def weighed(
+    found: Certificate, against: Sequence[Finding], despite: Sequence[str] = ()
+) -> Assurance:
+    """A certificate, unless findings of the log contradict what it assumes: that the state says
+    enough, that nothing changes, that pi_b made the log, that episodes are independent.
+
+    Those that `despite` names are not believed, and become assumptions; it is not rigorous then.
+    That pi_b did not make the log cannot be passed over.
+    """
+    stands = [x for x in against if x.key == BASELINE or x.key not in despite]
+    if stands:
+        words = "; ".join(x.sentence for x in stands)
+        ways = [x.key for x in stands if x.key != BASELINE]
+        accept = f". To accept this: --despite {','.join(ways)}" if len(ways) == len(stands) else ""
+        otherwise = f"{found.bounded} >= {found.bound:.4g} ({found.method}; {found.label})"
+        return Assurance(None, f"{words}. (Otherwise: {otherwise}{accept})")
+    if not against:
+        return Assurance(found)
+    said = tuple(f"this is not so, as asked (--despite {x.key}): {x.sentence}" for x in against)
+    label = APPROXIMATE if found.label == RIGOROUS else found.label
+    return Assurance(replace(found, label=label, assumptions=(*found.assumptions, *said)))
 
 
 def assurance_summary(found: Assurance | None) -> dict[str, Any]:

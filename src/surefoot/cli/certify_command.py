@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from surefoot.cli.log_options import LogOptions
-from surefoot.cli.options import METHOD, POLICY, AsJson, Source, option
+from surefoot.cli.log_options import LogOptions, listed
+from surefoot.cli.options import METHOD, POLICY, AsJson, Despite, Source, option
 from surefoot.cli.posing import given_policy, pose
 from surefoot.cli.terminal import NO_SUPPORT, show
 
@@ -31,6 +31,7 @@ def certify(
     delta: Annotated[
         float, option(METHOD, "NUMBER", "The probability with which the bound may be wrong.")
     ] = 0.05,
+    despite: Despite = "",
     as_json: AsJson = False,
     *,
     options: LogOptions,
@@ -38,26 +39,35 @@ def certify(
     """Prove what a policy gains at least, from the log it may have been made from.
 
     The bound holds with probability 1 - delta, if what it assumes is true; all of that is printed.
-    It takes the baseline that made the log and the range of rewards. Exit code 0: the policy is
-    proved to be no worse than the baseline; 3: it is not.
+    It takes the baseline that made the log and the range of rewards. What a log can say against
+    these assumptions is looked at, as by surefoot check, and forbids a bound. Exit code 0: the
+    policy is proved to be no worse than the baseline; 3: it is not.
     """
     import surefoot
-    from surefoot.advice.assurance import Assurance, assurance_lines, assurance_summary
+    from surefoot.advice.assurance import assurance_lines, assurance_summary, weighed
     from surefoot.advice.summary import log_summary, read_lines
+    from surefoot.core import Policy
+    from surefoot.diagnosis import vetoes
+    from surefoot.diagnosis.finding import check_keys
 
+    check_keys(listed(despite))
     posed = pose(log, options)
     pi = given_policy(policy, posed.log).pi
     made = surefoot.certify(posed.problem, pi, method or None, delta=delta)
+    against = vetoes(posed.log, Policy(pi=posed.made_by, labels=posed.log.labels))
+    assurance = weighed(made, against, listed(despite))
     found: dict[str, Any] = {
         "log": log_summary(posed.log, log),
         "policy": str(policy),
         "gamma": options.gamma,
-        **assurance_summary(Assurance(made)),
+        **assurance_summary(assurance),
         "notes": posed.notes,
     }
-    said = [f"assumes   {x}" for x in made.assumptions]
-    said += [f"note: {x}" for x in (*made.notes, *posed.notes)]
+    certificate = assurance.certificate
+    shown = made if certificate is None else certificate
+    said = [f"assumes   {x}" for x in shown.assumptions]
+    said += [f"note: {x}" for x in (*shown.notes, *posed.notes)]
     lines = [*read_lines(found["log"]), *assurance_lines(found), *said]
     show("certify", found, lambda: lines, as_json)
-    if not made.useful:
+    if certificate is None or not certificate.useful:
         raise typer.Exit(NO_SUPPORT)

@@ -12,7 +12,16 @@ import typer
 
 from surefoot.cli.guard_options import GuardedOptions, pose_guarded
 from surefoot.cli.log_options import LogOptions, listed, parsed_settings
-from surefoot.cli.options import METHOD, OUTPUT, READING, AsJson, ReportFile, Source, option
+from surefoot.cli.options import (
+    METHOD,
+    OUTPUT,
+    READING,
+    AsJson,
+    Despite,
+    ReportFile,
+    Source,
+    option,
+)
 from surefoot.cli.posing import Posed, pose
 from surefoot.cli.terminal import NO_SUPPORT, bars, show
 from surefoot.text import aligned, interval, signed
@@ -29,16 +38,6 @@ Settings = Annotated[
 ]
 Accept = Annotated[
     bool, option(METHOD, "", "Use the policy even if the data do not support it.", "--accept")
-]
-Despite = Annotated[
-    str,
-    option(
-        METHOD,
-        "KEY,...",
-        "Findings of surefoot check to ignore when judging, such as drift,copies; also"
-        " policy-drift, markov, baseline, contradictions, propensities, cuts. Every output then"
-        " names them.",
-    ),
 ]
 MostChanges = Annotated[
     int | None,

@@ -41,6 +41,16 @@ ReportFile = Annotated[
     Path | None,
     option(OUTPUT, "FILE", "Also write a page for people there, such as page.html.", "--report"),
 ]
+Despite = Annotated[
+    str,
+    option(
+        METHOD,
+        "KEY,...",
+        "Findings of surefoot check to ignore when judging, such as drift,copies; also"
+        " policy-drift, markov, baseline, contradictions, propensities, cuts. Every output then"
+        " names them.",
+    ),
+]
 AsJson = Annotated[bool, option(OUTPUT, "", "Print JSON for machines, and nothing else.", "--json")]
 
 

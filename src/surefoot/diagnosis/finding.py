@@ -8,7 +8,7 @@ from typing import Any
 
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.independence import Verdict
-from surefoot.errors import SurefootError
+from surefoot.errors import ParameterError, SurefootError
 from surefoot.text import plural, some
 
 OK, NOTE, WARNING = "ok", "note", "warning"
@@ -46,6 +46,13 @@ class Finding:
             raise SurefootError(
                 f"the key of a finding that vetoes is one of {', '.join(KEYS)}, got {self.key!r}"
             )
+
+
+def check_keys(despite: Sequence[str]) -> None:
+    """Raise unless findings of these kinds may be passed over."""
+    unknown = [key for key in despite if key not in KEYS]
+    if unknown:
+        raise ParameterError(f"despite takes {', '.join(KEYS)}, got {unknown[0]!r}")
 
 
 def concluded(
