@@ -141,5 +141,40 @@ def test_arrays_without_next_states_that_end_and_are_cut_leave_nothing_rigorous(
     problem = surefoot.problem(gamma=0.9, return_range=(0, 100), **given)
     cut = 300 - int(given["terminal"].sum())
     assert problem.n_unfollowed == cut
-    nothing_ends = given | {"terminal": np.zeros(len(given["state"]), dtype=bool)}
-    assert surefoot.problem(gamma=0.9, return_range=(0, 100), **nothing_ends).n_unfollowed == 0
+
+
+@pytest.mark.parametrize("lengths", [[4] * 50, [4] * 49 + [3], [4] * 49 + [1], [7]])
+def test_where_nothing_ends_last_rows_may_be_left_out_only_of_episodes_of_one_length(
+    lengths: list[int],
+) -> None:
+    """Of others a cut may have to do with the row before it: from files and from arrays alike."""
+    columns = without_next(walks(lengths, chance=0.0))
+    del columns["terminal"]
+    wanted = 0 if len(set(lengths)) == 1 else len(lengths)
+    ranges = {"reward_range": (0, 100), "return_range": (0, 1000)}
+    log = read_log(columns)
+    given = {x: np.array(y) for x, y in columns.items()}
+    pi_b = np.full((log.n_states, log.n_actions), 1 / log.n_actions)
+    for problem in (
+        log.problem(0.9, pi_b, **ranges),
+        surefoot.problem(gamma=0.9, pi_b=pi_b, **ranges, **given),
+    ):
+        assert problem.n_unfollowed == wanted
+        found = surefoot.certify(problem, problem.pi_b, "advantage")
+        assert found.label == ("approximate" if wanted else "rigorous")
+        assert any("are left out, as nothing is known" in x for x in found.assumptions) == (
+            wanted > 0
+        )
+    counts_alone = log.problem(0.9, pi_b, needs_returns=False, **ranges)
+    assert counts_alone.n_unfollowed == (len(lengths) if len(lengths) > 1 else 0)
+
+
+def test_bad_rows_that_are_left_out_leave_nothing_rigorous() -> None:
+    columns = walks([4] * 60)
+    columns["reward"] = ["", *columns["reward"][1:]]
+    log = read_log(columns, drop_bad_rows="reward", terminal_to_end=True)
+    pi_b = np.full((log.n_states, log.n_actions), 1 / log.n_actions)
+    problem = log.problem(0.9, pi_b, reward_range=(0, 100), return_range=(0, 1000))
+    found = surefoot.certify(problem, problem.pi_b, "advantage")
+    assert (problem.n_dropped, found.label) == (1, "approximate")
+    assert "the 1 bad rows left out are like those that are used" in found.assumptions

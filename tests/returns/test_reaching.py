@@ -51,7 +51,9 @@ def by_loop(problem: surefoot.Problem, part: np.ndarray) -> dict[tuple[int, int]
             if not part[row] or s not in (0, 1, 3) or (s == 0 and started):
                 continue
             started = started or s == 0
-            later = [j for j in range(i + 1, len(path)) if path[j] in (1, 3)]
+            # nobody knows how long a step of unequal length before a cut took
+            known = len(path) - (log.survives is not None and bool(log.cuts[rows[-1]]))
+            later = [j for j in range(i + 1, known) if path[j] in (1, 3)]
             gives = MOVE[s, log.action[row]] < 0
             for t in (1, 3):
                 hit = bool(later) and path[later[0]] == t and not gives

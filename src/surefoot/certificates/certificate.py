@@ -151,6 +151,7 @@ class Bound:
                 f" ({int(masked.sum())} such pairs)"
             )
         pi_b = to_numpy(problem.pi_b)
+        pi = pi / np.where(problem.terminal, 1.0, pi.sum(axis=-1))[:, None]
         still = (abs(pi - pi_b) <= STILL) | problem.terminal[:, None]
         return np.where(still, pi_b, pi)
 
@@ -219,7 +220,7 @@ class Bound:
         if not moved.any():
             notes += ("the policy is the baseline: the difference is 0, which needs no proof",)
         what, assumed, said = self._start_sentences(problem)
-        if problem.n_unfollowed and label == RIGOROUS:
+        if (problem.n_unfollowed or problem.n_dropped) and label == RIGOROUS:
             label = APPROXIMATE
         return Certificate(
             method=self.name,
@@ -281,17 +282,20 @@ def unknown_lengths(problem: Problem) -> tuple[str, ...]:
 
 
 def _cut_sentences(problem: Problem) -> tuple[str, ...]:
-    """What is assumed of rows that were left out because nothing is known to follow them."""
+    """What is assumed of rows that were left out: since they are bad, or since nothing is known to
+    follow them.
+    """
+    found = []
+    if problem.n_dropped:
+        found.append(f"the {problem.n_dropped:,} bad rows left out are like those that are used")
     if problem.n_unfollowed:
-        return (
-            (
-                f"the {problem.n_unfollowed:,} rows that did not end and are left out, as nothing"
-                " is known to follow them, are like those that are used: give next_state"
-            ),
+        found.append(
+            f"the {problem.n_unfollowed:,} rows that did not end and are left out, as nothing is"
+            " known to follow them, are like those that are used: give next_state"
         )
-    if problem.time_limit:
-        return (f"every episode that had not ended was cut after {problem.time_limit} rows",)
-    return ()
+    elif problem.time_limit:
+        found.append(f"every episode that had not ended was cut after {problem.time_limit} rows")
+    return tuple(found)
 
 
 def range_sentences(problem: Problem) -> tuple[str, ...]:

@@ -269,10 +269,11 @@ def proved_gain(problem: Problem, pi: np.ndarray, c: np.ndarray, rows: Successor
 
 def certified(problem: Problem, pi: np.ndarray, found: Evidence, scale: float = 1.0) -> np.ndarray:
     """c(s) = sum_a (pi - pi_b) q_mc - sum_a E |pi - pi_b|, [S]: the advantage of pi that the
-    returns prove; 0 where pi = pi_b.
+    returns prove; 0 where pi = pi_b. q_mc is counted from the middle of the range, so that a row
+    whose sum misses 1 by rounding gains nothing where all returns are large.
     """
-    move = pi - to_numpy(problem.pi_b)
-    q = np.where(np.isfinite(found.mean), found.mean, 0.0)
+    move, middle = pi - to_numpy(problem.pi_b), problem.return_range.middle
+    q = np.where(np.isfinite(found.mean), found.mean - middle, 0.0)
     cost = times(found.radius_at(scale), abs(move))
     c: np.ndarray = (q * move).sum(axis=-1) - cost.sum(axis=-1)
     return np.where(problem.terminal, 0.0, c)

@@ -14,7 +14,7 @@ import numpy as np
 from surefoot.core import Batch, Counts, Labels, Policy, Returns, count_batch
 from surefoot.core.labels import as_text
 from surefoot.errors import LogError, NotAvailableError, ProblemError
-from surefoot.logs.accounting import CUT, NO_SUCCESSOR, Accounting
+from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, Accounting
 from surefoot.logs.database import Database, Workspace
 from surefoot.logs.policy_files import fitted, permitted, read_policy
 from surefoot.logs.policy_rows import baseline_of
@@ -23,7 +23,7 @@ from surefoot.logs.row_blocks import coded_blocks, joined, returns_of
 from surefoot.logs.views import Timed, View
 from surefoot.problems import Problem
 from surefoot.problems.baseline_function import tabulated
-from surefoot.problems.build import build
+from surefoot.problems.build import build, uneven
 from surefoot.problems.given import (
     Counted,
     Start,
@@ -139,6 +139,11 @@ class Log:
             cut = min(cut, max((self.n_episodes or 0) - self.n_ended, 0))
         left_out = (self.accounting.left_out_as(x) for x in (NO_SUCCESSOR, "next-state"))
         return cut + sum(left_out)
+
+    @property
+    def _never_ending(self) -> int:
+        """Last rows left out of a log in which nothing ever ends."""
+        return 0 if self.terminal.any() else self.accounting.left_out_as(CUT)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -283,7 +288,8 @@ class Log:
             returns=returns,
             blocks=blocks,
             time_limit=self.time_limit,
-            n_unfollowed=self.n_unfollowed,
+            n_unfollowed=self.n_unfollowed or uneven(batch, self._never_ending),
+            n_dropped=sum(self.accounting.left_out_as(x) for x in REASONS),
         )
         return build(
             data,

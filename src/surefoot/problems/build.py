@@ -157,6 +157,7 @@ def build(
         start_visits=start.is_visits,
         time_limit=data.time_limit,
         n_unfollowed=data.n_unfollowed,
+        n_dropped=data.n_dropped,
     )
 
 
@@ -191,9 +192,23 @@ def _unfollowed(batch: Batch) -> int:
     into terminal states that were named, last rows are in these, but for those of cut episodes.
     """
     if not batch.terminal.any():
-        return 0
+        return uneven(batch, batch.left_out)
     cut = int(batch.cuts.sum())
     return batch.left_out if batch.has_end else min(batch.left_out, cut)
+
+
+def uneven(batch: Batch | None, left_out: int) -> int:
+    """Where nothing ever ends: the last rows of all episodes, which are left out, unless all have
+    one length (or there is one episode), so that their place is known before they are. Else a cut
+    may have to do with what its row held. Without the rows (None) nobody knows.
+    """
+    if left_out <= 1:
+        return 0
+    if batch is None:
+        return left_out
+    lengths = np.bincount(batch.episode)
+    even = len(lengths) == left_out and bool((lengths == lengths[0]).all())
+    return 0 if even else left_out
 
 
 def _first_states(batch: Batch) -> Start:

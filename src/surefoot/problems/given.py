@@ -33,7 +33,7 @@ class Counted:
     batch     its rows, where they are carried along
     returns   its Monte-Carlo returns, where they are computed already
     blocks    its rows in blocks of whole episodes, to check returns; None where they are not read
-    time_limit, n_unfollowed   see `Problem`
+    time_limit, n_unfollowed, n_dropped   see `Problem`
     """
 
     counts: Counts
@@ -47,6 +47,7 @@ class Counted:
     blocks: Iterable[Batch] | None = None
     time_limit: int = 0
     n_unfollowed: int = 0
+    n_dropped: int = 0
 
     @property
     def n_states(self) -> int:

@@ -59,8 +59,8 @@ class Problem:
     that made the log. `labels` say what the codes stand for. `guards` are columns beside the log's
     steps that must not get worse (`with_guards`). `time_limit`: after so many rows every episode
     of a log without next states was cut (0: not known). `n_unfollowed`: rows left out because they
-    did not end and nothing is known to follow them. Build one with `surefoot.problem`, or directly
-    for a batch.
+    did not end and nothing is known to follow them. `n_dropped`: bad rows left out. Build one with
+    `surefoot.problem`, or directly for a batch.
     """
 
     counts: Counts
@@ -89,6 +89,7 @@ class Problem:
     guards: tuple[Guard, ...] = ()
     time_limit: int = 0
     n_unfollowed: int = 0
+    n_dropped: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1:

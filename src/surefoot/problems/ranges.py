@@ -42,6 +42,11 @@ class ReturnRange:
         return self.hi - self.lo
 
     @property
+    def middle(self) -> float:
+        """(lo + hi) / 2."""
+        return 0.5 * (self.lo + self.hi)
+
+    @property
     def g_max(self) -> float:
         """Half the width: |return - middle| <= g_max."""
         return self.width / 2

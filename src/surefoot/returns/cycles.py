@@ -79,7 +79,9 @@ def cycles_of(log: Batch, gamma: float, span: tuple[int, int] | None = None) -> 
     """
     begin, n = (learning_steps(log), len(log)) if span is None else span
     size = log.n_states * log.n_actions
-    states = np.append(log.state[begin:n], log.next_state[n - 1])
+    # where steps take unequal time nobody knows how long the last one of the log took
+    after = -1 if n == len(log) and log.survives is not None else log.next_state[n - 1]
+    states = np.append(log.state[begin:n], after)
     back = begin + np.flatnonzero(states == star_of(log))  # times in s*, n among them
     pair = log.pair
     cycle = np.searchsorted(back, np.arange(begin, n), side="right")

@@ -34,8 +34,8 @@ from surefoot.trust.radii import (
 
 RETURN_ERRORS = ("hoeffding", "mpeb", "bernstein")
 INDEPENDENT = (
-    "episodes are independent, their number was fixed in advance, and none is missing because of"
-    " what happened in it"
+    "episodes are independent, their number was fixed in advance, and neither one of them nor a row"
+    " is missing because of what happened there"
 )
 VISITS = ("independent", "first", "thinned", "cycles", "every")
 
@@ -225,7 +225,7 @@ def _summed(problem: Problem, draws: _Draws, visits: str, delta: float, error: s
     of its cycle, leaves open.
     """
     shape, acting, returns = problem.pi_b.shape, _acting(problem), problem.return_range
-    size, middle = problem.n_states * problem.n_actions, 0.5 * (returns.lo + returns.hi)
+    size, middle = problem.n_states * problem.n_actions, returns.middle
     n, (low, high), variance = _moments(error, draws.pair, (draws.low, draws.high), size, middle)
     mean = np.where(n > 0, 0.5 * (low + high), np.nan)
     n, mean, variance, unknown = (x.reshape(shape) for x in (n, mean, variance, 0.5 * (high - low)))
@@ -275,9 +275,17 @@ def _acting(problem: Problem) -> np.ndarray:
     return found
 
 
+def shuffled(n: int) -> np.ndarray:
+    """A place [n] for each of n episodes, by a fixed draw of lots: it knows nothing of the order in
+    which the log has them, which may be that of what happened in them.
+    """
+    return np.random.default_rng(0).permutation(n)
+
+
 def _first_visits(problem: Problem, log: Batch) -> _Draws:
-    """The first visit of every pair in every episode, to its end or cut."""
+    """The first visit of every pair in every episode, to its end or cut; episodes by lots."""
     rows = log.first_visits
+    rows = rows[np.argsort(shuffled(log.n_episodes)[log.episode[rows]], kind="stable")]
     assumptions = (
         INDEPENDENT,
         "a cut was decided by what had happened before it, not by what would have followed",

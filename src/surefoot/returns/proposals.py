@@ -167,6 +167,8 @@ def _table(
     shape, returns_range = (problem.n_states, problem.n_actions), problem.return_range
     columns = {name: getattr(log, name)[part] for name in COLUMNS}
     beside = {name: x[part] for name, x in log.beside.items()}
+    if log.survives is not None:
+        beside["survives"] = _own_lengths(log, part)
     seen = problem.with_log(replace(log, **columns, beside=beside)).blocks[0]
     v = evaluate(seen.model, seen.pi_b, tolerance=None)
     q = to_numpy(seen.model.backup(v)).reshape(shape)
@@ -180,6 +182,16 @@ def _table(
     b = np.where(usable, to_numpy(problem.pi_b).reshape(shape), 0.0)
     lo, hi = returns_range.lo, returns_range.hi
     return _Table(b, np.clip(q, lo, hi), variance, n_sa, more * n.sum(axis=-1), lo, hi)
+
+
+def _own_lengths(log: Batch, part: np.ndarray) -> np.ndarray:
+    """`survives` of these rows. Of steps before cuts, whose length nobody knows, the log has the
+    mean of their pair over all of its rows: here it is the mean over this part.
+    """
+    assert log.survives is not None
+    survives, known = log.survives[part], ~log.cuts[part]
+    usual = float(survives[known].mean()) if known.any() else 1.0
+    return np.where(known, survives, usual)
 
 
 def moments(group: np.ndarray, x: np.ndarray, size: int) -> tuple[np.ndarray, ...]:

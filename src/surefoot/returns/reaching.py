@@ -98,7 +98,8 @@ def _first_met(
     of the first visit of every other state since a target was met, or since the episode began;
     among the rows to use.
 
-    A target that a cut episode has just come to is met.
+    A target that a cut episode has just come to is met; but where steps take unequal time nobody
+    knows how long that step took, and it is not.
     """
     at = np.arange(len(log)) + log.episode  # one place more for where each episode stops
     states = np.empty(len(log) + log.n_episodes, dtype=log.state.dtype)
@@ -109,7 +110,9 @@ def _first_met(
     key = stretch * log.n_states + log.state[rows]
     rows = rows[np.sort(np.unique(key, return_index=True)[1])]
     end = np.append(marks, len(states))[np.searchsorted(marks, at[rows] + targets[log.state[rows]])]
-    meets = end <= at[log.stop[rows]] + 1
+    stop = log.stop[rows]
+    unknown = log.cuts[stop] if log.survives is not None else False
+    meets = end <= at[stop] + ~np.asarray(unknown)
     met = np.where(meets, states[np.where(meets, end, 0)], -1)
     steps = np.where(meets, end - at[rows], 0)
     return rows, met, log.discounts_over(gamma, rows, steps)

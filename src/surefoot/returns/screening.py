@@ -13,7 +13,7 @@ from surefoot.errors import NotAvailableError
 from surefoot.problems import Problem
 from surefoot.problems.problem import OFF_POLICY
 from surefoot.returns.cycles import Cycles, cycles_of, star_of
-from surefoot.returns.evidence import INDEPENDENT, bracket, star_interval
+from surefoot.returns.evidence import INDEPENDENT, bracket, shuffled, star_interval
 from surefoot.returns.proposals import Plan, Proposal, propose
 from surefoot.returns.reaching import Reach, reach
 from surefoot.rows.arrays import to_numpy
@@ -108,13 +108,6 @@ def _log(problem: Problem) -> Batch:
 def _states_only(log: Batch) -> Batch:
     """The same log with a single action: its pairs are states."""
     return replace(log, action=np.zeros_like(log.action), n_actions=1)
-
-
-def shuffled(n: int) -> np.ndarray:
-    """A place [n] for each of n episodes, by a fixed draw of lots: it knows nothing of the order in
-    which the log has them, which may be that of what happened in them.
-    """
-    return np.random.default_rng(0).permutation(n)
 
 
 def _episodes(problem: Problem, log: Batch, delta: float) -> Screened:
