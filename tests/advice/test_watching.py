@@ -137,8 +137,39 @@ def test_episodes_side_by_side_without_an_end_are_refused(tmp_path: Path, run: R
     code, said = look(run, tmp_path, rows, horizon=9)
     assert (code, "nothing says which of them are finished" in str(said)) == (2, True)
     assert not (tmp_path / "capital.json").exists()
-    code, found = look(run, tmp_path, rows, horizon=2)
-    assert (code, found["episodes_counted"]) == (3, 4)  # two steps, then there are no more
+    whole = ("--episode-end", "terminal")
+    code, found = look(run, tmp_path, rows, *whole, horizon=3)
+    assert (code, found["episodes_counted"]) == (3, 4)  # three steps, then there are no more
+
+
+def test_flags_finish_episodes_side_by_side_where_last_rows_count(tmp_path: Path, run: Run) -> None:
+    rows = [
+        (f"e{i}", t, "a", ("new", "old")[(i + t) % 2], 1, int(t == 2 and i < 3))
+        for t in range(3)
+        for i in range(4)
+    ]
+    _, found = look(run, tmp_path, rows, "--episode-end", "terminal", horizon=9)
+    assert (found["episodes_counted"], found["episodes_waiting"]) == (3, 1)
+
+
+def test_a_watch_does_without_last_rows_of_no_finished_episode(tmp_path: Path, run: Run) -> None:
+    """Without next_state they would be left out, of some or, at a time limit, of all: which ones
+    may change as the log grows.
+    """
+    ended = [(f"e{i}", t, "a", "new", 1, int(t == 1)) for i in range(5) for t in range(2)]
+    cut = [(f"c{i}", t, "a", "old", 1, 0) for i in range(5) for t in range(3)]
+    code, found = look(run, tmp_path, ended, horizon=9)
+    assert (code, found["episodes_counted"]) == (3, 5)
+    running = [*ended, ("r", 0, "a", "new", 1, 0), ("r", 1, "a", "new", 1, 0)]
+    code, found = look(run, tmp_path, running, horizon=9)
+    assert (code, found["episodes_counted"], found["episodes_waiting"]) == (3, 5, 1)
+    code, said = look(run, tmp_path, [*ended, *cut, *running[-2:]], horizon=9)
+    assert code == 2
+    assert "the last rows of 5 finished episodes are left out" in str(said)
+    (tmp_path / "capital.json").unlink()
+    for rows in (ended, [*ended, *cut, *running[-2:]]):
+        code, found = look(run, tmp_path, rows, "--episode-end", "terminal", horizon=9)
+    assert (code, found["episodes_counted"], found["episodes_waiting"]) == (3, 10, 1)
 
 
 def test_episodes_come_in_the_order_of_their_first_rows_whatever_they_are_called() -> None:

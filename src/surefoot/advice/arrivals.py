@@ -30,12 +30,13 @@ class Arrivals:
 @dataclass(frozen=True, repr=False)
 class _Rows:
     """Of every row of the log, in the order of its row numbers: where it lies in the files it came
-    from, its episode (episodes are numbered as they lie), and whether it is flagged truncated.
+    from, its episode (episodes are numbered as they lie), and whether it is flagged truncated, or
+    terminal.
     """
 
     place: np.ndarray
     episode: np.ndarray
-    cut: np.ndarray
+    over: np.ndarray
 
 
 def arrivals(log: Log, batch: Batch, horizon: int | None = None) -> Arrivals:
@@ -44,7 +45,7 @@ def arrivals(log: Log, batch: Batch, horizon: int | None = None) -> Arrivals:
     An episode is finished if its last row is flagged terminal or truncated, leads into a terminal
     state, or is the last possible one (`horizon`). If the files have one episode after the other,
     so is every episode after which another one began. With episode_end="terminal" the end is what
-    a file happens to end with: it finishes nothing.
+    a file happens to end with: it finishes nothing, but for flags.
     """
     rows = _rows(log)
     first = np.flatnonzero(np.diff(rows.episode, prepend=-1))
@@ -52,8 +53,7 @@ def arrivals(log: Log, batch: Batch, horizon: int | None = None) -> Arrivals:
     walk = rows.episode[np.argsort(rows.place, kind="stable")]
     interleaved = int((np.diff(walk) != 0).sum()) + 1 > len(first)
     mine = rows.episode[batch.row[batch.first]]
-    finished = np.logical_or.reduceat(rows.cut, first)
-    finished[mine] = batch.truncated[batch.last]
+    finished = np.logical_or.reduceat(rows.over, first)
     if log.stored.options.episode_end == "cut":
         finished[mine] |= batch.ends[batch.last]
     if horizon is not None:
@@ -77,13 +77,15 @@ def _rows(log: Log) -> _Rows:
     with log.database() as database:
         for file in reading.store.files:
             part = replace(reading, store=replace(reading.store, files=(file,)))
-            sql = f"select x.at, x.file, x.row, hash(x.episode) as h, x.cut from {part.steps()} x"
+            flags = f"{part.flagged('terminal')} or {part.flagged('truncated')}"
+            sql = f"""select x.at, x.file, x.row, hash(x.episode) as h, {flags} as over
+                      from {part.steps(all_columns=True)} x"""
             rows = database.arrays("reading the order of rows", sql)
             order = np.argsort(rows["at"], kind="stable")
             files, which = np.unique(rows["file"].astype(str), return_inverse=True)
             base = np.array([number[x] * FILE for x in files], dtype=np.int64)
             place = base[which] + np.asarray(rows["row"], dtype=np.int64)
-            parts.append([x[order] for x in (place, rows["h"], np.ma.filled(rows["cut"], False))])
-    place, h, cut = (np.concatenate(x) for x in zip(*parts, strict=True))
+            parts.append([x[order] for x in (place, rows["h"], np.ma.filled(rows["over"], False))])
+    place, h, over = (np.concatenate(x) for x in zip(*parts, strict=True))
     episode = np.cumsum(np.append(True, h[1:] != h[:-1])) - 1
-    return _Rows(place, episode, np.asarray(cut, dtype=bool))
+    return _Rows(place, episode, np.asarray(over, dtype=bool))

@@ -23,6 +23,13 @@ from surefoot.text import plural
 
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"
 IF = " if"  # follows a verdict that holds under a condition only
+DECLARE = (
+    "Declare the possible rewards (--reward-range), or accept those observed (--observed-range)"
+)
+KEEP_LAST = (
+    "Whole episodes are compared, so nobody needs to know what follows their last rows: with"
+    " --episode-end terminal they count, whether they ended or were cut"
+)
 MOSTLY = 0.9  # share of a log from the policy's training log from which on the rest is not tested
 # episodes, by their weights, from which on the approximate bounds were found to be right
 ENOUGH_EFFECTIVE = 100.0
@@ -34,13 +41,16 @@ class Sample:
     """Episodes of the baseline, and both policies over their states.
 
     With propensities the episodes may be of other policies; pi_b None then stands for what made
-    them, on average, or for the policy of this code, by its own episodes.
+    them, on average, or for the policy of this code, by its own episodes. unfollowed, dropped: rows
+    that are left out since nothing is known to follow them, or since they are bad (see `Problem`).
     """
 
     batch: Batch
     pi: np.ndarray
     pi_b: np.ndarray | None
     policy: int | None = None
+    unfollowed: int = 0
+    dropped: int = 0
 
     def split(self, share: float, seed: int = 0) -> tuple[Sample, Sample]:
         """(a random share of the episodes, the others), the same ones for the same seed."""
@@ -53,8 +63,9 @@ class SafetyTest:
     """The verdict, wrong with probability at most delta: each of its two tests, of a gain and of a
     loss, has delta / 2.
 
-    condition   what the verdict assumes though nobody declared it: that no reward lies
-                outside those observed; else ""
+    condition   what the verdict assumes though nobody declared it: that no reward lies outside
+                those observed, that rows left out have nothing to do with what happened; else ""
+    remedy      what would do without the condition
     estimate    of V^pi - V^{pi_b}, the mean over the tested episodes
     gain, loss  lower bounds on V^pi - V^{pi_b} and on V^{pi_b} - V^pi; at most one of them is
                 positive
@@ -64,6 +75,7 @@ class SafetyTest:
 
     verdict: str
     condition: str
+    remedy: str
     delta: float
     estimate: float
     gain: GainEvidence
@@ -88,7 +100,14 @@ def whole_sample(problem: Problem, pi: np.ndarray) -> Sample:
             f" independent in a log, and at least {2 * FEWEST_IN_PART} are needed; give more of"
             " them"
         )
-    return Sample(log, pi, compared_with(problem), problem.pi_b_policy)
+    return Sample(
+        log,
+        pi,
+        compared_with(problem),
+        problem.pi_b_policy,
+        unfollowed=problem.n_unfollowed,
+        dropped=problem.n_dropped,
+    )
 
 
 def compared_with(problem: Problem) -> np.ndarray | None:
@@ -188,9 +207,13 @@ def safety_test(
         notes = (f"{same}: there is nothing to show", *notes)
     low, high = standard.observed(held_out.batch.reward)
     within = "" if gain.values.declared else f"no reward below {low:g} or above {high:g} exists"
+    conditions = _of_rows_left_out(held_out)
+    if within and not accept_observed:
+        conditions[within] = DECLARE
     return SafetyTest(
         verdict=PASSES if gain.is_positive else FAILS if loss.is_positive else NO_EVIDENCE,
-        condition="" if accept_observed else within,
+        condition=" and ".join(conditions),
+        remedy=". ".join(conditions.values()),
         delta=standard.delta,
         estimate=gain.bound.mean,
         gain=gain,
@@ -199,6 +222,20 @@ def safety_test(
         assumptions=_assumptions(gain, within, held_out),
         notes=notes,
     )
+
+
+def _of_rows_left_out(tested: Sample) -> dict[str, str]:
+    """{what is assumed of rows that are left out: what to do instead}. Weights have mean 1 at the
+    end of an episode only if where it ends does not depend on what is not in it.
+    """
+    found = {}
+    if tested.unfollowed:
+        words = f"the {tested.unfollowed:,} last rows of cut episodes that are left out"
+        found[f"{words} have nothing to do with where these were cut"] = KEEP_LAST
+    if tested.dropped:
+        words = f"the {tested.dropped:,} bad rows that are left out"
+        found[f"{words} have nothing to do with what happened there"] = "Mend the bad rows"
+    return found
 
 
 def _check_preparation(training: Sample | None, standard: Standard, same_codes: bool) -> None:
@@ -296,6 +333,7 @@ def safety_summary(found: SafetyTest) -> dict[str, Any]:
     return {
         "verdict": found.verdict + IF * conditional,
         "condition": found.condition,
+        "remedy": found.remedy,
         "delta": found.delta,
         "delta_of_each_test": found.delta / 2,
         "delta_of_loss": found.loss.bound.delta,
@@ -304,7 +342,7 @@ def safety_summary(found: SafetyTest) -> dict[str, Any]:
         "gain_at_most": -found.loss.bound.value,
         "estimator": standard.estimator,
         "bound": standard.bound,
-        "centred": values.control is not None,
+        "centred": any(x.values.control is not None for x in (found.gain, found.loss)),
         "compared_with": values.compared,
         "episodes_tested": found.gain.bound.n,
         "episodes_cap_chosen_on": found.chosen_on,
@@ -346,9 +384,7 @@ def _sides(found: Mapping[str, Any]) -> str:
 
 
 def _verdict_words(found: Mapping[str, Any]) -> str:
-    """The conclusion; where the range of rewards was only observed, with that condition before
-    it.
-    """
+    """The conclusion; where it holds under a condition only, with that before it."""
     outcome = found["verdict"].removesuffix(IF)
     word = conclusion(found)
     if outcome == NO_EVIDENCE:
@@ -357,8 +393,7 @@ def _verdict_words(found: Mapping[str, Any]) -> str:
     if found["condition"]:
         return (
             f"NOT SHOWN. {outcome.upper()} ONLY IF {found['condition']}: it is {how}shown to be"
-            f" {word} than the baseline then. Declare the possible rewards (--reward-range), or"
-            " accept those observed (--observed-range)"
+            f" {word} than the baseline then. {found['remedy']}"
         )
     return f"{outcome.upper()}: {how}shown to be {word} than the baseline"
 

@@ -153,6 +153,7 @@ def look(
     """(the watch after the episodes of the log that are new, what was found)."""
     came = arrivals(log, batch, standard.horizon)
     _check_ends(came)
+    _check_whole(log, batch, came)
     prints = fingerprints(log, batch)
     content = (prints.content & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     new = _new(watch, prints.label, content)
@@ -215,6 +216,23 @@ def _check_ends(came: Arrivals) -> None:
             "the episodes of this log run side by side, and nothing says which of them are"
             " finished: give a column of flags (--terminal, --truncated), terminal states, or a"
             " --horizon; or write one episode after the other"
+        )
+
+
+def _check_whole(log: Log, batch: Batch, came: Arrivals) -> None:
+    """Raise where the last row of a finished episode is left out: where it was cut may have to do
+    with that row, and whether it is left out with episodes to come.
+    """
+    reading = log.stored
+    if reading.given or reading.options.episode_end == "terminal":
+        return
+    lost = int((came.over & ~batch.ends[batch.last]).sum())
+    if lost:
+        raise LogError(
+            f"the last rows of {plural(lost, 'finished episode')} are left out, as without"
+            " next_state nothing is known to follow them. Whole episodes are compared, so nobody"
+            " needs to know: watch with --episode-end terminal (and, if this watch was begun"
+            " without, another --state-file)"
         )
 
 

@@ -307,6 +307,10 @@ class Reading:
             return f"({flag} or {self._next()} is null)"
         return flag
 
+    def flagged(self, role: str) -> str:
+        """Whether a row has this flag, in SQL over all columns of `steps`."""
+        return self._flag(role)
+
     def _flag(self, role: str) -> str:
         name = f"{role}_0"
         if name not in self.store.types:
