@@ -148,15 +148,12 @@ def test_actions_of_probability_zero_are_counted_and_their_states_named() -> Non
     assert "probability 0" in str(found)
 
 
-def test_the_distance_is_pearsons_and_large_counts_have_the_chi_square_law() -> None:
+def test_the_state_that_disagrees_most_is_named_first() -> None:
     made = log(30_000)
-    pi_b = np.array([[0.5, 0.5], [1.0, 0.0], [0.48, 0.52]])
-    found = disagreement(made, pi_b)
-    for s in (0, 2):
-        expected = stats.chisquare(made.n_sa[s], made.n_sa[s].sum() * pi_b[s])
-        assert found.distance[s] == pytest.approx(expected.statistic)
-        assert found.p_values[s] == pytest.approx(min(1, 2 * expected.pvalue), rel=0.01)
+    found = disagreement(made, np.array([[0.5, 0.5], [1.0, 0.0], [0.48, 0.52]]))
     assert found.worst()[0][0] == "c"
+    assert found.worst()[0][1] == pytest.approx(found.p_values.min())
+    assert found.p_values[1] == pytest.approx(1)  # one action
 
 
 def test_the_right_baseline_is_rarely_called_wrong_even_with_few_visits() -> None:
@@ -167,7 +164,24 @@ def test_the_right_baseline_is_rarely_called_wrong_even_with_few_visits() -> Non
         n_sa = np.stack([rng.multinomial(rng.integers(1, 6), row) for row in pi_b]).astype(float)
         made: Any = type("Counted", (), {"n_sa": n_sa, "states": tuple(range(300))})
         p_values.append(disagreement(made, pi_b).p_value)
-    assert 0.005 <= np.mean(np.array(p_values) < 0.05) <= 0.06
+    assert np.mean(np.array(p_values) < 0.05) <= 0.05
+
+
+@pytest.mark.parametrize(("states", "sojourns", "leave"), [(100, 3, 0.1), (1000, 1, 0.2)])
+def test_the_right_baseline_is_believed_where_an_action_leaves_its_state(
+    states: int, sojourns: int, leave: float
+) -> None:
+    """The last visit of every sojourn took that action: by Pearson's distance, which takes visits
+    for fixed, 11 and 98 % of these logs had p < 0.001.
+    """
+    rng, p_values = np.random.default_rng(1), []
+    pi_b = np.tile([1 - leave, leave], (states, 1))
+    for _ in range(200):
+        stays = rng.geometric(leave, (states, sojourns)).sum(axis=1) - sojourns
+        n_sa = np.stack([stays, np.full(states, sojourns)], axis=1).astype(float)
+        p_values.append(action_distance(n_sa, pi_b).p_value)
+    assert np.mean(np.array(p_values) < 0.05) <= 0.05
+    assert min(p_values) > 1e-3
 
 
 def test_an_unlikely_action_taken_once_is_as_unlikely_as_it_says() -> None:
@@ -216,11 +230,31 @@ def test_every_bet_against_the_right_baseline_has_a_mean_of_one() -> None:
     assert capital.max() > 100
 
 
-def test_the_law_of_the_common_actions_leaves_out_the_rows_of_rare_ones() -> None:
-    found = action_distance(np.array([[60.0, 41.0, 1.0]]), np.array([[0.5994, 0.3996, 0.001]]))
-    expected = stats.chisquare([60, 41], np.array([0.6, 0.4]) * 101)
-    assert found.distance[0] == pytest.approx(expected.statistic)
-    assert found.degrees.tolist() == [1]
+def test_half_of_the_capital_bets_on_all_states_and_half_on_a_single_one() -> None:
+    pi_b = np.array([[0.5, 0.5], [0.2, 0.8], [0.3, 0.7]])
+    n_sa = np.array([[50.0, 50.0], [20.0, 80.0], [60.0, 40.0]])
+    bets = np.exp(_log_capital(n_sa, pi_b))  # [bets, states]
+    capital = 0.5 * bets.prod(axis=1).mean() + 0.5 * bets.mean()
+    found = action_distance(n_sa, pi_b)
+    assert found.p_value == pytest.approx(1 / capital)
+    assert found.p_value < 1e-5 < action_distance(n_sa[:2], pi_b[:2]).p_value
+    assert found.p_values == pytest.approx(np.minimum(1, 1 / bets.mean(axis=0)))
+
+
+@pytest.mark.parametrize(
+    ("power", "visits", "least"), [(1.3, 20, 0.5), (1.3, 200, 0.95), (0.7, 200, 0.95)]
+)
+def test_a_baseline_at_another_temperature_is_found_out(
+    power: float, visits: int, least: float
+) -> None:
+    rng, found = np.random.default_rng(2), 0
+    for _ in range(100):
+        pi_b = rng.dirichlet(np.ones(4), size=50) + 1e-6
+        pi_b /= pi_b.sum(axis=1, keepdims=True)
+        other = pi_b**power / (pi_b**power).sum(axis=1, keepdims=True)
+        n_sa = np.stack([rng.multinomial(visits, row) for row in other]).astype(float)
+        found += action_distance(n_sa, pi_b).p_value < 1e-3
+    assert found >= least * 100
 
 
 def test_a_file_of_allowed_actions_makes_a_mask(tmp_path: Path) -> None:
@@ -256,17 +290,3 @@ def test_what_is_both_allowed_and_forbidden_is_forbidden(tmp_path: Path) -> None
     write(forbidden, [("a", "x"), ("a", "y")], "state,action")
     with pytest.raises(ProblemError, match="state 'a' has no allowed action"):
         permitted(log(), None, forbidden)
-
-
-def test_the_mean_and_variance_behind_a_p_value_are_exact_for_few_visits() -> None:
-    n, row = 4, np.array([0.25, 0.3, 0.45])
-    outcomes = np.array([(i, j, n - i - j) for i in range(n + 1) for j in range(n + 1 - i)])
-    chance = stats.multinomial.pmf(outcomes, n, row)
-    distance = ((outcomes - n * row) ** 2 / (n * row)).sum(axis=1)
-    mean = (chance * distance).sum()
-    variance = (chance * (distance - mean) ** 2).sum()
-    made: Any = type("Counted", (), {"n_sa": np.array([[0.0, 4.0, 0.0]]), "states": ("s",)})
-    expected = stats.gamma.sf(
-        distance[(outcomes == [0, 4, 0]).all(axis=1)][0], mean**2 / variance, scale=variance / mean
-    )
-    assert disagreement(made, row[None]).p_value == pytest.approx(min(1, 2 * expected), rel=1e-9)

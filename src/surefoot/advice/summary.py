@@ -254,8 +254,8 @@ def _disagreement(found: Disagreement | None) -> dict[str, Any]:
         "impossible_rows": found.impossible,
         "p_value": found.p_value,
         "worst_states": [
-            {"state": as_text(s), "distance": d, "p_value": p, "impossible_rows": k}
-            for s, d, p, k in (found.worst() if disagrees else [])
+            {"state": as_text(s), "p_value": p, "impossible_rows": k}
+            for s, p, k in (found.worst() if disagrees else [])
         ],
     }
 

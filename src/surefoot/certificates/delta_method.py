@@ -141,8 +141,9 @@ class _Outcomes:
 
     @classmethod
     def of(cls, problem: Problem, v: np.ndarray, v_b: np.ndarray) -> _Outcomes:
-        """Rewards as declared; else the least and the largest there are for each arrival. Points
-        that are least for no weights are left out.
+        """Rewards as declared, by a table or by their range: that an arrival has always paid the
+        same says nothing of what it has not paid yet. Points that are least for no weights are left
+        out.
         """
         known, ends, gamma = _known(problem), problem.return_range, problem.gamma
         x, later = gamma * (v - v_b)[known], gamma * v_b[known]
@@ -150,7 +151,7 @@ class _Outcomes:
             table = to_numpy(problem.blocks[0].arrivals.table)[0][..., known]
             y = np.clip(np.moveaxis(table + later, -1, 0), ends.lo, ends.hi)
             return cls(y, x) if y[0].size > 1 else cls(*_lower_hull(y.reshape(-1), x))
-        y = np.concatenate([r[known] + later for r in _rewards(problem)])
+        y = np.concatenate([reward + later for reward in problem.reward_range])
         return cls(*_lower_hull(np.clip(y, ends.lo, ends.hi), np.tile(x, 2)))
 
     def least(self, net: np.ndarray, spent: np.ndarray) -> np.ndarray:
@@ -165,24 +166,6 @@ def _known(problem: Problem) -> np.ndarray:
     """States [S] in which the log acts, and ends."""
     found: np.ndarray = (to_numpy(problem.n_sa).sum(axis=1) > 0) | to_numpy(problem.terminal)
     return found
-
-
-def _rewards(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """(least, largest) reward for arriving at each state [S]: as seen in the log, where rewards
-    scatter in no triple; else, and where nobody arrived, of the reward range.
-    """
-    block, (least, most) = problem.blocks[0], problem.reward_range
-    low, high = np.full(problem.n_states, least), np.full(problem.n_states, most)
-    rest, tiny = block.counts.r_rest, (1e-9 * (most - least)) ** 2
-    if rest is None or bool((to_numpy(rest) > tiny * to_numpy(block.n_sa)).any()):
-        return low, high
-    seen = to_numpy(block.support.n) > 0
-    state, reward = (to_numpy(x)[seen] for x in (block.support.state, block.support.reward))
-    arrived = np.bincount(state, minlength=problem.n_states) > 0
-    low, high = np.where(arrived, np.inf, low), np.where(arrived, -np.inf, high)
-    np.minimum.at(low, state, reward)
-    np.maximum.at(high, state, reward)
-    return low, high
 
 
 def _missing(problem: Problem, new: _Play, old: _Play, worst: _Outcomes) -> float:

@@ -218,8 +218,8 @@ def _largest_ratio(policy: Path, posed: Posed, options: TestOptions) -> float | 
     changed = options.allowed or options.forbidden or options.history
     if options.baseline is None or changed or posed.log.has_propensities:
         return None
-    given = given_policy(policy, posed.log)
-    found = largest_ratio(given.pi, posed.made_by, given.elsewhere, posed.elsewhere)
+    given, acting = given_policy(policy, posed.log), ~posed.log.terminal
+    found = largest_ratio(given.pi[acting], posed.made_by[acting], given.elsewhere, posed.elsewhere)
     return max(found, 1.0) if found < math.inf else None
 
 

@@ -189,7 +189,7 @@ def tried(log: Log, baseline: Policy) -> Finding:
 def agreement(log: Log, baseline: Policy) -> Finding:
     """Can a given baseline have made the log?"""
     found = disagreement(log, baseline)
-    worst = [[as_text(s), p, k] for s, _, p, k in found.worst()]
+    worst = [[as_text(s), p, k] for s, p, k in found.worst()]
     numbers = {"impossible": found.impossible, "p_value": found.p_value, "worst": worst}
     if not found.impossible and found.p_value >= LEVEL:
         words = f"the actions of the log agree with the baseline (p = {found.p_value:.2g})"
@@ -197,8 +197,8 @@ def agreement(log: Log, baseline: Policy) -> Finding:
     if not found.impossible and found.p_value >= DOUBTFUL:
         words = (
             f"the actions of the log agree with the baseline only roughly (p = {found.p_value:.2g}:"
-            f" about one in {1 / found.p_value:.0f} logs that it makes looks like this, or worse);"
-            f" worst in {named([x[0] for x in worst])}"
+            f" at most one in {1 / found.p_value:.0f} logs that it makes looks like this, or worse)"
+            f"; worst in {named([x[0] for x in worst])}"
         )
         return Finding("baseline", NOTE, words, numbers, BASELINE)
     steps = plural(found.impossible, "step")

@@ -18,17 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Disagreement:
-    """Chi-square distances between the actions of the log and a baseline (see `ActionDistance`).
+    """How unlikely a baseline is to have taken the actions of the log (see `ActionDistance`).
 
-    distance [S]    sum_a (n(s, a) - n(s) pi_b(a|s))^2 / (n(s) pi_b(a|s)) over actions that are not
-                    rare; 0 in states never visited
-    degrees [S]     the number of these actions, less 1
     p_values [S]    of each state; p_value of all together
     impossible      rows with an action of probability 0; `impossible_in` [S] by state
     """
 
-    distance: np.ndarray
-    degrees: np.ndarray
     p_values: np.ndarray
     p_value: float
     impossible_in: np.ndarray
@@ -40,30 +35,18 @@ class Disagreement:
         """Rows whose action has probability 0 under the baseline."""
         return int(self.impossible_in.sum())
 
-    def worst(self, n: int = 5) -> list[tuple[Any, float, float, int]]:
-        """(label, distance, p-value, impossible rows) of the states that disagree most."""
-        order = np.lexsort((-self.distance, self.p_values, -self.impossible_in))
-        chosen = [int(i) for i in order if self.impossible_in[i] or self.distance[i] > 0][:n]
+    def worst(self, n: int = 5) -> list[tuple[Any, float, int]]:
+        """(label, p-value, impossible rows) of the states that disagree most."""
+        order = np.lexsort((self.p_values, -self.impossible_in))
+        chosen = [int(i) for i in order if self.impossible_in[i] or self.p_values[i] < 1][:n]
         return [
-            (
-                self.states[i],
-                float(self.distance[i]),
-                float(self.p_values[i]),
-                int(self.impossible_in[i]),
-            )
-            for i in chosen
+            (self.states[i], float(self.p_values[i]), int(self.impossible_in[i])) for i in chosen
         ]
 
     def __str__(self) -> str:
-        total = (
-            f"chi-square {self.distance.sum():.4g} on {int(self.degrees.sum())} degrees of freedom"
-            f" (rare actions apart), p = {self.p_value:.3g}"
-        )
+        total = f"p = {self.p_value:.3g}"
         lines = [f"{self.impossible} rows take an action of probability 0; {total}"]
-        lines += [
-            f"  {as_text(s)}: distance {d:.4g}, p = {p:.3g}, {k} impossible rows"
-            for s, d, p, k in self.worst()
-        ]
+        lines += [f"  {as_text(s)}: p = {p:.3g}, {k} impossible rows" for s, p, k in self.worst()]
         return "\n".join(lines)
 
 
@@ -76,8 +59,6 @@ def disagreement(log: Log, pi_b: Policy | np.ndarray) -> Disagreement:
         )
     found = action_distance(log.n_sa, policy)
     return Disagreement(
-        distance=found.distance,
-        degrees=found.degrees,
         p_values=found.p_values,
         p_value=found.p_value,
         impossible_in=found.impossible,

@@ -29,8 +29,8 @@ VALIDITY = {
     "hoeffding": _CAP,
     "maurer-pontil": _CAP,
     "betting": (
-        "finite-sample: at least 1 - delta for any number of independent values in [lo, inf),"
-        " however skewed"
+        "finite-sample: at least 1 - delta for any number of independent episodes whose values"
+        " have a floor, however skewed"
     ),
     "student-t": (
         "asymptotic: near 1 - delta for many values; too optimistic where losses are rare and large"

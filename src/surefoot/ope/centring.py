@@ -48,19 +48,19 @@ def largest_ratio(
     rows: Iterable[tuple[Any, Any, float]] = (),
     rows_b: Iterable[tuple[Any, Any, float]] = (),
 ) -> float:
-    """The largest pi / pi_b; inf where pi does what pi_b never does.
+    """The largest pi / pi_b, enlarged by what rounding may do to a row of a file; inf where pi does
+    what pi_b never does.
 
     rows, rows_b: (state, action, probability) of states that the arrays do not have.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = float(np.where(pi > 0, pi / pi_b, 0.0).max())
+        found = float(np.where(pi > 0, pi / pi_b, 0.0).max(initial=0.0))
     base = {(s, a): p for s, a, p in rows_b}
-    rounding = (1 + ROUNDED) / (1 - ROUNDED)
     for s, a, p in rows:
         if p > 0:
             b = base.get((s, a), 0.0)
-            found = max(found, rounding * p / b if b > 0 else math.inf)
-    return found
+            found = max(found, p / b if b > 0 else math.inf)
+    return found * (1 + ROUNDED) / (1 - ROUNDED)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -158,8 +158,8 @@ def _shares(
     """(c_t, (W_t - 1) c_t) of these steps, as long as weights are not too large; None if there
     is nothing to take off.
     """
-    above = np.expm1((steps + 1) * math.log(max(ratio, 1.0)))
-    above = above[above < LARGEST_WEIGHT]
+    logs = (steps + 1) * math.log(max(ratio, 1.0))
+    above = np.expm1(logs[logs < math.log(LARGEST_WEIGHT)])
     if beta <= 0 or not len(above):
         return None
     with np.errstate(divide="ignore"):
