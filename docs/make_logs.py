@@ -8,6 +8,8 @@ visits-rule.csv            how often the wards treat as usual: 7 times of 10
 careless.csv               a policy that does the wrong thing in every ward
 export.csv                 last year's visits as another program exports them: other names, ";",
                            decimal commas, an outcome in the last row of a visit alone
+machines.csv               the lives of machines that are run or serviced every week
+machines-rule.csv          how often each is done: run 8 times of 10
 readings.csv               measurements instead of states
 banners.csv, house.csv     which banner two policies showed, with propensities; and a third policy
 bold.csv                   a policy to be tested on them
@@ -41,6 +43,28 @@ def visits(n: int, rng: np.random.Generator, prefix: str) -> Rows:
             rows.append((f"{prefix}{visit}", step, f"ward {ward}", action, int(healed), int(ended)))
             if healed:
                 break
+    return rows
+
+
+CONDITIONS, WEAR, MENDED = ("new", "worn", "old"), (0.4, 0.4, 0.5), (1.0, 0.8, 0.6)
+
+
+def machines(n: int, rng: np.random.Generator) -> Rows:
+    """n machines, from new until each breaks. To run one for a week earns 1 and may wear it, the
+    old one breaks; a week with a service earns 0.3 and may make it new.
+    """
+    rows: Rows = []
+    for machine in range(n):
+        week, now = 0, 0
+        while now < 3:
+            action = "run" if rng.random() < 0.8 else "service"
+            if action == "run":
+                after, reward = now + (rng.random() < WEAR[now]), 1.0
+            else:
+                after, reward = 0 if rng.random() < MENDED[now] else now, 0.3
+            names = CONDITIONS[now], action, reward, (*CONDITIONS, "broken")[after]
+            rows.append((machine, week, *names, int(after == 3)))
+            week, now = week + 1, after
     return rows
 
 
@@ -107,6 +131,10 @@ def main() -> None:
     careless = np.array([(0.9, 0.1), (0.9, 0.1), (0.1, 0.9)])
     for name, pi in (("visits-rule", np.array([(0.7, 0.3)] * 3)), ("careless", careless)):
         Policy(pi=pi, labels=LABELS).save(Path(f"{name}.csv"))
+    header = "episode,time,state,action,reward,next_state,terminal"
+    write("machines.csv", header, machines(1000, np.random.default_rng(1)))
+    labels = Labels(CONDITIONS, ("run", "service"))
+    Policy(pi=np.array([(0.8, 0.2)] * 3), labels=labels).save(Path("machines-rule.csv"))
     rows = banners(6000, np.random.default_rng(5))
     write("banners.csv", "state,action,reward,policy,pscore", rows)
     labels = Labels(tuple(CLICKS), BANNERS)

@@ -131,8 +131,8 @@ def improve(problem: Problem, algorithm: Algorithm | str) -> Solution:
         notes += (
             "the iteration did not converge: the policy is its last iterate, not its fixed point",
         )
-    # Copies: nobody else's memory.
-    pi = xp.asarray(joined([p.pi for p in parts], shape), copy=True)
+    # Copies: nobody else's memory. What rounding left below 0, a policy file could not hold.
+    pi = xp.maximum(joined([p.pi for p in parts], shape), xp.zeros_like(problem.pi_b))
     q = xp.asarray(joined([p.q for p in parts], shape), copy=True)
     labelled = None if batch else problem.policy_of(pi)
     return Solution(pi, q, status, algorithm=algorithm, notes=notes, labelled=labelled)

@@ -102,6 +102,13 @@ def test_the_baseline_itself_passes() -> None:
     assert solution.status.ok
 
 
+def test_what_rounding_left_below_0_is_0() -> None:
+    def row(pi: np.ndarray) -> None:
+        pi[..., 2, :] = [-1e-16, 1 + 1e-16, 0.0]
+
+    assert surefoot.improve(make_problem(), Fake(row)).pi.min() == 0
+
+
 @pytest.mark.parametrize(
     "values",
     [

@@ -105,7 +105,10 @@ class UnitModel:
         rise, fall = np.maximum(move, 0.0), np.maximum(-move, 0.0)
         up, down = rise.sum(axis=1, keepdims=True), fall.sum(axis=1, keepdims=True)
         mass = np.minimum(up, down)
-        return np.asarray(base + rise * mass / _or_1(up) - fall * mass / _or_1(down))
+        found = base + rise * mass / _or_1(up) - fall * mass / _or_1(down)
+        # rounding leaves no probability below 0, and a row that nothing was taken from as it was
+        whole = (self.often | (pi == base)).all(axis=1, keepdims=True)
+        return np.where(whole, pi, np.clip(found, 0.0, 1.0))
 
     def compare(self, pi: np.ndarray, *, strict: bool = False) -> Comparison:
         """The policy against the baseline; `strict`: what these units cannot tell counts against

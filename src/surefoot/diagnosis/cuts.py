@@ -32,13 +32,13 @@ def cuts(log: Log) -> list[Finding]:
 
 
 def _share(log: Log) -> float:
-    """The share of the rows left out for it, in pairs of which a row ended; in all pairs, where
-    the rows are not there to look at.
+    """The share of the rows left out for it, in pairs of which a row ended: as if all of them were
+    there, where the rows are not there to look at.
     """
     while log.view is not None:
         log = log.view.base
     if log.reading is None or log.reading.given or log.starts is None:
-        return log.n_unfollowed / (log.n_unfollowed + log.accounting.used)
+        return float(log.n_unfollowed / (log.n_unfollowed + log.n_sa[_ending(log)].sum()))
     with log.database() as database:
         for name in ("states", "actions"):
             file = path_sql(str(database.folder / name))
