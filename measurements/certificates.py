@@ -5,10 +5,10 @@ Validity (10,000 logs a cell) and tightness, on 16 cores; a data set depends on 
 not on the number of workers. With `--keep DIR` what is done is kept there and never computed again,
 so that a run can be stopped, or shared between machines (`--first`):
 
-    python measurements/certificates.py --data-sets 10000 --workers 16 --csv validity.csv python
-    measurements/certificates.py --tightness --data-sets 100 --workers 16 --chunk 3 --csv
-    tightness.csv python measurements/certificates.py --table validity.csv tightness.csv >
-    certificates.md
+    python measurements/certificates.py --data-sets 10000 --workers 16 --csv validity.csv
+    python measurements/certificates.py --tightness --data-sets 100 --workers 16 --chunk 3 \\
+        --csv tightness.csv
+    python measurements/certificates.py --table validity.csv tightness.csv > certificates.md
 """
 
 from __future__ import annotations
@@ -320,10 +320,7 @@ def kept(
 
 @dataclass(frozen=True)
 class Work:
-    """Which data sets (first ..
-
-    stop - 1), by how many processes, how many at a time, kept where.
-    """
+    """Data sets first .. stop - 1, by how many processes, how many at a time, kept where."""
 
     stop: int
     workers: int
