@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 
 import surefoot
 from support import logfiles
+from support.corridor import corridor
 from support.settings import EVERY, make
 from surefoot.advice import advise, assure, chosen_algorithm
 from surefoot.advice.assurance import assurance_lines, assurance_summary, proof, proves_itself
+from surefoot.advice.summary import _assumptions
 from surefoot.diagnosis import Finding
 from surefoot.logs import read_log, read_policy
 
@@ -109,6 +112,40 @@ def test_an_algorithm_with_a_proof_of_its_own_is_supported_by_it_from_all_data()
     loose = chosen_algorithm(problem, "certified-advantage", {"delta": 0.3})
     assert not proves_itself(problem, loose)  # the word promises 5 %
     assert not proves_itself(bandit(reward_range=None, return_range=None), made)  # only observed
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_a_bound_that_is_only_approximate_is_no_proof(name: str) -> None:
+    """Three rows were left out for not having ended: the same bound, and another word."""
+    problem, made = bandit(), surefoot.algorithm(name, delta=0.05)
+    found = proof(problem, made)
+    assert found is not None and ", rigorous)" in found[1]
+    assert proof(replace(problem, n_unfollowed=3), made) is None
+
+
+def test_no_loss_is_no_gain() -> None:
+    """At the start certified-advantage proves no more than 0: what changes lies two steps later."""
+    problem = corridor(4000)
+    made = surefoot.algorithm("certified-advantage", delta=0.05)
+    solution = surefoot.improve(problem, made)
+    found = surefoot.certify(problem, solution, "certified-advantage")
+    assert found.useful and found.changed == 1 and found.bound == 0
+    assert proof(problem, made) is None
+    assert proof(problem, surefoot.PlannedAdvantage(0.05)) is not None
+
+
+@pytest.mark.parametrize(("delta", "enough"), [(0.05, True), (0.051, False)])
+def test_a_proof_at_more_than_the_delta_of_the_test_does_not_stand_for_it(
+    delta: float, enough: bool
+) -> None:
+    made = surefoot.algorithm("certified-advantage", delta=delta)
+    assert proves_itself(bandit(), made) == enough
+
+
+def test_nothing_proves_itself_over_a_baseline_that_is_estimated() -> None:
+    made = surefoot.algorithm("certified-advantage", delta=0.05)
+    assert proves_itself(bandit(), made)
+    assert not proves_itself(bandit(pi_b=None, n_states=2, n_actions=2), made)
 
 
 def test_what_proves_itself_has_no_second_chance_by_the_test(tmp_path: Path) -> None:
@@ -253,6 +290,17 @@ def small_log(folder: Path) -> tuple[Any, surefoot.Problem, Path]:
         ),
         path,
     )
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_an_advice_says_what_it_assumes_of_rows_left_out(tmp_path: Path, rows: int) -> None:
+    log, problem, _ = small_log(tmp_path)
+    made = advise(
+        log, replace(problem, n_unfollowed=rows), surefoot.algorithm("pi-b-spibb", n_wedge=5)
+    )
+    words = "the 3 rows left out, as nothing is known to follow them, are like those that are used"
+    assert (words in _assumptions(made)) == (rows > 0)
+    assert any("rows left out" in x for x in _assumptions(made)) == (rows > 0)
 
 
 def test_improve_stores_the_certificate_and_the_held_out_test(

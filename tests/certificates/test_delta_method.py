@@ -15,6 +15,7 @@ import surefoot
 from support import worlds
 from surefoot.certificates import certify
 from surefoot.certificates.delta_method import DeltaMethodBound, _lower_hull
+from surefoot.certificates.gaussian import Moments
 
 Z = 1.6448536269514722
 BASE = np.array([0.6, 0.3, 0.1])
@@ -89,9 +90,16 @@ def test_it_says_that_there_are_states_in_which_nobody_acted() -> None:
     assert not any("never acts" in x for x in DeltaMethodBound(data="fresh").remarks(problem))
 
 
-def test_without_a_table_of_rewards_all_of_their_range_may_come() -> None:
-    """That an arrival has always paid the same says nothing of what it has not paid yet."""
-    problem = choice((5, 6), (10, 6), [])
+@pytest.mark.parametrize(
+    ("wins", "draws"), [((5, 6), (10, 6)), ((0, 5), (6, 10))], ids=["lowest", "highest"]
+)
+def test_without_a_table_of_rewards_both_ends_of_their_range_may_come(
+    wins: tuple[int, int], draws: tuple[int, int]
+) -> None:
+    """That an arrival has always paid the same says nothing of what it has not paid yet: the pair
+    that gets mass may pay the least, the pair that gives it away may have paid the most.
+    """
+    problem = choice(wins, draws, [])
     pi = policy(0.3, 0.6, 0.1)
     for table, rewards, deep in (
         (problem.reward_table, (-1.0, 2.0), 1),
@@ -261,3 +269,11 @@ def test_the_points_that_are_left_hold_the_least_for_all_weights() -> None:
             for weight in (spent, 0.0):
                 least = min(net * y + weight * x)
                 assert min(net * kept[0] + weight * kept[1]) == pytest.approx(least)
+
+
+def test_with_more_data_the_deviation_falls_as_the_root_and_the_rest_as_the_number() -> None:
+    found = Moments(gain=1.0, sigma=0.2, third=-0.004, unshown=0.3)
+    for scale in (1.0, 4.0, 100.0):
+        error, skewed = 2 * 0.2 / math.sqrt(scale), 0.004 * (2 * 4 + 1) / (6 * 0.04) / scale
+        expected = 1.0 - math.hypot(error, 0.3 / scale) - skewed
+        assert found.below(2.0, scale) == pytest.approx(expected)

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import gammaln
 
 import surefoot
+from support.corridor import corridor
 from support.small_world import known, truth
 from surefoot.certificates import certify
+from surefoot.certificates.return_bounds import certified, proved_gain
 from surefoot.returns.evidence import evidence
-from surefoot.trust.successors import shares
+from surefoot.trust.starts import SHARE, least_mean
+from surefoot.trust.successors import shares, successors
 
 LATER = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])  # the better action in state 2
-
-
-def corridor(episodes: int, **options: object) -> surefoot.Problem:
-    """Two steps to a decision in state 2, then the end: action 0 pays 0, action 1 pays 1."""
-    action = np.stack([np.zeros(episodes), np.zeros(episodes), np.arange(episodes) % 2], axis=1)
-    rows = {
-        "state": np.tile([0, 1, 2], episodes),
-        "action": action.reshape(-1).astype(int),
-        "reward": 1.0 * (action.reshape(-1) == 1),
-        "next_state": np.tile([1, 2, 3], episodes),
-        "episode": np.repeat(np.arange(episodes), 3),
-        "pi_b": np.array([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5], [0.5, 0.5]]),
-        "gamma": 0.9,
-        "terminal_states": [3],
-        "return_range": (0, 1),
-        "start": 0,
-    }
-    return surefoot.problem(**{**rows, **options})  # type: ignore[arg-type]
 
 
 def by_hand(episodes: int, delta: float) -> float:
@@ -139,3 +126,59 @@ def test_what_proves_nothing_is_refused_or_called_vacuous() -> None:
     assert certify(corridor(400, return_range=None), LATER, "planned-advantage").label == (
         "approximate"
     )
+
+
+def for_ever(steps: int) -> surefoot.Problem:
+    """One state that never ends: action 0 pays 1, action 1 pays nothing."""
+    action = np.arange(steps) % 2
+    return surefoot.problem(
+        state=np.zeros(steps, dtype=int), action=action, reward=1.0 - action,
+        next_state=np.zeros(steps, dtype=int), episode=np.zeros(steps, dtype=int),
+        gamma=0.9, pi_b=np.full((1, 2), 0.5), return_range=(0, 10), start=0,
+    )  # fmt: skip
+
+
+def test_what_is_lost_in_every_step_is_lost_in_all_later_ones() -> None:
+    """The truth is -0.5 / (1 - 0.9), and c alone about -0.5."""
+    problem = for_ever(20_000)
+    for where in ("start", "every state"):
+        found = certify(problem, np.array([[0.0, 1.0]]), "planned-advantage", where=where)
+        assert -problem.return_range.width < found.bound <= -5
+
+
+def two_starts(**options: Any) -> surefoot.Problem:
+    """One decision: in state 0 action 1 pays more, state 1 has one action; half start in each."""
+    n = 4000
+    state = np.arange(n) % 2
+    action = np.where(state == 0, np.arange(n) // 2 % 2, 0)
+    rows = {
+        "state": state, "action": action, "reward": 1.0 * action, "next_state": np.full(n, 2),
+        "episode": np.arange(n), "gamma": 0.9, "terminal_states": [2], "return_range": (0, 1),
+        "pi_b": np.array([[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]]), "start": None,
+    }  # fmt: skip
+    return surefoot.problem(**{**rows, **options})
+
+
+def test_a_start_that_is_estimated_is_paid_for_out_of_delta() -> None:
+    problem, delta = two_starts(), 0.05
+    pi = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
+    of_values, of_rows = shares((1 - SHARE) * delta)
+    c = certified(problem, pi, evidence(problem, of_values, error="bernstein"))
+    h = proved_gain(problem, pi, c, successors(problem, of_rows))
+    bound = certify(problem, pi, "planned-advantage", delta=delta).bound
+    assert bound == pytest.approx(least_mean(problem, h, SHARE * delta), rel=1e-9)
+    of_log = certify(problem, pi, "planned-advantage", delta=delta, where="starts of the log").bound
+    given = certify(two_starts(start=[0.5, 0.5, 0]), pi, "planned-advantage", delta=delta).bound
+    assert 0 < bound < of_log == pytest.approx(given)
+
+
+def test_the_note_says_the_largest_gain_that_is_proved() -> None:
+    problem = known()
+    solution = surefoot.improve(problem, surefoot.PlannedAdvantage(0.05))
+    of_each = [
+        certify(dataclasses.replace(problem, start=row), solution, "planned-advantage").bound
+        for row in np.eye(4)
+    ]
+    assert 0 < min(of_each) < 0.9 * max(of_each)
+    said = float(solution.notes[-1].rsplit(" ", 1)[1])
+    assert said == pytest.approx(max(of_each), rel=0.01)

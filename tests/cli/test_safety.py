@@ -120,31 +120,6 @@ def test_json_says_all_of_it(tmp_path: Path, run: Run) -> None:
     ) == (False, 0)
 
 
-def test_values_are_centred_by_the_largest_ratio_of_both_files_whatever_the_log_visits(
-    tmp_path: Path, run: Run
-) -> None:
-    found = json.loads(gate(run, tmp_path, 0.9, "--json")[1])
-    for name, p in (("rule.csv", (0.1, 0.9)), ("pi.csv", (0.9, 0.1))):
-        file = tmp_path / name
-        head, *rows = file.read_text().splitlines()
-        state = rows[0].split(",")[0]
-        more = [x.replace(state, "far", 1) for x in rows if x.startswith(f"{state},")]
-        more = [f"{x.rsplit(',', 1)[0]},{y}" for x, y in zip(more, p, strict=True)]
-        file.write_text("\n".join([head, *rows, *more]) + "\n")
-    arguments = (
-        "safety-test", tmp_path / "log.csv", "--policy", tmp_path / "pi.csv", "--gamma", 0.9,
-        "--baseline", tmp_path / "rule.csv", "--horizon", 1, "--json",
-    )  # fmt: skip
-    wider = json.loads(run(*arguments, "--reward-range", "0,1")[1])
-    assert found["centred"] and wider["centred"]
-    width = [x["estimated_gain"] - x["gain_at_least"] for x in (found, wider)]
-    assert 0 < width[0] < 0.9 * width[1]
-    (tmp_path / "rule.csv").write_text((tmp_path / "rule.csv").read_text().replace("far", "off"))
-    alone = json.loads(run(*arguments, "--reward-range", "0,1")[1])
-    observed = json.loads(run(*arguments)[1])
-    assert (alone["centred"], observed["centred"]) == (False, False)
-
-
 def test_the_bound_can_be_prepared_on_another_log_which_may_number_its_states_otherwise(
     tmp_path: Path, run: Run
 ) -> None:

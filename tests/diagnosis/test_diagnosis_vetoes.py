@@ -42,6 +42,21 @@ def test_a_log_without_fault_and_its_true_baseline_are_not_vetoed(tmp_path: Path
     assert keys(chain(2, 20, 50)) == []
 
 
+@pytest.mark.parametrize(
+    ("share", "level", "vetoes"),
+    [(0.275, "ok", False), (0.28, "note", False), (0.3, "note", False), (0.305, "warning", True)],
+)
+def test_a_baseline_is_doubted_below_one_in_twenty_and_vetoes_below_one_in_a_thousand(
+    tmp_path: Path, share: float, level: str, vetoes: bool
+) -> None:
+    """p is 0.064, 0.035, 0.0022 and 0.0008."""
+    log = read_log(decisions(2, 600), threads=1)
+    found = check_log(log, baseline=read_policy(rule(tmp_path, share), log))
+    (it,) = (x for x in found if x.key == "baseline")
+    assert (it.level, it.vetoes) == (level, vetoes)
+    assert ("only roughly" in it.sentence) == (level == "note")
+
+
 def test_rows_that_contradict_others_veto_even_where_they_were_left_out() -> None:
     log = chain(3, 20, 10)
     follow = np.append(log["state"][1:], 0)

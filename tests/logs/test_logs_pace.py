@@ -23,7 +23,6 @@ from surefoot.ope.models import action_values, doubly_robust_values
 from surefoot.ope.weights import weigh
 from surefoot.planning import evaluate
 from surefoot.problems.montecarlo import discounted_returns, monte_carlo
-from surefoot.returns.evidence import bracket
 
 GAMMA = 0.8
 LENGTHS = np.array([[0.5, 3.0], [1.0, 1.5]])  # mean length of a step of (s, a)
@@ -323,43 +322,3 @@ def test_time_turns_a_choice_around(tmp_path: Path, monkeypatch: Any, capsys: An
     code, out, _ = run(monkeypatch, capsys, "check", fresh, "--discount-per", 1, "--json")
     time = next(x for x in json.loads(out)["findings"] if x["name"] == "time")
     assert time["level"] == "ok" and "time counts" in time["sentence"]
-
-
-def cut_walk(**more: Any) -> surefoot.Problem:
-    """Three steps an episode, none of which ended; the last has no row after it."""
-    table = {
-        "episode": np.repeat(np.arange(40), 3),
-        "time": np.tile([0.0, 1.0, 3.0], 40),
-        "state": np.tile(["a", "b", "a"], 40),
-        "action": np.tile(["x", "y"], 60),
-        "reward": np.tile([1.0, 0.0, 0.5], 40),
-        "next_state": np.tile(["b", "a", "b"], 40),
-    }
-    log = read_log(table, discount_per=1, episode_end="cut")
-    return log.problem(0.5, np.full((log.n_states, 2), 0.5), reward_range=(0, 1), **more)
-
-
-def test_how_long_the_step_before_a_cut_took_is_not_known_and_anything_may_count_of_what_follows() -> (
-    None
-):
-    """From the second row on: 0, two time units later 0.5, then anything: between nothing and
-    gamma of [0, 2] counts, after gamma^2.
-    """
-    found = cut_walk(return_range=(0, 2))
-    low, high = bracket(found, found.log, np.array([1, 2]), 10)
-    assert low == pytest.approx([0.25 * 0.5, 0.5])
-    assert high == pytest.approx([0.25 * 0.5 + 0.25 * 0.5 * 2, 0.5 + 0.5 * 2])
-
-
-def test_a_range_that_rests_on_the_shortest_step_of_the_log_is_not_called_declared() -> None:
-    follows, declared = cut_walk(), cut_walk(return_range=(0, 2))
-    assert follows.return_range.hi == 2 and not follows.return_range.declared
-    assert any("shortest step of the log" in x for x in follows.notes)
-    assert declared.return_range.declared
-    pi = np.tile([0.6, 0.4], (follows.n_states, 1))
-    said = [surefoot.certify(x, pi, "advantage") for x in (follows, declared)]
-    assert [x.label for x in said] == ["approximate", "rigorous"]
-    assert any("rests on the shortest step" in x for x in said[0].assumptions)
-    of_rows = surefoot.certify(declared, pi, "planned-advantage")
-    assert of_rows.label == "approximate"
-    assert any("steps before cuts" in x for x in of_rows.assumptions)

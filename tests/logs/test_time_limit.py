@@ -83,13 +83,42 @@ def test_cuts_after_different_numbers_of_rows_are_said_and_leave_nothing_rigorou
     assert any(f"the {cut} rows that did not end" in x for x in assumptions)
 
 
-def certified(log: Log) -> tuple[str, tuple[str, ...]]:
+def certified(log: Log, name: str = "advantage", **options: Any) -> tuple[str, tuple[str, ...]]:
     problem = log.problem(
         0.9, np.full((log.n_states, log.n_actions), 0.5), return_range=(0, 100), start=0
     )
     pi = np.tile([0.4, 0.6], (log.n_states, 1))
-    found = surefoot.certify(problem, pi, "advantage")
+    found = surefoot.certify(problem, pi, name, **options)
     return found.label, found.assumptions
+
+
+@pytest.mark.parametrize(("name", "label"), [("duipi", "fails"), ("delta-method", "asymptotic")])
+def test_rows_left_out_raise_no_label(name: str, label: str) -> None:
+    log = read_log(without_next(walks(np.random.default_rng(1).integers(2, 6, 300).tolist())))
+    assert log.n_unfollowed > 0
+    assert certified(log, name, data="fresh")[0] == label
+
+
+def cut_in(state_1: int, state_0: int) -> Columns:
+    """100 episodes 0, 1, end; some more are cut in state 1, whose rows end, some in state 0."""
+    rows = [(e, t, t, 0, 0.0, t == 1) for e in range(100) for t in (0, 1)]
+    rows += [(100 + e, t, t, 0, 0.0, False) for e in range(state_1) for t in (0, 1)]
+    rows += [(500 + e, 0, 0, 0, 0.0, False) for e in range(state_0)]
+    names = ("episode", "time", "state", "action", "reward", "terminal")
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("state_1", "level", "vetoes"),
+    [(0, "note", False), (1, "note", False), (3, "warning", False), (7, "warning", True)],
+)
+def test_only_rows_left_out_of_pairs_that_end_count(state_1: int, level: str, vetoes: bool) -> None:
+    """0, 1 %, 2.9 % and 6.5 % of the rows of state 1; those of state 0 never end, and are many."""
+    found = finding(read_log(cut_in(state_1, 30)))
+    assert found is not None
+    assert found.numbers["rows"] == 30 + state_1
+    assert found.numbers["share"] == pytest.approx(state_1 / (100 + state_1))
+    assert (found.level, found.vetoes) == (level, vetoes)
 
 
 def test_a_time_limit_is_assumed_where_it_was_read_off_the_log() -> None:
@@ -121,6 +150,36 @@ def test_a_few_cuts_at_the_length_at_which_episodes_end_cost_no_ends() -> None:
     assert not found.vetoes
 
 
+def test_a_length_at_which_more_episodes_end_than_are_cut_is_no_time_limit() -> None:
+    """10 episodes end with row 10, 4 are cut there; 200 rows, so that few would be lost."""
+    columns = without_next(walks([10] * 14 + [3] * 20, chance=0.0))
+    last = {(e, 9) for e in range(4, 14)} | {(e, 2) for e in range(14, 34)}
+    columns["terminal"] = [
+        (e, t) in last for e, t in zip(columns["episode"], columns["time"], strict=True)
+    ]
+    log = read_log(columns)
+    assert log.accounting.rows == 200
+    assert (log.time_limit, log.n_ended, log.n_unfollowed) == (0, 30, 4)
+
+
+def test_a_time_limit_that_would_cost_many_rows_is_not_used() -> None:
+    """40 episodes of two rows, 30 cut and 10 ended: an eighth of the rows."""
+    columns = without_next(walks([2] * 40, chance=0.0))
+    columns["terminal"] = [
+        t == 1 and e < 10 for e, t in zip(columns["episode"], columns["time"], strict=True)
+    ]
+    log = read_log(columns)
+    assert (log.time_limit, log.n_ended, log.n_unfollowed) == (0, 10, 30)
+
+
+def test_where_last_rows_are_ends_there_is_no_limit_to_look_for() -> None:
+    columns = without_next(walks([4] * 200))
+    log = read_log(columns, episode_end="terminal")
+    assert (log.time_limit, log.n_unfollowed, log.n_ended) == (0, 0, 200)
+    assert len(log.batch()) == log.accounting.rows == log.accounting.used
+    assert log.batch().ends.sum() == 200
+
+
 def test_last_rows_in_named_terminal_states_are_not_cuts() -> None:
     columns = without_next(walks([5] * 100, chance=0.0))
     del columns["terminal"]
@@ -141,6 +200,27 @@ def test_arrays_without_next_states_that_end_and_are_cut_leave_nothing_rigorous(
     problem = surefoot.problem(gamma=0.9, return_range=(0, 100), **given)
     cut = 300 - int(given["terminal"].sum())
     assert problem.n_unfollowed == cut
+
+
+def test_arrays_with_named_terminal_states_lose_the_last_rows_of_cut_episodes_alone() -> None:
+    """20 episodes 0, 1, 9; the last row of each is in the end, but for one that is cut in 1."""
+    given = {
+        "state": np.tile([0, 1, 9], 20), "action": np.zeros(60, dtype=int),
+        "reward": np.zeros(60), "episode": np.repeat(np.arange(20), 3),
+    }  # fmt: skip
+    options = {"gamma": 0.9, "return_range": (0, 1), "terminal_states": [9], "n_states": 10}
+    assert surefoot.problem(**given, **options).n_unfollowed == 0
+    short = {name: x[:-1] for name, x in given.items()}
+    assert surefoot.problem(**short, **options).n_unfollowed == 1
+
+
+def test_arrays_of_which_whole_episodes_are_left_out_are_counted_too() -> None:
+    """One row each: 10 end, 5 are cut and vanish."""
+    problem = surefoot.problem(
+        state=np.zeros(15, dtype=int), action=np.zeros(15, dtype=int), reward=np.zeros(15),
+        episode=np.arange(15), terminal=np.arange(15) < 10, gamma=0.9, return_range=(0, 1),
+    )  # fmt: skip
+    assert problem.n_unfollowed == 5
 
 
 @pytest.mark.parametrize("lengths", [[4] * 50, [4] * 49 + [3], [4] * 49 + [1], [7]])
@@ -178,3 +258,31 @@ def test_bad_rows_that_are_left_out_leave_nothing_rigorous() -> None:
     found = surefoot.certify(problem, problem.pi_b, "advantage")
     assert (problem.n_dropped, found.label) == (1, "approximate")
     assert "the 1 bad rows left out are like those that are used" in found.assumptions
+
+
+def test_rows_whose_next_state_is_missing_count_as_left_out_for_not_having_ended() -> None:
+    """Nobody knows where they lead, and rows that ended are kept. Only action 1 ends: all of them
+    might have been in its pairs.
+    """
+    columns = walks([4] * 300)
+    ends = [x and a == 1 for x, a in zip(columns["terminal"], columns["action"], strict=True)]
+    lost = [i for i, x in enumerate(ends) if not x][:7]
+    columns["terminal"] = ends
+    columns["next_state"] = [
+        None if ends[i] or i in lost else s for i, s in enumerate(columns["next_state"])
+    ]
+    log = read_log(columns, terminal_to_end=True, drop_bad_rows="next-state")
+    assert log.accounting.left_out_as("next-state") == log.n_unfollowed == 7
+    kept = sum(a == 1 for i, a in enumerate(columns["action"]) if i not in lost)
+    found = finding(log)
+    assert found is not None
+    assert found.numbers["share"] == pytest.approx(7 / (7 + kept))
+
+
+def test_rows_before_a_bad_one_count_as_left_out_for_not_having_ended() -> None:
+    columns = without_next(walks([4] * 300))
+    inner = [i for i, t in enumerate(columns["time"]) if t == 1][:5]
+    columns["state"] = [None if i in inner else s for i, s in enumerate(columns["state"])]
+    log = read_log(columns, drop_bad_rows="state")
+    assert log.accounting.left_out_as("no-successor") == 5
+    assert log.n_unfollowed == log.accounting.left_out_as("cut") + 5

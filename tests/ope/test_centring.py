@@ -18,6 +18,7 @@ from surefoot.advice.safety import PASSES, safety_test, whole_sample
 from surefoot.ope import Standard, centring, episode_values
 from surefoot.ope.bounds import log_capital
 from surefoot.ope.centring import Control, centred, largest_ratio, past_shares
+from surefoot.ope.episode_values import VALUE
 
 GAMMA = 0.8
 PI_B = np.array([[0.6, 0.4], [0.7, 0.3], [0.5, 0.5]])
@@ -204,3 +205,71 @@ def test_the_largest_ratio_counts_states_that_a_log_does_not_have() -> None:
     assert largest_ratio(np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])) == math.inf
     with pytest.raises(surefoot.ParameterError, match="largest_ratio must be a number >= 1"):
         Standard(largest_ratio=0.5)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MOST_STEPS", 1), ("LARGEST_WEIGHT", 3.0)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_steps_beyond_the_last_that_is_centred_add_nothing(
+    sign: int, limit: str, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two steps only the first is centred, as W < 3 < W^2: C = c_0 (w_0 - 1); the floor knows
+    of it alone.
+    """
+    monkeypatch.setattr(centring, limit, value)
+    problem, of_b, _ = every_episode()
+    assert problem.log is not None
+    log = replace(problem.log, reward=sign * problem.log.reward)
+    standard = STANDARD if sign > 0 else STANDARD.mirrored()
+    found = episode_values(log, PI, PI_B, GAMMA, standard)
+    assert found.control is not None
+    assert len(found.control.most) == 1
+    w = (PI / PI_B)[log.state[log.first], log.action[log.first]]
+    control = found.control.values
+    assert control == pytest.approx(control[0] / (w[0] - 1) * (w - 1))
+    assert of_b @ control == pytest.approx(0, abs=1e-12)
+    shares = np.linspace(0, 1, 11)
+    for k, lo in zip(shares, found.control.floors(shares), strict=True):
+        assert (found.x - k * control).min() >= lo - 1e-12
+
+
+def test_rows_of_files_may_be_rounded_and_the_ratio_allows_for_it() -> None:
+    """Each row may miss 1 by 1/1000, and is scaled when it is read."""
+    policy = (("far", "a", 0.9 * 0.999), ("far", "b", 0.1 * 0.999))
+    base = (("far", "a", 0.1 * 1.001), ("far", "b", 0.9 * 1.001))
+    assert largest_ratio(PI, PI_B, policy, base) >= 9 - 1e-12
+
+
+def test_nothing_is_centred_but_gains_over_a_baseline_that_made_a_log_of_equal_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(centring, "DEEPER", 2)  # so that there is something to take off anywhere
+    problem, *_ = every_episode()
+    log = problem.log
+    assert log is not None
+    assert episode_values(log, PI, PI_B, GAMMA, STANDARD).control is not None
+    value = episode_values(log, PI, PI_B, GAMMA, STANDARD, quantity=VALUE)
+    assert value.control is None
+    made = {"propensity": PI_B[log.state, log.action]}
+    unequal = {"survives": np.linspace(0.5, 1, len(log))}
+    for beside in (made, unequal):
+        other = replace(log, beside=beside)
+        assert episode_values(other, PI, PI_B, GAMMA, STANDARD).control is None, list(beside)
+    for bound in ("maurer-pontil", "hoeffding", "student-t"):
+        other = replace(STANDARD, estimator="is", bound=bound)
+        assert episode_values(log, PI, PI_B, GAMMA, other).control is None, bound
+
+
+def test_an_episode_that_has_stopped_goes_on_with_0_also_where_no_reward_is_0() -> None:
+    """Rewards 1 or 4: what is left of a step is up to 4, not 3."""
+    problem, *_ = every_episode()
+    assert problem.log is not None
+    log = replace(problem.log, reward=problem.log.reward + 2)
+    standard = replace(STANDARD, reward_range=(1.0, 4.0))
+    found = episode_values(log, PI, PI_B, GAMMA, standard)
+    assert found.control is not None
+    assert found.control.width == 4
+    shares = np.linspace(0, 1, 11)
+    floors = found.control.floors(shares)
+    assert floors[0] == pytest.approx(found.lo) == pytest.approx(-4 * 1.8)
+    for k, lo in zip(shares, floors, strict=True):
+        assert (found.x - k * found.control.values).min() >= lo - 1e-12

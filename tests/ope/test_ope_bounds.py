@@ -200,7 +200,7 @@ def test_betting_misses_at_most_a_delta_share_of_400_samples(law: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("law", few(LAWS, 2))
+@pytest.mark.parametrize("law", few(LAWS, 1))
 @pytest.mark.parametrize("method", ["hoeffding", "maurer-pontil", "betting"])
 def test_finite_sample_bounds_miss_at_most_a_delta_share(method: str, law: str) -> None:
     for n, delta in ((20, 0.2), (100, 0.05)):

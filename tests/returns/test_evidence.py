@@ -13,6 +13,7 @@ import surefoot
 from support.small_world import better, known
 from surefoot.certificates import certify
 from surefoot.returns import evidence, with_independent_returns
+from surefoot.returns.evidence import INDEPENDENT, bracket
 from surefoot.trust import radii
 
 
@@ -46,6 +47,30 @@ def test_evidence_of_first_visits_brackets_what_a_cut_left_open() -> None:
     assert by_order.radius[0, 0] == pytest.approx(
         radii.any_time_bernstein(np.array(2.0), np.array(2.5), 0.1 / 2, 4.0) + 0.25
     )
+
+
+def test_no_end_lies_outside_the_range_of_returns() -> None:
+    """Radii take draws for as wide as the range: 1 was seen, and 0.5 of [-1, 1.2] may follow."""
+    problem = surefoot.problem(
+        state=[0], action=[0], reward=[1.0], next_state=[0], episode=[0], truncated=[True],
+        pi_b=np.ones((1, 1)), gamma=0.5, return_range=(-1, 1.2),
+    )  # fmt: skip
+    assert problem.log is not None
+    low, high = bracket(problem, problem.log, np.array([0]), 1)
+    assert (low[0], high[0]) == pytest.approx((0.5, 1.2))
+
+
+@pytest.mark.parametrize("name", ["advantage", "planned-advantage", "screened-advantage"])
+def test_bounds_on_returns_of_episodes_say_that_none_may_be_missing(name: str) -> None:
+    n = 40
+    action = np.arange(n) // 4 % 2
+    problem = surefoot.problem(
+        state=np.zeros(n, int), action=action, reward=1.0 * action, next_state=np.ones(n, int),
+        episode=np.arange(n), terminal_states=[1], gamma=0.9, pi_b=np.full((2, 2), 0.5),
+        return_range=(0, 1), start=0,
+    )  # fmt: skip
+    pi = np.array([[0.0, 1.0], [0.5, 0.5]])
+    assert INDEPENDENT in certify(problem, pi, name).assumptions
 
 
 def test_evidence_of_one_trajectory_uses_visits_as_far_apart_as_its_returns_are_long() -> None:

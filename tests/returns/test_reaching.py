@@ -89,6 +89,23 @@ def test_draws_are_those_of_a_loop(episodes: int, steps: int, unequal: bool) -> 
     assert np.allclose(found.lower_at(), np.maximum(found.mean - radius, 0))
 
 
+def test_draws_are_taken_in_the_order_of_their_turns() -> None:
+    """The scatter is counted from the draws before: another order of a log, the same turns."""
+    problem = posed(1, 60, 7)
+    log = problem.log
+    assert log is not None
+    back = np.argsort(-log.episode, kind="stable")
+    columns = {x: getattr(log, x)[back] for x in ("state", "action", "reward", "next_state")}
+    turned = dataclasses.replace(log, **columns)
+    every = np.ones(len(log), dtype=bool)
+    mine = reach(problem, log, every, MOVE, 0.1, 59 - log.episode)
+    theirs = reach(problem, turned, every, MOVE, 0.1, turned.episode)
+    assert mine.variance == pytest.approx(theirs.variance)
+    as_it_lies = reach(problem, log, every, MOVE, 0.1, log.episode)
+    assert mine.mean == pytest.approx(as_it_lies.mean)
+    assert abs(mine.variance - as_it_lies.variance).max() > 1e-6
+
+
 def test_with_the_true_means_the_gain_is_no_more_than_the_truth_and_nothing_is_lost_where_none_gives() -> (
     None
 ):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import surefoot.rows.advantage
+from support.effort import few
 from support.row_problems import (
     KINDS,
     SIZES,
@@ -71,7 +72,7 @@ def test_the_rows_are_worth_what_highs_finds(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few(KINDS, 1))
 def test_ten_times_as_many_rows_are_worth_what_highs_finds(kind: str) -> None:
     for rows in batches(kind, 10 * PER_SIZE, seed=1):
         assert np.max(np.abs(shortfalls(rows, solve(rows).pi, advantage=True)), initial=0.0) <= 1e-9

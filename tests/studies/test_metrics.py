@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from support.effort import few
 from surefoot.errors import ParameterError, ProblemError
 from surefoot.studies import metrics
 from surefoot.studies.metrics import (
@@ -174,7 +175,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(alpha: float, metr
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.01, 0.05])
-@pytest.mark.parametrize("n", [1000, 10_000])
+@pytest.mark.parametrize("n", few([1000, 10_000], 1))
 def test_intervals_cover_the_truth_in_the_long_run(n: int, alpha: float) -> None:
     assert 0.93 <= covered(n, alpha, 1000, 1) <= 0.97
 
@@ -207,6 +208,7 @@ def test_more_comparisons_stretch_both_sides_as_student_s_quantiles_do(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_intervals_of_thirty_differences_hold_together() -> None:
     failures = 0
     for seed in range(200):

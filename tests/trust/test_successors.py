@@ -20,8 +20,10 @@ from surefoot.trust.successors import Successors, shares, successors
 N, DELTA = 40, 0.2  # visits of a pair, at most; failure rate of its row
 
 
-def coin(n: int, k: int) -> surefoot.Problem:
-    """One decision without choice: k of n episodes lead to state 1, the others to state 2."""
+def coin(n: int, k: int, row: tuple[float, ...] = (1.0,)) -> surefoot.Problem:
+    """One decision: k of n episodes lead to state 1, the others to state 2, all by action 0, of
+    those that the baseline takes with these probabilities.
+    """
     return surefoot.problem(
         state=np.zeros(n, dtype=int),
         action=np.zeros(n, dtype=int),
@@ -29,11 +31,12 @@ def coin(n: int, k: int) -> surefoot.Problem:
         next_state=np.where(np.arange(n) < k, 1, 2),
         episode=np.arange(n),
         gamma=0.9,
-        pi_b=np.ones((3, 1)),
+        pi_b=np.tile(row, (3, 1)),
         terminal_states=[1, 2],
         return_range=(0, 1),
         start=0,
         n_states=3,
+        n_actions=len(row),
     )
 
 
@@ -152,3 +155,22 @@ def test_dense_and_sparse_problems_have_the_same_rows() -> None:
     ]
     assert found[0][1] == pytest.approx(found[1][1])
     assert sum(shares(0.05)) == pytest.approx(0.05)
+
+
+def test_the_union_is_over_all_pairs_that_the_baseline_uses_seen_or_not() -> None:
+    alone, both = (successors(coin(20, 5, row), DELTA) for row in ((1.0,), (0.9, 0.1)))
+    extra = 20 * (both.allowed[0, 0, 0] - alone.allowed[0, 0, 0])
+    assert extra == pytest.approx(math.log(2))
+
+
+def test_after_a_pair_never_seen_the_worst_state_may_follow() -> None:
+    rows, h = successors(coin(20, 5, (0.9, 0.1)), DELTA), np.array([0.3, 0.9, -0.5])
+    later = rows.climb(lambda later: h, h)[1]
+    assert later[0, 1] == pytest.approx(0.9 * -0.5)
+    assert later[0, 0] > later[0, 1]
+
+
+def test_scale_is_as_many_times_the_counts() -> None:
+    larger, scaled = successors(coin(80, 20), DELTA), successors(coin(20, 5), DELTA, 4.0)
+    assert scaled.allowed[0, 0] == pytest.approx(larger.allowed[0, 0])
+    assert scaled.share == pytest.approx(larger.share)
