@@ -2,7 +2,7 @@
 of a policy that was fixed before the log.
 
     python measurements/rare_outcomes.py --logs 1000
-    python measurements/rare_outcomes.py --logs 1000 --observed    # rewards read off the log
+    python measurements/rare_outcomes.py --logs 1000 --observed  # rewards by their range
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from surefoot.advice.provenance import TRAINING
 from surefoot.advice.unit_model import Comparison
 from surefoot.advice.value_on_log import WHERE, own_lines
 from surefoot.algorithms import parameters_of
+from surefoot.certificates.certificate import rows_left_out
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import DOUBTFUL
 from surefoot.logs import Disagreement, Log, remembered
@@ -214,11 +215,7 @@ def _assumptions(advice: Advice) -> list[str]:
             f"no reward lies outside [{low:g}, {high:g}], the range that was seen; declare it with"
             " --reward-range"
         )
-    if problem.n_unfollowed:
-        found.append(
-            f"the {problem.n_unfollowed:,} rows left out, as nothing is known to follow them, are"
-            " like those that are used"
-        )
+    found += rows_left_out(problem)
     if problem.off_policy and gain.test == FINITE_SAMPLE:
         found.append("the actions were chosen with the propensities of the log")
     if gain.test == FINITE_SAMPLE:
@@ -395,9 +392,8 @@ def _method_lines(summary: Mapping[str, Any]) -> list[str]:
     lines = [f"method    {name} ({words or 'no parameters'}), gamma = {summary['gamma']:g}"]
     if name == DEFAULT:
         lines += [
-            "          the default: a move must gain more than its price, some standard errors of"
-            " the value,",
-            "          whatever the unit of rewards; never an action the log has not tried",
+            "          the default: a move must gain more than its price, some standard errors of the",
+            "          value, whatever the unit of rewards; never an action the log has not tried",
         ]
     if summary["converged"] is False:
         lines.append("          NOT CONVERGED: the candidate is the last iterate")

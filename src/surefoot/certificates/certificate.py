@@ -230,7 +230,7 @@ class Bound:
             delta=float(self.delta),
             label=label,
             data=data,
-            assumptions=assumptions + ((assumed,) if assumed else ()) + _cut_sentences(problem),
+            assumptions=assumptions + ((assumed,) if assumed else ()) + rows_left_out(problem),
             n_smallest=float(behind.min()) if behind.size else 0.0,
             n_typical=float(np.median(behind)) if behind.size else 0.0,
             changed=int(moved.any(axis=-1).sum()),
@@ -281,7 +281,7 @@ def unknown_lengths(problem: Problem) -> tuple[str, ...]:
     return ("the steps before cuts, of unknown length, took as long as others of their pair",)
 
 
-def _cut_sentences(problem: Problem) -> tuple[str, ...]:
+def rows_left_out(problem: Problem) -> tuple[str, ...]:
     """What is assumed of rows that were left out: since they are bad, or since nothing is known to
     follow them.
     """

@@ -137,13 +137,15 @@ def safety_test(
     one is shown to be.
 
     Exit code 0: passes, shown to be better. Exit code 4: fails, shown to be worse. Exit code 3: no
-    evidence, shown to be neither; or shown only if no reward outside those observed exists
-    (declare them with --reward-range). Exit code 2: wrong input, or data on which no test is valid
-    (an estimated or contradicted baseline, a single episode, episodes the policy was made from).
+    evidence, shown to be neither; or shown only under a condition that is named, such as that no
+    reward outside those observed exists (declare them with --reward-range). Exit code 2: wrong
+    input, or data on which no test is valid (an estimated or contradicted baseline, a single
+    episode, episodes the policy was made from).
     """
     from surefoot.advice import safety as tests
     from surefoot.advice.provenance import file_hash
     from surefoot.advice.safety_parts import Asked, guarded_safety_test, parts_summary
+    from surefoot.advice.safety_words import safety_summary
     from surefoot.advice.summary import log_summary
     from surefoot.report.log_pages import safety_page
 
@@ -183,7 +185,7 @@ def safety_test(
         "gamma": options.gamma,
         "training": training,
     }
-    found |= tests.safety_summary(result) | parts_summary(parts) | {"training_overlap": overlap}
+    found |= safety_summary(result) | parts_summary(parts) | {"training_overlap": overlap}
     found["notes"] = [*posed.log.notes, *found["notes"]]
     show(
         "safety-test",
@@ -199,8 +201,8 @@ def safety_test(
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     """The test for people."""
-    from surefoot.advice.safety import safety_lines
     from surefoot.advice.safety_parts import part_lines
+    from surefoot.advice.safety_words import safety_lines
     from surefoot.advice.summary import read_lines
 
     yield from (*read_lines(found["log"]), *safety_lines(found), *part_lines(found))

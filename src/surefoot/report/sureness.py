@@ -20,8 +20,8 @@ from surefoot.advice.files import CANDIDATE, POLICY
 from surefoot.advice.gain import FINITE_SAMPLE
 from surefoot.advice.gate_words import gate_lines
 from surefoot.advice.provenance import file_hash
-from surefoot.advice.safety import conclusion
 from surefoot.advice.safety_parts import part_lines
+from surefoot.advice.safety_words import conclusion
 from surefoot.advice.value_on_log import WHERE, own_lines
 from surefoot.errors import LogError
 from surefoot.report.page import number, percent, sentence, signed_number
