@@ -392,8 +392,8 @@ def _method_lines(summary: Mapping[str, Any]) -> list[str]:
     lines = [f"method    {name} ({words or 'no parameters'}), gamma = {summary['gamma']:g}"]
     if name == DEFAULT:
         lines += [
-            "          the default: a move must gain more than its price, some standard errors of the",
-            "          value, whatever the unit of rewards; never an action the log has not tried",
+            "          the default: a move must gain more than its price, some standard errors",
+            "          of the value, whatever the unit of rewards; never an action never tried",
         ]
     if summary["converged"] is False:
         lines.append("          NOT CONVERGED: the candidate is the last iterate")
