@@ -9,6 +9,7 @@ careless.csv               a policy that does the wrong thing in every ward
 export.csv                 last year's visits as another program exports them: other names, ";",
                            decimal commas, an outcome in the last row of a visit alone
 machines.csv               the lives of machines that are run or serviced every week
+machines-later.csv         as many others
 machines-rule.csv          how often each is done: run 8 times of 10
 readings.csv               measurements instead of states
 banners.csv, house.csv     which banner two policies showed, with propensities; and a third policy
@@ -132,7 +133,9 @@ def main() -> None:
     for name, pi in (("visits-rule", np.array([(0.7, 0.3)] * 3)), ("careless", careless)):
         Policy(pi=pi, labels=LABELS).save(Path(f"{name}.csv"))
     header = "episode,time,state,action,reward,next_state,terminal"
-    write("machines.csv", header, machines(1000, np.random.default_rng(1)))
+    rng = np.random.default_rng(1)
+    write("machines.csv", header, machines(1000, rng))
+    write("machines-later.csv", header, machines(1000, rng))
     labels = Labels(CONDITIONS, ("run", "service"))
     Policy(pi=np.array([(0.8, 0.2)] * 3), labels=labels).save(Path("machines-rule.csv"))
     rows = banners(6000, np.random.default_rng(5))

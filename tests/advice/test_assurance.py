@@ -18,10 +18,18 @@ from support import logfiles
 from support.corridor import corridor
 from support.settings import EVERY, make
 from surefoot.advice import advise, assure, chosen_algorithm
-from surefoot.advice.assurance import assurance_lines, assurance_summary, proof, proves_itself
-from surefoot.advice.summary import _assumptions
+from surefoot.advice.assumptions import assumptions_of
+from surefoot.advice.assurance import (
+    assurance_lines,
+    assurance_summary,
+    proof,
+    proves_itself,
+    weighed,
+)
+from surefoot.advice.summary import summarise, text
 from surefoot.diagnosis import Finding
 from surefoot.logs import read_log, read_policy
+from surefoot.report.sureness import certainty, headline
 
 
 def bandit(n: int = 1200, **options: Any) -> surefoot.Problem:
@@ -103,11 +111,18 @@ def test_a_useful_certificate_is_said_in_words(name: str) -> None:
 def test_an_algorithm_with_a_proof_of_its_own_is_supported_by_it_from_all_data() -> None:
     problem = bandit()
     made = chosen_algorithm(problem, "certified-advantage")
-    found = proof(problem, made)
-    assert found is not None and proves_itself(problem, made)
-    assert np.allclose(found[0].pi, surefoot.improve(problem, made).pi)
-    assert "proved (certified-advantage, rigorous)" in found[1]
-    assert proof(bandit(40), made) is None
+    solution, better, why = proof(problem, made)
+    assert better and proves_itself(problem, made)
+    assert np.allclose(solution.pi, surefoot.improve(problem, made).pi)
+    assert "proved from all of the log (certified-advantage, rigorous)" in why
+    assert proof(problem, made, ["drift"])[2].startswith(
+        "proved from all of the log (certified-advantage, if drift can be passed over)"
+    )
+    _, better, why = proof(bandit(40), made)
+    assert (better, why) == (
+        False,
+        "certified-advantage proves no change of the baseline to be better",
+    )
     assert not proves_itself(problem, chosen_algorithm(problem, "lower-exact-soft-spibb"))
     loose = chosen_algorithm(problem, "certified-advantage", {"delta": 0.3})
     assert not proves_itself(problem, loose)  # the word promises 5 %
@@ -118,9 +133,10 @@ def test_an_algorithm_with_a_proof_of_its_own_is_supported_by_it_from_all_data()
 def test_a_bound_that_is_only_approximate_is_no_proof(name: str) -> None:
     """Three rows were left out for not having ended: the same bound, and another word."""
     problem, made = bandit(), surefoot.algorithm(name, delta=0.05)
-    found = proof(problem, made)
-    assert found is not None and ", rigorous)" in found[1]
-    assert proof(replace(problem, n_unfollowed=3), made) is None
+    _, better, why = proof(problem, made)
+    assert better and ", rigorous)" in why
+    _, better, why = proof(replace(problem, n_unfollowed=3), made)
+    assert not better and why.startswith("its own proof shows no gain: ") and "approximate" in why
 
 
 def test_no_loss_is_no_gain() -> None:
@@ -130,8 +146,8 @@ def test_no_loss_is_no_gain() -> None:
     solution = surefoot.improve(problem, made)
     found = surefoot.certify(problem, solution, "certified-advantage")
     assert found.useful and found.changed == 1 and found.bound == 0
-    assert proof(problem, made) is None
-    assert proof(problem, surefoot.PlannedAdvantage(0.05)) is not None
+    assert not proof(problem, made)[1]
+    assert proof(problem, surefoot.PlannedAdvantage(0.05))[1]
 
 
 @pytest.mark.parametrize(("delta", "enough"), [(0.05, True), (0.051, False)])
@@ -156,11 +172,30 @@ def test_what_proves_itself_has_no_second_chance_by_the_test(tmp_path: Path) -> 
     made = surefoot.ScreenedAdvantage(delta=0.05)
     judged = advise(log, problem, made, assured=True)
     assert judged.verdict == "supported" and judged.reason.startswith("proved")
+    solution = judged.solution
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(importlib.import_module("surefoot.advice.advise"), "proof", lambda *_: None)
+        module = importlib.import_module("surefoot.advice.advise")
+        patched.setattr(module, "proof", lambda *_: (solution, False, "it shows no gain"))
         judged = advise(log, problem, made, assured=True)
-    assert judged.verdict != "supported"
-    assert "judged by its own proof, which shows no gain (" in judged.reason
+    assert (judged.verdict, judged.reason) == ("not supported", "it shows no gain")
+
+
+def test_what_is_said_of_a_proved_policy_is_about_the_one_that_is_written(tmp_path: Path) -> None:
+    """The test was of a policy from half of the log: its gain, and what it assumes, are not said."""
+    log, problem, _ = small_log(tmp_path)
+    made = surefoot.ScreenedAdvantage(delta=0.05)
+    judged = advise(log, problem, made, assured=True)
+    assert judged.gain is None and judged.assurance is not None
+    assert np.array_equal(judged.policy, surefoot.improve(problem, made).pi)
+    said = summarise(judged, "log.csv")
+    assert said["worth"]["held_out"] is None and said["cannot_exclude"] is None
+    assert {x["data"] for x in said["worth"]["estimates"]} == {"all data"}
+    assert said["assumptions"][2:] == said["certificate"]["assumptions"]
+    assert "worth     in sample, OPTIMISTIC: " in text(said)
+    assert certainty(said).startswith("It is proved that the new policy earns at least 0.")
+    assert headline(said).startswith("Supported")
+    tested = advise(log, problem, surefoot.PiBSPIBB(n_wedge=5), assured=True)
+    assert summarise(tested, "log.csv")["worth"]["held_out"] is not None
 
 
 def test_an_estimated_baseline_is_a_reason_in_one_line() -> None:
@@ -184,7 +219,12 @@ def test_what_the_log_says_against_an_assumption_forbids_a_certificate_or_makes_
     assert "markov is broken" in found.certificate.assumptions[-1]
     found = assured(bandit(), "basic-rl", against=[memory, other], despite=["markov", "baseline"])
     assert words(found).startswith("certified nothing: baseline is broken. (Otherwise: ")
-    assert "--despite" not in words(found)
+    assert "--despite" not in words(found) and "cannot be passed over" in words(found)
+    drift = Finding("drift", "warning", "it drifts", key="policy-drift", vetoes=True)
+    of_rows = surefoot.certify(bandit(), surefoot.improve(bandit(), "basic-rl"), "robust")
+    for finding in (other, drift):  # who made the log, rows do not care
+        assert weighed(of_rows, [finding]).certificate == of_rows
+    assert weighed(of_rows, [memory]).certificate is None
 
 
 def twice(folder: Path, n: int = 1500) -> tuple[Path, list[Any]]:
@@ -299,8 +339,8 @@ def test_an_advice_says_what_it_assumes_of_rows_left_out(tmp_path: Path, rows: i
         log, replace(problem, n_unfollowed=rows), surefoot.algorithm("pi-b-spibb", n_wedge=5)
     )
     words = "the 3 rows that did not end and are left out, as nothing is known to follow them, are"
-    assert any(x.startswith(words) for x in _assumptions(made)) == (rows > 0)
-    assert any("left out" in x for x in _assumptions(made)) == (rows > 0)
+    assert any(x.startswith(words) for x in assumptions_of(made)) == (rows > 0)
+    assert any("left out" in x for x in assumptions_of(made)) == (rows > 0)
 
 
 def test_improve_stores_the_certificate_and_the_held_out_test(

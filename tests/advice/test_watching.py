@@ -326,3 +326,14 @@ def test_people_are_told_the_verdict_first(tmp_path: Path, run: Run) -> None:
     assert "40 shows it, wrong with probability 0.05 over all looks together" in text
     assert "counted   10 new episodes, 10 in all, in 1 look\n" in text
     assert f"state     {tmp_path / 'capital.json'}" in text
+
+
+def test_bad_rows_are_named_to_a_watch_as_to_other_commands(tmp_path: Path, run: Run) -> None:
+    """It reads the log with the actions of the policy files: both are looked at together."""
+    rows = visits(20)
+    rows[3] = (*rows[3][:4], "", 1)
+    code, said = look(run, tmp_path, rows)
+    assert code == 2
+    assert "1 rows whose reward is not a finite number" in str(said)
+    code, found = look(run, tmp_path, rows, "--drop-bad-rows", "reward")
+    assert (code, found["episodes_counted"]) == (3, 19)

@@ -140,7 +140,8 @@ def advise(
     state; the other half shows its gain at the start to be above 0, in one test at level 5 %
     (`held_out_gain`); no unseen outcome within the range could take the gain away; and nothing in
     the log speaks against the test (`against`: by default the findings of `check_log` that veto),
-    but for what `despite` names. An algorithm with a proof of its own is supported by that proof.
+    but for what `despite` names. An algorithm with a proof of its own is supported by that proof,
+    which is about a policy from all data: `gain` is None then.
     `pi_b` is the policy that made the log where it differs from the problem's baseline (forbidden
     actions were taken out of it). `units` are those of the log where they are known. At most
     `most_changes` states change, those whose change is worth most in the half that the policy is
@@ -185,7 +186,8 @@ def advise(
     # 4. What the policy changes and is worth in the model of all data.
     in_sample = model_of_units(problem, units, pi_b=made).compare(pi)
     advice = replace(
-        advice, against=tuple(against), findings=findings, gain=gain, solution=solution,
+        advice, against=tuple(against), findings=findings, solution=solution,
+        gain=gain if proved is None else None,  # what was tested is another policy
         candidate=pi, in_sample=in_sample, gates=gates,
         own=own_return(problem, in_sample.baseline.value),
     )  # fmt: skip
@@ -194,11 +196,11 @@ def advise(
         left = model_of_units(known, units).compare(pi).gain.value
         advice = replace(advice, over_renormalised=left)
     # 5. The verdict, and the certificate that fits the algorithm.
-    verdict, reason = _judged(gain, advice) if proved is None else (SUPPORTED, proved[1])
-    if by_proof and proved is None and verdict == SUPPORTED:
-        verdict = NOT_SUPPORTED
-        reason = f"{algorithm.name} is judged by its own proof, which shows no gain ({reason})"
-    if proved is not None and gain.high < 0:
+    if proved is None:
+        verdict, reason = _judged(gain, advice)
+    else:
+        verdict, reason = SUPPORTED if proved[1] else NOT_SUPPORTED, proved[2]
+    if verdict == SUPPORTED and by_proof and gain.high < 0:
         verdict = NOT_SUPPORTED
         reason = (
             "held-out data show that what this method learns from the other half is WORSE: the gain"
@@ -219,7 +221,8 @@ def advise(
     accepted = accept and verdict != SUPPORTED
     advice = replace(advice, verdict=verdict, reason=reason, accepted=accepted, assurance=found)
     # 6. How strong a hidden cause would have to be: in the half that the policy is not made from.
-    if assured and len(advice.changed) and gain.estimate > 0:
+    estimate = gain.estimate if proved is None else in_sample.gain.value
+    if assured and len(advice.changed) and estimate > 0:
         half = gain.held_out if proved is None else None
         hidden = (
             sensitivity(problem, units, pi, chosen=half, pi_b=made, markov=markov)

@@ -13,9 +13,10 @@ import numpy as np
 from surefoot.advice.estimate import DELTA
 from surefoot.algorithms.algorithm import Algorithm
 from surefoot.certificates import APPROXIMATE, RIGOROUS, Certificate, certify
+from surefoot.certificates.certificate import OWN_LOG
 from surefoot.core import Solution
 from surefoot.diagnosis import Finding
-from surefoot.diagnosis.finding import BASELINE
+from surefoot.diagnosis.finding import BASELINE, POLICY_DRIFT
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
 from surefoot.problems import Problem
@@ -42,29 +43,25 @@ def proves_itself(problem: Problem, algorithm: Algorithm) -> bool:
 
 def proof(
     problem: Problem, algorithm: Algorithm, overruled: Sequence[str] = ()
-) -> tuple[Solution, str] | None:
-    """(solution from all data, why it is supported) of an algorithm whose own certificate proves
-    that its policy is better; None where it does not.
+) -> tuple[Solution, bool, str]:
+    """(solution from all data, whether its own certificate proves it better, why).
 
     The certificate holds for the data it was made from, so nothing is held out. `overruled`: keys
     of findings against what it assumes that the user does not believe.
     """
-    if algorithm.proof is None:
-        return None
-    solution = improve(problem, algorithm)
+    solution, found = improve(problem, algorithm), None
+    method, parameters = algorithm.proof or ("", {})
     try:
-        method, parameters = algorithm.proof
         found = certify(problem, solution, method, **parameters)
-    except SurefootError:
-        return None
-    if not (found.useful and found.changed and found.label == RIGOROUS and found.bound > 0):
-        return None
-    sure = f"if not for {', '.join(overruled)}" if overruled else RIGOROUS
-    return solution, (
-        f"proved ({found.method}, {sure}): {found.bounded} >= {found.bound:.4g} with probability"
-        f" {1 - found.delta:g}; this policy is learned from all of the log, what is said of"
-        " held-out data is about one from half of it"
-    )
+    except SurefootError as error:
+        return solution, False, str(error)
+    bound = f"{found.bounded} >= {found.bound:.4g} with probability {1 - found.delta:g}"
+    if not found.changed:
+        return solution, False, f"{method} proves no change of the baseline to be better"
+    if not (found.useful and found.label == RIGOROUS and found.bound > 0):
+        return solution, False, f"its own proof shows no gain: {bound} ({method}, {found.label})"
+    sure = RIGOROUS if not overruled else f"if {', '.join(overruled)} can be passed over"
+    return solution, True, f"proved from all of the log ({method}, {sure}): {bound}"
 
 
 def assure(
@@ -95,13 +92,18 @@ def weighed(
     enough, that nothing changes, that pi_b made the log, that episodes are independent.
 
     Those that `despite` names are not believed, and become assumptions; it is not rigorous then.
-    That pi_b did not make the log cannot be passed over.
+    That pi_b did not make the log cannot be passed over by bounds on its returns; to the others it
+    does not matter.
     """
+    of_pi_b = OWN_LOG in found.assumptions
+    against = [x for x in against if of_pi_b or x.key not in (BASELINE, POLICY_DRIFT)]
     stands = [x for x in against if x.key == BASELINE or x.key not in despite]
     if stands:
         words = "; ".join(x.sentence for x in stands)
         ways = [x.key for x in stands if x.key != BASELINE]
-        accept = f". To accept this: --despite {','.join(ways)}" if len(ways) == len(stands) else ""
+        accept = f". To accept this: --despite {','.join(ways)}"
+        if len(ways) < len(stands):
+            accept = ". That cannot be passed over; robust and spibb need no log of the baseline"
         otherwise = f"{found.bounded} >= {found.bound:.4g} ({found.method}; {found.label})"
         return Assurance(None, f"{words}. (Otherwise: {otherwise}{accept})")
     if not against:

@@ -11,6 +11,7 @@ from typing import Any
 
 import surefoot
 from surefoot.advice.advise import NOTHING_TO_LEARN, Advice
+from surefoot.advice.assumptions import assumptions_of
 from surefoot.advice.assurance import assurance_lines, assurance_summary
 from surefoot.advice.confounding import confounding_lines, confounding_summary
 from surefoot.advice.defaults import DEFAULT
@@ -18,12 +19,10 @@ from surefoot.advice.estimate import DELTA, EVENTS
 from surefoot.advice.few_changes import limit_lines, limit_summary
 from surefoot.advice.gain import FINITE_SAMPLE, Gain
 from surefoot.advice.gate_words import gate_lines, gates_summary
-from surefoot.advice.gates import GROUP
 from surefoot.advice.provenance import TRAINING
 from surefoot.advice.unit_model import Comparison
 from surefoot.advice.value_on_log import WHERE, own_lines
 from surefoot.algorithms import parameters_of
-from surefoot.certificates.certificate import rows_left_out
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import DOUBTFUL
 from surefoot.logs import Disagreement, Log, remembered
@@ -133,7 +132,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "findings": [
             {"name": x.name, "level": x.level, "sentence": x.sentence} for x in advice.findings
         ],
-        "assumptions": _assumptions(advice),
+        "assumptions": assumptions_of(advice),
         "cannot_exclude": _cannot_exclude(advice),
         "gamma": problem.gamma,
         "start": problem.start_from,
@@ -194,51 +193,6 @@ def _cannot_exclude(advice: Advice) -> dict[str, Any] | None:
         "gain": gain.estimate,
         "range_declared": advice.problem.return_range.declared,
     }
-
-
-def _assumptions(advice: Advice) -> list[str]:
-    """What must be true for the verdict to hold, in words."""
-    gain, problem = advice.gain, advice.problem
-    if gain is None:
-        return []
-    found = [
-        "nothing outside the state drives both the choice of action and the outcome (no hidden"
-        " cause)",
-        "the world tomorrow is the world of this log",
-        f"{gain.kind} depend little on each other"
-        if gain.blocks
-        else f"the {gain.kind} are independent",
-    ]
-    if not problem.return_range.declared:
-        low, high = problem.reward_range
-        found.append(
-            f"no reward lies outside [{low:g}, {high:g}], the range that was seen; declare it with"
-            " --reward-range"
-        )
-    found += rows_left_out(problem)
-    if problem.off_policy and gain.test == FINITE_SAMPLE:
-        found.append("the actions were chosen with the propensities of the log")
-    if gain.test == FINITE_SAMPLE:
-        found.append(f"no episode has more than {gain.longest} steps, as in this log")
-    else:
-        found += [
-            "the state says enough: given state and action, the past does not matter (Markov)",
-            "many units: the test is asymptotic",
-        ]
-    if problem.pi_b_policy is not None:
-        name = as_text(advice.log.beside["policy"][problem.pi_b_policy])
-        found.append(f"the baseline is what the rows of policy {name!r} show: it was estimated")
-    elif problem.pi_b_estimated:
-        found.append("the baseline is what the log shows on average: it was estimated")
-    if problem.guards:
-        columns = ", ".join(guard.column for guard in problem.guards)
-        found.append(
-            f"the same of {columns}; surefoot check LOG --reward COLUMN looks at drift and memory"
-            " there"
-        )
-    if any(gate.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
-        found.append("the baseline treats all groups alike, given the state")
-    return found
 
 
 def _disagreement(found: Disagreement | None) -> dict[str, Any]:
@@ -315,7 +269,8 @@ def _worth_lines(summary: Mapping[str, Any]) -> list[str]:
         ]
     if inside is not None:
         values = f"baseline {inside['baseline']:.4g}, candidate {inside['policy']:.4g}"
-        lines.append(f"          in sample, OPTIMISTIC: {signed(inside['gain'])} ({values})")
+        first = "         " if lines else "worth    "
+        lines.append(f"{first} in sample, OPTIMISTIC: {signed(inside['gain'])} ({values})")
         lines += own_lines(summary["own_return"], inside["baseline"])
     return lines
 

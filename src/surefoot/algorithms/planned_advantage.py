@@ -73,5 +73,5 @@ class PlannedAdvantage(Whole):
         rows = successors(problem, of_rows)
         h, later, steps = rows.climb(backup, np.zeros(problem.n_states))
         status = Status(np.array([steps < STEPS]), np.array([steps]))
-        note = f"{self.name}: the gain that is proved lies between 0 and {h.max():.3g}"
+        note = f"{self.name}: planned with a gain of up to {h.max():.3g}, in the best state"
         return Solution(b + move(later), trust.w + later[None], status, notes=(note,))

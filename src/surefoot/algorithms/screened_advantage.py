@@ -56,5 +56,5 @@ class ScreenedAdvantage(Whole):
         pi = np.where(passed[:, None], np.clip(b + found.move, 0.0, 1.0), b)
         one = np.ones(1, dtype=np.int64)
         tests = int((found.move != 0).any(axis=-1).sum())
-        note = f"{self.name}: {int(passed.sum())} of {tests} proposed moves are proved"
+        note = f"{self.name}: {int(passed.sum())} of {tests} proposed moves passed their tests"
         return Solution(pi[None], found.q[None], Status(one > 0, one), notes=(note,))

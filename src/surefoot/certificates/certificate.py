@@ -29,6 +29,7 @@ MARKOV = (
     "what follows a state and an action depends on these two alone, in episodes to come as in"
     " the log"
 )
+OWN_LOG = "the log was collected by the baseline pi_b"
 DOUBLINGS = 40  # how often the log is doubled, at most, in the search for the data needed
 STILL = 1e-12  # a probability that differs from the baseline's by no more has not moved
 SLACK = 1e-9  # what rounding may do to a probability row

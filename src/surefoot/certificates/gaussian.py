@@ -82,8 +82,8 @@ class Gaussian(Bound):
         if self.data != "fresh":
             raise NotAvailableError(
                 f"{self.name}: needs data that had no part in choosing the policy, for it is chosen"
-                " to look good on its own: certify on a problem made from other data, and say"
-                ' data="fresh"'
+                ' to look good on its own: certify on other data, and say --fresh (data="fresh" in'
+                " Python)"
             )
         found = self.moments(problem, pi)
         z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf

@@ -15,6 +15,7 @@ from surefoot.certificates.certificate import (
     APPROXIMATE,
     EVERYWHERE,
     MARKOV,
+    OWN_LOG,
     RIGOROUS,
     Bound,
     Certificate,
@@ -67,7 +68,7 @@ class FromReturns(Bound):
         assumptions = (
             MARKOV,
             no_other_state(problem),
-            "the log was collected by the baseline pi_b",
+            OWN_LOG,
             *found.assumptions,
             *range_sentences(problem),
             *approximate,

@@ -11,6 +11,7 @@ from surefoot.certificates.certificate import (
     APPROXIMATE,
     EVERYWHERE,
     MARKOV,
+    OWN_LOG,
     RIGOROUS,
     SLACK,
     Bound,
@@ -59,7 +60,7 @@ class ScreenedAdvantageBound(Bound):
             assumptions=(
                 MARKOV,
                 no_other_state(problem),
-                "the log was collected by the baseline pi_b",
+                OWN_LOG,
                 *found.assumptions,
                 *range_sentences(problem),
             ),

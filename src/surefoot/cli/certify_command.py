@@ -10,7 +10,11 @@ import typer
 from surefoot.cli.log_options import LogOptions, listed
 from surefoot.cli.options import METHOD, POLICY, AsJson, Despite, Source, option
 from surefoot.cli.posing import given_policy, pose
+from surefoot.cli.safety_test import own_log, refuse_own_log
 from surefoot.cli.terminal import NO_SUPPORT, show
+from surefoot.errors import ParameterError
+
+MOST = 0.5  # a bound that is wrong more often than right is none
 
 
 def certify(
@@ -28,6 +32,15 @@ def certify(
             default="the strongest that holds for any policy",
         ),
     ] = "",
+    fresh: Annotated[
+        bool,
+        option(
+            METHOD,
+            "",
+            "LOG had no part in making or choosing the policy: what delta-method needs.",
+            "--fresh",
+        ),
+    ] = False,
     delta: Annotated[
         float, option(METHOD, "NUMBER", "The probability with which the bound may be wrong.")
     ] = 0.05,
@@ -51,9 +64,17 @@ def certify(
     from surefoot.diagnosis.finding import check_keys
 
     check_keys(listed(despite))
+    if not 0 < delta <= MOST:
+        raise ParameterError(f"--delta must lie in (0, {MOST:g}], got {delta!r}")
+    if fresh and not method:
+        raise ParameterError("--fresh goes with --method delta-method: no other bound needs it")
     posed = pose(log, options)
     pi = given_policy(policy, posed.log).pi
-    made = surefoot.certify(posed.problem, pi, method or None, delta=delta)
+    more = {}
+    if fresh:
+        refuse_own_log(posed.log, log, policy, own_log(policy))
+        more = {"data": "fresh"}
+    made = surefoot.certify(posed.problem, pi, method or None, delta=delta, **more)
     against = vetoes(posed.log, Policy(pi=posed.made_by, labels=posed.log.labels))
     assurance = weighed(made, against, listed(despite))
     found: dict[str, Any] = {

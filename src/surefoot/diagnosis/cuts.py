@@ -24,7 +24,7 @@ def cuts(log: Log) -> list[Finding]:
     numbers = {"rows": log.n_unfollowed, "share": share}
     sentence = (
         f"{log.n_unfollowed:,} rows are left out because they did not end and nothing is known to"
-        f" follow them, {share:.1%} of the rows of pairs that ended at times; rows that ended are"
+        f" follow them, {share:.2%} of the rows of pairs that ended at times; rows that ended are"
         " kept. Such steps look more likely to end than they are. Give next_state"
     )
     level = WARNING if share >= SOME else NOTE

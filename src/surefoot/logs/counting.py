@@ -76,7 +76,8 @@ def count_log(database: Database, reading: Reading, part: Part = None) -> tuple[
     ordered = reading.options.check_order
     reading = with_time_type(reading, database) if ordered else reading
     seen = look(database, reading, part, ordered=ordered)
-    good = not (seen.faulty or find_forbidden(database, reading, part))
+    # first what makes a table that bad rows are looked for with
+    good = not (find_forbidden(database, reading, part) or seen.faulty)
     if ordered:
         found = find_episodes(database, reading, part)
         reading, sorting = _to_be_sorted(database, reading, found, seen.rows, part)

@@ -38,7 +38,8 @@ class Disagreement:
     def worst(self, n: int = 5) -> list[tuple[Any, float, int]]:
         """(label, p-value, impossible rows) of the states that disagree most."""
         order = np.lexsort((self.p_values, -self.impossible_in))
-        chosen = [int(i) for i in order if self.impossible_in[i] or self.p_values[i] < 1][:n]
+        odd = (self.impossible_in > 0) | (self.p_values < 0.5)
+        chosen = [int(i) for i in order if odd[i]][:n]
         return [
             (self.states[i], float(self.p_values[i]), int(self.impossible_in[i])) for i in chosen
         ]

@@ -138,6 +138,11 @@ def _figures(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             ("gain on data it was not learned from", signed_number(held_out["gain"])),
             ("at least (95 % sure)", signed_number(held_out["low"])),
         ]
+    c = summary["certificate"] or {}
+    if not held_out and summary["supported"] and "bound" in c:
+        found = [
+            (f"proved gain, at least ({percent(1 - c['delta'])} sure)", signed_number(c["bound"]))
+        ]
     changes = summary["changes"]
     return [
         *found,

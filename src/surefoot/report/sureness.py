@@ -62,8 +62,10 @@ def headline(summary: Mapping[str, Any]) -> str:
 def certainty(summary: Mapping[str, Any]) -> str:
     """What was found, and how certain that is, in one sentence; "" where nothing was tested."""
     found = _held_out(summary)
-    if found is None or not summary["changes"]["states_changed"]:
+    if not summary["changes"]["states_changed"]:
         return ""
+    if found is None:
+        return _proved(summary)
     gain, low, high = found
     where = f"{WHERE[summary['start']]}, on data that it was not learned from"
     if summary["supported"] and low > 0:
@@ -76,6 +78,18 @@ def certainty(summary: Mapping[str, Any]) -> str:
     return (
         f"The candidate's gain {where} is {signed_number(gain)}; anything from"
         f" {signed_number(low)} to {signed_number(high)} is possible (90 % interval)."
+    )
+
+
+def _proved(summary: Mapping[str, Any]) -> str:
+    """The same where the verdict is a proof from all of the log."""
+    c = summary["certificate"]
+    if not summary["supported"] or not c or "bound" not in c:
+        return ""
+    return (
+        f"It is proved that the new policy earns at least {number(c['bound'])} more than the"
+        f" baseline {WHERE[summary['start']]}; such a proof is wrong for at most"
+        f" {percent(c['delta'])} of logs, if what must be true for it is true (see below)."
     )
 
 

@@ -1,0 +1,58 @@
+"""What must be true for a verdict to hold, in words."""
+
+from __future__ import annotations
+
+from surefoot.advice.advise import Advice
+from surefoot.advice.gain import FINITE_SAMPLE
+from surefoot.advice.gates import GROUP
+from surefoot.certificates.certificate import rows_left_out
+from surefoot.core.labels import as_text
+
+ALWAYS = (
+    "nothing outside the state drives both the choice of action and the outcome (no hidden cause)",
+    "the world tomorrow is the world of this log",
+)
+
+
+def assumptions_of(advice: Advice) -> list[str]:
+    """Of the test; of the proof, where that is what decided."""
+    gain, problem = advice.gain, advice.problem
+    proof = None if advice.assurance is None else advice.assurance.certificate
+    if gain is None:
+        return [] if proof is None else [*ALWAYS, *proof.assumptions]
+    found = [
+        *ALWAYS,
+        f"{gain.kind} depend little on each other"
+        if gain.blocks
+        else f"the {gain.kind} are independent",
+    ]
+    if not problem.return_range.declared:
+        low, high = problem.reward_range
+        found.append(
+            f"no reward lies outside [{low:g}, {high:g}], the range that was seen; declare it with"
+            " --reward-range"
+        )
+    found += rows_left_out(problem)
+    if problem.off_policy and gain.test == FINITE_SAMPLE:
+        found.append("the actions were chosen with the propensities of the log")
+    if gain.test == FINITE_SAMPLE:
+        found.append(f"no episode has more than {gain.longest} steps, as in this log")
+    else:
+        found += [
+            "the state says enough: given state and action, the past does not matter (Markov)",
+            "many units: the test is asymptotic",
+        ]
+    if problem.pi_b_policy is not None:
+        name = as_text(advice.log.beside["policy"][problem.pi_b_policy])
+        found.append(f"the baseline is what the rows of policy {name!r} show: it was estimated")
+    elif problem.pi_b_estimated:
+        found.append("the baseline is what the log shows on average: it was estimated")
+    if problem.guards:
+        columns = ", ".join(guard.column for guard in problem.guards)
+        found.append(
+            f"the same of {columns}; surefoot check LOG --reward COLUMN looks at drift and memory"
+            " there"
+        )
+    if any(gate.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
+        found.append("the baseline treats all groups alike, given the state")
+    return found
