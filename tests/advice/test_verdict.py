@@ -175,7 +175,10 @@ def test_what_the_log_cannot_exclude_is_said_and_a_declared_catastrophe_forbids_
     given = ("improve", log, "--gamma", 0.9, "--out", tmp_path / "out")
     code, text, _ = run(*given, "--reward-range", "-2,2")
     assert code == 0
-    assert "unseen    an outcome of -2 (the worst declared) in one of " in text
+    assert (
+        "unseen    an outcome worth -2 with all that follows (the worst declared) in one of "
+        in text
+    )
     code, text, _ = run(*given, "--reward-range", "-1000,2")
     assert code == 3
     assert "but an outcome that has not been seen could take away" in text

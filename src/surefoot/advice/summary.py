@@ -281,7 +281,8 @@ def unseen_sentence(found: Mapping[str, Any] | None) -> str:
         return ""
     kind = "worst" if found["more_often"] else "best"
     origin = "declared" if found["range_declared"] else "this log suggests, none is declared"
-    outcome = f"an outcome of {found['outcome']:.4g} (the {kind} {origin})"
+    worth = f"{found['outcome']:.4g} with all that follows"
+    outcome = f"an outcome worth {worth} (the {kind} {origin})"
     where = f"{found['action']!r} in state {found['state']!r}"
     undo, possible = found["would_undo_one_in"], found["not_excluded_one_in"]
     if undo <= 1:

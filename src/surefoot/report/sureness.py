@@ -193,7 +193,8 @@ def unseen_words(found: Mapping[str, Any]) -> str:
     undo, possible = found["would_undo_one_in"], found["not_excluded_one_in"]
     kind = "worst" if found["more_often"] else "best"
     origin = "of the declared range" if found["range_declared"] else "that this log suggests"
-    outcome = f"an outcome of {number(found['outcome'])}, the {kind} {origin}"
+    worth = f"{number(found['outcome'])} with all that follows"
+    outcome = f"an outcome worth {worth}, the {kind} {origin}"
     where = f"{found['action']!r} in state {found['state']!r}"
     if undo <= 1:
         return (
