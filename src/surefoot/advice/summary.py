@@ -349,7 +349,7 @@ def _method_lines(summary: Mapping[str, Any]) -> list[str]:
     if name == DEFAULT:
         lines += [
             "          the default: a move must gain more than its price, some standard errors",
-            "          of the value, whatever the unit of rewards; never an action never tried",
+            "          of the value, whatever the unit of rewards; never an untried action",
         ]
     if summary["converged"] is False:
         lines.append("          NOT CONVERGED: the candidate is the last iterate")
