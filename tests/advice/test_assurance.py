@@ -194,6 +194,8 @@ def test_what_is_said_of_a_proved_policy_is_about_the_one_that_is_written(tmp_pa
     assert "worth     in sample, OPTIMISTIC: " in text(said)
     assert certainty(said).startswith("It is proved that the new policy earns at least 0.")
     assert headline(said).startswith("Supported")
+    passed_over = {**said, "certificate": {**said["certificate"], "label": "approximate"}}
+    assert certainty(passed_over).startswith("Were it not for what was passed over, it would be")
     tested = advise(log, problem, surefoot.PiBSPIBB(n_wedge=5), assured=True)
     assert summarise(tested, "log.csv")["worth"]["held_out"] is not None
 

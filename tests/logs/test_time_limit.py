@@ -130,11 +130,10 @@ def test_a_time_limit_is_assumed_where_it_was_read_off_the_log() -> None:
     assert not any("cut after 4 rows" in x for x in assumptions)
 
 
-def test_where_nothing_ends_nothing_is_kept_that_others_lose() -> None:
+def test_where_nothing_ends_no_row_that_ended_is_kept() -> None:
     log = read_log(without_next(walks([3, 5, 4] * 20, chance=0.0)))
     assert log.accounting.left_out_as("cut") == 60
     assert log.n_unfollowed == 0
-    assert finding(log) is None
 
 
 def test_a_few_cuts_at_the_length_at_which_episodes_end_cost_no_ends() -> None:
@@ -247,6 +246,33 @@ def test_where_nothing_ends_last_rows_may_be_left_out_only_of_episodes_of_one_le
         )
     counts_alone = log.problem(0.9, pi_b, needs_returns=False, **ranges)
     assert counts_alone.n_unfollowed == (len(lengths) if len(lengths) > 1 else 0)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "level", "vetoes"),
+    [
+        ([4] * 50, None, False),
+        ([7], None, False),
+        ([3, 5, 4] * 20, "warning", True),
+        ([30, 29] * 25, "warning", False),
+        ([4] * 49 + [3], "note", False),
+    ],
+)
+def test_last_rows_of_episodes_that_never_end_and_differ_in_length_are_a_finding(
+    lengths: list[int], level: str | None, vetoes: bool
+) -> None:
+    """Two equal actions were 0.33 apart, and supported, where an episode stopped once one had won
+    or the other lost.
+    """
+    columns = without_next(walks(lengths, chance=0.0))
+    del columns["terminal"]
+    found = finding(read_log(columns))
+    assert (None if found is None else found.level) == level
+    assert found is None or found.vetoes == vetoes
+    if found is not None:
+        shorter = sum(x < max(lengths) for x in lengths)
+        assert found.numbers["share"] == pytest.approx(shorter / sum(lengths))
+        assert finding(read_log(columns, episode_end="terminal")) is None
 
 
 def test_bad_rows_that_are_left_out_leave_nothing_rigorous() -> None:

@@ -49,7 +49,7 @@ def proof(
     The certificate holds for the data it was made from, so nothing is held out. `overruled`: keys
     of findings against what it assumes that the user does not believe.
     """
-    solution, found = improve(problem, algorithm), None
+    solution = improve(problem, algorithm)
     method, parameters = algorithm.proof or ("", {})
     try:
         found = certify(problem, solution, method, **parameters)

@@ -6,6 +6,7 @@ import numpy as np
 
 from surefoot.diagnosis.finding import CUTS, NOTE, WARNING, Finding
 from surefoot.logs import Log
+from surefoot.logs.accounting import CUT
 from surefoot.logs.database import path_sql
 from surefoot.logs.query import USED
 from surefoot.logs.tally import plain_label
@@ -19,7 +20,7 @@ def cuts(log: Log) -> list[Finding]:
     are p / (p + (1 - p) (1 - f)) of the rows that stay.
     """
     if not log.n_unfollowed:
-        return []
+        return _never_ending(log)
     share = _share(log)
     numbers = {"rows": log.n_unfollowed, "share": share}
     sentence = (
@@ -27,6 +28,38 @@ def cuts(log: Log) -> list[Finding]:
         f" follow them, {share:.2%} of the rows of pairs that ended at times; rows that ended are"
         " kept. Such steps look more likely to end than they are. Give next_state"
     )
+    level = WARNING if share >= SOME else NOTE
+    return [Finding("cuts", level, sentence, numbers, CUTS, share >= MANY)]
+
+
+def _never_ending(log: Log) -> list[Finding]:
+    """Where nothing ever ends the last row of every episode is left out. Of the longest episodes
+    its place is known before it is; a shorter one may have stopped for what that row held.
+    """
+    while log.view is not None:
+        log = log.view.base
+    lost = log.accounting.left_out_as(CUT)
+    if log.terminal.any() or lost <= 1 or log.reading is None:
+        return []
+    with log.database() as database:
+        shorter = int(
+            database.rows(
+                "looking at the lengths of episodes",
+                f"""with lengths as (select count(*) as n
+                                     from {log.reading.steps()} group by episode)
+                    select count(*) from lengths where n < (select max(n) from lengths)""",
+            )[0][0]
+        )
+    if not shorter:
+        return []
+    share = shorter / (lost + log.accounting.used)
+    sentence = (
+        f"nothing ends in this log, {shorter:,} episodes are shorter than the longest, and the last"
+        f" row of each, {share:.2%} of all rows, is left out, as nothing is known to follow it. If"
+        " episodes stop for what their last rows hold, the rows that are left mislead. Give"
+        " next_state, or say --episode-end terminal if every episode ends with its last row"
+    )
+    numbers = {"rows": shorter, "share": share}
     level = WARNING if share >= SOME else NOTE
     return [Finding("cuts", level, sentence, numbers, CUTS, share >= MANY)]
 

@@ -140,9 +140,8 @@ def _figures(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ]
     c = summary["certificate"] or {}
     if not held_out and summary["supported"] and "bound" in c:
-        found = [
-            (f"proved gain, at least ({percent(1 - c['delta'])} sure)", signed_number(c["bound"]))
-        ]
+        sure = f"{percent(1 - c['delta'])} sure" if not summary["despite"] else "see below"
+        found = [(f"proved gain, at least ({sure})", signed_number(c["bound"]))]
     changes = summary["changes"]
     return [
         *found,

@@ -23,6 +23,7 @@ from surefoot.advice.provenance import file_hash
 from surefoot.advice.safety_parts import part_lines
 from surefoot.advice.safety_words import conclusion
 from surefoot.advice.value_on_log import WHERE, own_lines
+from surefoot.certificates import RIGOROUS
 from surefoot.errors import LogError
 from surefoot.report.page import number, percent, sentence, signed_number
 from surefoot.report.pictures import gain_picture, hidden_picture
@@ -86,8 +87,11 @@ def _proved(summary: Mapping[str, Any]) -> str:
     c = summary["certificate"]
     if not summary["supported"] or not c or "bound" not in c:
         return ""
+    proved = "It is proved"
+    if c["label"] != RIGOROUS:
+        proved = "Were it not for what was passed over, it would be proved"
     return (
-        f"It is proved that the new policy earns at least {number(c['bound'])} more than the"
+        f"{proved} that the new policy earns at least {number(c['bound'])} more than the"
         f" baseline {WHERE[summary['start']]}; such a proof is wrong for at most"
         f" {percent(c['delta'])} of logs, if what must be true for it is true (see below)."
     )
