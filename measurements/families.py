@@ -11,6 +11,7 @@ import numpy as np
 
 import circumstances
 import hostile
+import stopping
 from hidden_worlds import Case, bandit, case, coin, normal
 
 
@@ -75,6 +76,7 @@ def estimated(rng: np.random.Generator, n: int) -> Case:
 
 RANDOM_NULL = partial(hostile.benchmark, name="random-mdps", size=100, null=True)
 RIVER_NULL = partial(hostile.benchmark, name="wet-chicken", size=2000, null=True)
+STAY = stopping.stay_while_you_win
 UNDECLARED = partial(hostile.catastrophe, declared=False)
 
 FALSE = (
@@ -216,6 +218,38 @@ FALSE = (
         "what is gained now is paid for after the cut",
         circumstances.debt_after_the_cut,
     ),
+    Family("stay-200", "U1: outcomes decide who goes on, 200 states, 12 episodes each", STAY),
+    Family("stay-200-undeclared", "U1, the range not declared", partial(STAY, declared=False)),
+    Family("stay-200-estimated", "U1, the baseline estimated", partial(STAY, given=False)),
+    Family("stay-100", "U2: 100 states, 16 episodes each", partial(STAY, states=100, each=16)),
+    Family(
+        "stay-short",
+        "U3: 200 states, 6 episodes each, ends .3, gamma .9",
+        partial(STAY, each=6, ends=0.3, gamma=0.9),
+    ),
+    Family("stay-30", "30 states, 40 episodes each", partial(STAY, states=30, each=40)),
+    Family("cured", "the same as U1 with success that ends the episode", partial(STAY, cured=True)),
+    Family("epsilon-greedy", "B1: the log learns, propensities true", stopping.learning_log),
+    Family(
+        "epsilon-greedy-in-turn",
+        "B2: the same, contexts one after the other",
+        partial(stopping.learning_log, in_turn=True),
+    ),
+    Family(
+        "thompson",
+        "B4: Thompson sampling and .1 uniform, 50 contexts",
+        partial(stopping.learning_log, contexts=50, thompson=True),
+    ),
+    Family("time-of-day", "level and habit follow the hour, time a number", stopping.time_of_day),
+    Family(
+        "time-of-day-epoch",
+        "the same, epoch seconds",
+        partial(stopping.time_of_day, stamps="epoch"),
+    ),
+    Family("time-of-day-dates", "the same, dates", partial(stopping.time_of_day, stamps="dates")),
+    Family(
+        "three-back", "the first state decides habit and level three steps on", stopping.three_back
+    ),
     Family(
         "unseen-catastrophe",
         "as catastrophe, the range not declared, the loss seldom seen",
@@ -261,6 +295,19 @@ TRUE = tuple(
         ),
     )
     for n in sizes
+) + (
+    Family(
+        "few-each-5",
+        "5 states, 20 visits each, better by 1 sd",
+        partial(stopping.few_each, states=5, n=100, effect=1.0),
+    ),
+    Family(
+        "few-each-50",
+        "50 states, about 3 held-out visits a pair, better by .55 sd",
+        partial(stopping.few_each, states=50, n=600, effect=0.55),
+    ),
+    Family("turbine-26000", "a turbine, 26,000 rows", stopping.turbine),
+    Family("turbine-100000", "a turbine, 100,000 rows", partial(stopping.turbine, rows=100_000)),
 )
 # The benchmarks at the sizes of the studies; ICU-Sepsis takes seconds a log, so it is asked for by
 # name.

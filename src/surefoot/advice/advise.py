@@ -138,7 +138,7 @@ def advise(
 
     Supported: the policy that one half of the log makes differs from the baseline in a visited
     state; the other half shows its gain at the start to be above 0, in one test at level 5 %
-    (`held_out_gain`); no unseen outcome within the range could take the gain away; and nothing in
+    (`held_out_gain`), whatever outcome within the range has not been seen yet; and nothing in
     the log speaks against the test (`against`: by default the findings of `check_log` that veto),
     but for what `despite` names. An algorithm with a proof of its own is supported by that proof,
     which is about a policy from all data: `gain` is None then.
@@ -256,6 +256,11 @@ def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
             f"too few independent pieces: the log has {gain.units} {gain.kind}, at least"
             f" {FEWEST_UNITS} are needed"
         )
+    elif np.isnan(gain.low) and gain.varies:
+        why = (
+            "no valid test: the policy that made the log varies, so that only its propensities may"
+            " judge, and these cannot here (whole episodes with a known start are needed)"
+        )
     elif np.isnan(gain.low):
         why = (
             "no valid test: the states do not say enough (not Markov), and the test that does not"
@@ -266,9 +271,11 @@ def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
             f"held-out data show that it is WORSE: the gain is {gain.estimate:.4g}, at most"
             f" {gain.high:.4g}"
         )
-    elif gain.low > 0 and gain.unseen is not None and not gain.excluded:
-        lost = gain.unseen.change
-        why = f"{words}, but an outcome that has not been seen could take away {lost:.4g}"
+    elif gain.low <= 0 < gain.low_seen:
+        why = (
+            f"{words}, not above 0: it would be at least {gain.low_seen:.4g} if nothing worse can"
+            " happen than what was seen"
+        )
     elif 0 < gain.low <= gain.explained:
         why = (
             f"{words}, but {gain.explained:.4g} of it is explained by when, or after what, the"

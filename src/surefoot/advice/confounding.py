@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.estimate import DELTA, UnitEstimate, as_left_out
+from surefoot.advice.estimate import DELTA, UnitEstimate, studentised
 from surefoot.advice.unit_model import Chain, UnitModel, model_of_units
 from surefoot.advice.units import Units
 from surefoot.ope.sensitivity import Worst, check_strength, cross_fitted_tail, worst
@@ -167,9 +167,15 @@ class WorstCase:
         scores = _scores(model, self.rows, chain, beyond)
         if model.problem.pi_b_is_mixture:
             scores = scores + self._of_frequencies(chain, found, strength)
-        value = chain.at_start - model.baseline.at_start - self._optimism(chain, found, strength)
-        own = (scores - self.base_scores)[model.chosen]
-        return replace(self.unconfounded, value=value, scores=own)
+        tilt = np.where(self.changed[model.units.state], found.weight, 1.0)
+        bias, base = model.bias(self.rows, chain, tilt), model.baseline_bias
+        value = chain.at_start - bias.value - (model.baseline.at_start - base.value)
+        return replace(
+            self.unconfounded,
+            value=value - self._optimism(chain, found, strength),
+            scores=(scores - self.base_scores)[model.chosen],
+            left=bias.left + base.left,
+        )
 
     def _worst(self, v: np.ndarray, strength: float, order: np.ndarray | None = None) -> Worst:
         """The worst case of every pair if states are worth v."""
@@ -261,13 +267,13 @@ def _scores(model: UnitModel, rows: np.ndarray, chain: Chain, beyond: np.ndarray
     n, number = model.n_sa.reshape(-1)[pair], model.units.number
     spent = (chain.d[:, None] * rows).reshape(-1)[pair]
     of_pairs = np.bincount(place, weights=beyond, minlength=len(pair))
-    weight = spent / n * as_left_out(visits / n)
+    weight = spent / n * studentised(visits / n)
     found = np.bincount(unit, weights=weight * of_pairs, minlength=number)
     if model.starts is not None:
         first, state, share = model.starts
         each = share * (chain.v[state] - chain.at_start)
         mine = np.bincount(first, weights=each, minlength=number)
-        found = found + mine * as_left_out(np.bincount(first, weights=share, minlength=number))
+        found = found + mine * studentised(np.bincount(first, weights=share, minlength=number))
     return np.asarray(found)
 
 

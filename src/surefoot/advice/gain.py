@@ -55,6 +55,7 @@ class Gain:
     data it was not learned from.
 
     low, high       one-sided bounds at DELTA each; NaN where no test is valid
+    low_seen        the low bound if nothing can happen that has not been seen
     test            "finite-sample" or "asymptotic"
     units, kind     the independent pieces of the log; `tested` of them were held out
     blocks          these are pieces of one episode
@@ -63,6 +64,7 @@ class Gain:
     unseen          what an outcome that the held-out half has not shown could take away at most
     informative     how many held-out steps took an action that gains probability
     explained       what time and the past explain of the gain; a gain must stay after that
+    varies          the policy that made the log varies: only weights may judge
     longest         the steps of the longest episode, where episodes were weighed
     held_out        the units [number] that the policy was not learned from
     learned         the problem of the half that the policy is learned from
@@ -82,11 +84,13 @@ class Gain:
     estimate: float = math.nan
     low: float = math.nan
     high: float = math.nan
+    low_seen: float = math.nan
     test: str = ASYMPTOTIC
     checked: float = 1.0
     unseen: Unseen | None = None
     informative: int = 0
     explained: float = 0.0
+    varies: bool = False
     longest: int = 0
     held_out: np.ndarray | None = None
     most: int | None = None
@@ -94,16 +98,9 @@ class Gain:
     values: Comparison | None = None
 
     @property
-    def excluded(self) -> bool:
-        """Whether outcomes that have not been seen could take away less than the gain."""
-        return self.unseen is None or self.unseen.change < self.estimate
-
-    @property
     def positive(self) -> bool:
-        """Whether the low bound lies above 0, also without what time explains, and no unseen
-        outcome could take the gain away.
-        """
-        return self.low > 0 and self.low > self.explained and self.excluded
+        """Whether the low bound lies above 0, also without what time explains."""
+        return self.low > 0 and self.low > self.explained
 
 
 def held_out_gain(
@@ -118,6 +115,9 @@ def held_out_gain(
 ) -> Gain:
     """Learn a policy from a random half of the units, and test it on the others.
 
+    Where the policy that made the log varies (`Batch.policy_varies`), the earlier half makes the
+    policy, and the later one tests it by its propensities, episode by episode in the order of time:
+    each value has the gain as its mean given all that came before.
     `pi_b` made the log (default: the baseline). With markov=False only the finite-sample test may
     be used, which does not need it. At most `most_changes` states change, chosen by the half that
     the policy is learned from.
@@ -125,19 +125,23 @@ def held_out_gain(
     check_most(most_changes)
     pi_b = np.asarray(problem.pi_b if pi_b is None else pi_b)
     learning = random_part(units.number, units.number // 2, np.random.default_rng(seed))
+    varies = problem.log is not None and problem.log.policy_varies
+    if units.turn is not None:
+        learning = np.arange(units.number) < units.number // 2
     found = replace(
         _learned(problem, units, learning, algorithm, most_changes),
         tested=int((~learning).sum()),
         held_out=~learning,
+        varies=varies,
     )
     if units.number >= FEWEST_UNITS:
         rng = np.random.default_rng(seed)
         weighed = _finite_sample(
-            found, problem, units, learning, pi_b, algorithm, rng, forced=not markov
+            found, problem, units, learning, pi_b, algorithm, rng, forced=varies or not markov
         )
         if weighed is not None:
             found = weighed
-        elif markov:
+        elif markov and not varies:
             found = _asymptotic(found, problem, units, ~learning, pi_b)
     gains = (found.pi > np.asarray(problem.pi_b) + 1e-9).reshape(-1)
     informative = units.k[~learning[units.unit] & gains[units.pair]].sum()
@@ -186,6 +190,7 @@ def _asymptotic(
         estimate=compared.gain.value,
         low=low,
         high=high,
+        low_seen=compared.gain.interval(unseen=False)[0],
         checked=kept / moved if moved > 0 else 1.0,
         unseen=compared.gain.loss,
         explained=explained(problem, units, held_out, compared.v, compared.weight),
@@ -229,13 +234,14 @@ def _finite_sample(
         tested = values(~learning, found.pi)
     except SurefootError:  # weights or ranges that this test cannot use
         return None
+    order = rng.permutation(n) if units.turn is None else np.argsort(units.turn[~learning[unit]])
     mean = float(tested.x.mean())
     spread = float(stdtrit(n - 1, 1 - DELTA)) * float(tested.x.std(ddof=1)) / math.sqrt(n)
     compared = model_of_units(problem, units, ~learning, pi_b).compare(found.pi)
     return replace(
         found,
         estimate=mean,
-        low=uncapped_betting(tested.x[rng.permutation(n)], DELTA, lo=tested.lo).value,
+        low=uncapped_betting(tested.x[order], DELTA, lo=tested.lo).value,
         high=mean + spread,
         test=FINITE_SAMPLE,
         longest=longest,

@@ -72,13 +72,12 @@ class Gate:
     @property
     def holds(self) -> bool:
         """Whether it is shown to be no worse than by the tolerance, also without what time
-        explains, and no unseen outcome could undo that.
+        explains.
         """
         if self.tolerance == math.inf:
             return True
         allowed = self.tolerance + ROUNDING * self.size
-        least = self.low - max(self.explained, 0.0)
-        return least >= -allowed and self.unseen <= self.estimate + allowed
+        return self.low - max(self.explained, 0.0) >= -allowed
 
     @property
     def verdict(self) -> str:
@@ -186,9 +185,8 @@ def _rows_of(units: Units, batch: Batch, mine: np.ndarray) -> Units:
     """The units with these rows of a log alone; units keep their numbers."""
     entries = {name: getattr(units, name)[mine] for name in ENTRY_COLUMNS}
     first = mine[batch.first]
-    return replace(
-        units, **entries, **{name: getattr(units, name)[first] for name in START_COLUMNS}
-    )
+    entries |= {name: getattr(units, name)[first] for name in START_COLUMNS}
+    return replace(units, **entries, turn=None if units.turn is None else units.turn[first])
 
 
 def _tested(
@@ -238,12 +236,14 @@ def _weighed(
     """The gate by weighted episodes; a bound that there is not stays NaN."""
     log = problem.log
     assert log is not None
-    part = take_episodes(log, held_out[units.unit[log.first]])
+    mine = held_out[units.unit[log.first]]
+    part = take_episodes(log, mine)
+    turn = None if units.turn is None else units.turn[mine]
     standard = Standard(delta=DELTA, reward_range=problem.reward_range, horizon=gain.longest)
 
     def bound(quantity: str, delta: float) -> float:
         found = evidence_of(
-            quantity, part, gain.pi, pi_b, problem.gamma, replace(standard, delta=delta)
+            quantity, part, gain.pi, pi_b, problem.gamma, replace(standard, delta=delta), turn=turn
         )
         return found.bound.value
 

@@ -96,10 +96,7 @@ def estimates(advice: Advice) -> list[dict[str, Any]]:
 def _model_estimates(found: Comparison, data: str, *, with_gain: bool) -> list[dict[str, Any]]:
     named = {"baseline": found.baseline, "candidate": found.policy}
     named |= {"gain": found.gain} if with_gain else {}
-    return [
-        _estimate(data, "model", name, x.value, x.interval_with_unseen())
-        for name, x in named.items()
-    ]
+    return [_estimate(data, "model", name, x.value, x.interval()) for name, x in named.items()]
 
 
 def _estimate(

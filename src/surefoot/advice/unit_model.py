@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from surefoot.advice.estimate import EVENTS, UnitEstimate, Unseen, as_left_out
+from surefoot.advice.estimate import UnitEstimate, Unseen, studentised
 from surefoot.advice.units import Units
 from surefoot.core import known_model
-from surefoot.planning import evaluate, visits
+from surefoot.planning import Bias, evaluate, plug_in_bias, visits
 from surefoot.problems import Problem
 from surefoot.problems.problem import GIVEN, VISITS
 
@@ -26,10 +26,11 @@ Cells = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, repr=False)
 class Chain:
-    """A Markov reward process: its rewards [S], its values v = r + gamma P v, and its discounted
-    visits d = start + gamma P' d.
+    """A Markov reward process: its transitions p [S, S] and rewards [S], its values v = r + gamma P
+    v, and its discounted visits d = start + gamma P' d.
     """
 
+    p: sparse.csr_array
     r: np.ndarray
     v: np.ndarray
     d: np.ndarray
@@ -119,11 +120,13 @@ class UnitModel:
         base_scores = self._scores(self.mixture, base, by_state=self.problem.pi_b_is_mixture)
         spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * self.mixture
         doubt = self._lost_doubt(chain, base) + self._forced_doubt(pi, chain, base) if strict else 0
-        gain = chain.at_start - base.at_start - doubt
+        bias, base_bias = self.bias(rows, chain), self.baseline_bias
+        value, base_value = chain.at_start - bias.value, base.at_start - base_bias.value
+        gain, left = value - base_value - doubt, bias.left + base_bias.left
         return Comparison(
-            policy=self._estimate(chain.at_start, scores, spent, chain.v),
-            baseline=self._estimate(base.at_start, base_scores, base_spent, base.v),
-            gain=self._estimate(gain, scores - base_scores, spent - base_spent, base.v),
+            policy=self._estimate(value, scores, spent, chain.v, bias.left),
+            baseline=self._estimate(base_value, base_scores, base_spent, base.v, base_bias.left),
+            gain=self._estimate(gain, scores - base_scores, spent - base_spent, base.v, left),
             weight=chain.d[:, None] * (rows - self.mixture),
             v=base.v,
             v_policy=chain.v,
@@ -176,12 +179,42 @@ class UnitModel:
         level = float(share @ chain.v) / left if left > 1e-9 else 0.0
         return self._solved(matrix, r + level * self.lost)
 
+    @cached_property
+    def baseline_bias(self) -> Bias:
+        """Of the baseline's value at the start."""
+        return self.bias(self.mixture, self.baseline, by_state=self.problem.pi_b_is_mixture)
+
+    def bias(
+        self,
+        rows: np.ndarray,
+        chain: Chain,
+        tilt: float | np.ndarray = 1.0,
+        *,
+        by_state: bool = False,
+    ) -> Bias:
+        """How much too high the value at the start is on average; arguments as those of `chain` and
+        `_scores`.
+        """
+        u = self.units
+        return plug_in_bias(
+            chain.p,
+            self.problem.gamma,
+            spent=chain.d if by_state else np.repeat(chain.d, rows.shape[1]),
+            square=np.ones(len(chain.d)) if by_state else (rows**2).reshape(-1),
+            place=u.state if by_state else u.pair,
+            state=u.state,
+            next_state=u.next_state,
+            k=tilt * u.k,
+            on=tilt * u.goes_on,
+            y=u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * chain.v[u.next_state],
+        )
+
     def _solved(self, matrix: sparse.csr_array, r: np.ndarray) -> Chain:
         """The process with these transitions and rewards: an MDP with one action."""
         p = matrix.toarray()[:, None, :] if len(r) <= DENSE_STATES else matrix
         model, pi = known_model(p, r[:, None], self.problem.gamma), np.ones((len(r), 1))
         v = evaluate(model, pi, tolerance=None)
-        return Chain(r, v, visits(model, pi, self.start), float(self.start @ v))
+        return Chain(matrix, r, v, visits(model, pi, self.start), float(self.start @ v))
 
     def _lost_doubt(self, chain: Chain, base: Chain) -> float:
         """What the gain owes to states in which nobody ever acted: the policy that comes there more
@@ -217,14 +250,15 @@ class UnitModel:
         return float((chain.d * excess * drop).sum())
 
     def _scores(self, rows: np.ndarray, chain: Chain, *, by_state: bool = False) -> np.ndarray:
-        """What every unit adds to the value [units]: the value less what it would be without the
-        unit (the jackknife), to first order.
+        """What every unit adds to the value [units], to first order; the sum of their squares is
+        the variance.
 
-            sum over its pairs of  d(s) pi(a|s) / n(s, a)  1 / (1 - h)  sum over its steps there of
-            r + gamma v(s') - q(s, a)
+            sum over its pairs of  d(s) pi(a|s) / n(s, a)  1 / sqrt(1 - h)  sum over its steps there
+            of  r + gamma v(s') - q(s, a)
 
-        d is the discounted number of visits, h the unit's share of the visits of the pair: without
-        the unit, a mean of which it has the share h changes by h / (1 - h) times its distance.
+        d is the discounted number of visits, h the unit's share of the visits of the pair: around a
+        mean of which it has the share h, residuals have 1 - h of the variance (MacKinnon & White
+        1985, HC2).
         Starts of weight w add w (v(s) - the mean), corrected in the same way. `by_state`: of a
         baseline that these units' own frequencies stand for, so that states take the place of
         pairs, and the scatter of the frequencies counts.
@@ -236,54 +270,39 @@ class UnitModel:
         q = _sum(at, target, len(n)) / _or_1(n)
         unit, cell, visits, place = _cells(u, at, len(n)) if by_state else self.cells
         residual = _sum(place, target - u.k * q[at], len(cell))
-        weight = spent[cell] / n[cell] * as_left_out(visits / n[cell])
+        weight = spent[cell] / n[cell] * studentised(visits / n[cell])
         found = _sum(unit, weight * residual, u.number)
         if self.starts is not None:
             first, state, share = self.starts
             from_start = _sum(first, share * (chain.v[state] - chain.at_start), u.number)
-            found = found + as_left_out(_sum(first, share, u.number)) * from_start
+            found = found + studentised(_sum(first, share, u.number)) * from_start
         return np.asarray(found[self.chosen])
 
     def _estimate(
-        self, value: float, scores: np.ndarray, shift: np.ndarray, v: np.ndarray
+        self, value: float, scores: np.ndarray, shift: np.ndarray, v: np.ndarray, left: float
     ) -> UnitEstimate:
         """An estimate that is to first order  sum over pairs of shift(s, a) times the mean of y = r
         + gamma v(s').
 
-        The scatter that a pair shows may be too small: three equal outcomes do not make it certain.
-        It counts as at least the scatter within the pairs of its state (pooled), and it gains 2 /
-        (n + 1) of the scatter of y over all steps from the state, about what two further visits
-        that look like any step of the state would add:
-            extra = sum over pairs of  shift^2 / n  max( within(s) - var(s, a), 2 / (n + 1) all(s),
-            0 ).
-        degrees: Satterthwaite's, of the sum of both kinds of variances.
+        Its variance is  sum of shift^2 / n var(y | s, a),  on Satterthwaite's degrees of freedom.
+        That a pair with few visits has shown less than there is counts by `Unseen`.
         """
-        u, shape = self.units, self.n_sa.shape
+        u, n = self.units, self.n_sa.reshape(-1)
         y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
-        n, n_s = self.n_sa, self.n_sa.sum(axis=1, keepdims=True)
-        mean = (_sum(u.pair, u.k * y, n.size) / _or_1(n).reshape(-1)).reshape(shape)
-        m2 = _sum(u.pair, u.k * (y - mean.reshape(-1)[u.pair]) ** 2 + u.m2, n.size).reshape(shape)
-        middle = (n * mean).sum(axis=1, keepdims=True) / _or_1(n_s)
-        scatter = (m2 + n * (mean - middle) ** 2).sum(axis=1, keepdims=True)
-        everything = scatter / np.maximum(n_s - 1, 1.0)
-        spare = n_s - (n > 0).sum(axis=1, keepdims=True)
-        pooled = m2.sum(axis=1, keepdims=True) / np.maximum(spare, 1.0)
-        within = np.where(spare > 0, pooled, everything)
-        own = m2 / np.maximum(n - 1, 1.0)
-        lacking = np.maximum(np.maximum(within - own, 2 / (n + 1) * everything), 0.0)
-        weight = np.where(n > 0, shift**2 / _or_1(n), 0.0)
-        shown, hidden = weight * own, weight * lacking
-        spread = (shown**2 / np.maximum(n - 1, 1.0) + hidden**2 / np.maximum(n_s - 1, 1.0)).sum()
-        total = float((shown + hidden).sum())
-        loss, more = self._unseen(shift, v, mean)
+        mean = _sum(u.pair, u.k * y, len(n)) / _or_1(n)
+        m2 = _sum(u.pair, u.k * (y - mean[u.pair]) ** 2 + u.m2, len(n))
+        freedom = np.maximum(n - 1, 1.0)
+        each = np.where(n > 0, shift.reshape(-1) ** 2 / _or_1(n), 0.0) * m2 / freedom
+        spread, total = float((each**2 / freedom).sum()), float(each.sum())
+        loss, more = self._unseen(shift, v, mean.reshape(shift.shape))
         return UnitEstimate(
             value=value,
             scores=scores,
-            extra=float(hidden.sum()),
             of_pairs=total,
-            degrees=float(total**2 / spread) if spread > 0 else 1.0,
+            degrees=total**2 / spread if spread > 0 else 1.0,
             loss=loss,
             more=more,
+            left=left,
             blocks=u.blocks,
         )
 
@@ -292,25 +311,37 @@ class UnitModel:
         seen; see `Unseen`.
         """
         n = np.where(self.n_sa > 0, self.n_sa, np.inf)
+        whole = n + self._others[0]
         (worst, drop), (best, jump) = self._ends(v, 0), self._ends(v, 1)
         low, high = np.minimum(worst[:, None], mean - drop), np.maximum(best[:, None], mean + jump)
-        rise, fall = np.maximum(shift, 0.0), np.maximum(-shift, 0.0)
+        least, most = self._others_showed(v)
+        # what may be there in all visits, and what the other units have shown, in those of these
+        bad = (low, whole), (np.clip(least, low, mean), n)
+        good = (high, whole), (np.clip(most, mean, high), n)
         found = []
-        for bad, good in ((low, high), (high, low)):  # for what is done more often, less often
-            change = np.maximum(rise * np.abs(mean - bad), fall * np.abs(mean - good)) / n
-            s, a = np.unravel_index(int(np.argmax(change)), change.shape)
-            end = float((bad if shift[s, a] > 0 else good)[s, a])
-            found.append(
-                Unseen(
-                    change=float(EVENTS * change[s, a]),
-                    pair=int(s * change.shape[1] + a),
-                    n=float(self.n_sa[s, a]),
-                    shift=float(shift[s, a]),
-                    worst=end,
-                    distance=float(abs(mean[s, a] - end)),
-                )
-            )
+        for ends in (zip(bad, good, strict=True), zip(good, bad, strict=True)):
+            each = [_each(shift, mean, more, less) for more, less in ends]
+            found.append(max(each, key=lambda x: x.each))
         return found[0], found[1]
+
+    @cached_property
+    def _others(self) -> tuple[np.ndarray, Units]:
+        """(visits of every pair [S, A] by the units of the log that are not in this model, these
+        units).
+        """
+        others = self.whole.some(~self.chosen)
+        return _sum(others.pair, others.k, self.n_sa.size).reshape(self.n_sa.shape), others
+
+    def _others_showed(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(the worst, the best) outcome of every pair [S, A] in the other units; inf and -inf where
+        they have none.
+        """
+        u = self._others[1]
+        y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
+        least, most = np.full(self.n_sa.size, np.inf), np.full(self.n_sa.size, -np.inf)
+        np.minimum.at(least, u.pair, y)
+        np.maximum.at(most, u.pair, y)
+        return least.reshape(self.n_sa.shape), most.reshape(self.n_sa.shape)
 
     def _ends(self, v: np.ndarray, end: int) -> tuple[np.ndarray, float]:
         """(the worst (end 0) or best (1) outcome of every state [S], how far from its mean any
@@ -377,6 +408,29 @@ def model_of_units(
         start=np.asarray(problem.start)
         if starts is None
         else _sum(starts[1], starts[2], problem.n_states),
+    )
+
+
+def _each(
+    shift: np.ndarray,
+    mean: np.ndarray,
+    more: tuple[np.ndarray, np.ndarray],
+    less: tuple[np.ndarray, np.ndarray],
+) -> Unseen:
+    """The pair in which one event changes most: where a pair is chosen more often, at the outcome
+    of `more` and in so many visits; where less often, of `less`.
+    """
+    up = shift > 0
+    end, n = np.where(up, more[0], less[0]), np.where(up, more[1], less[1])
+    each = np.abs(shift * (mean - end)) / n
+    s, a = np.unravel_index(int(np.argmax(each)), each.shape)
+    return Unseen(
+        each=float(each[s, a]),
+        pair=int(s * each.shape[1] + a),
+        n=float(n[s, a]),
+        shift=float(shift[s, a]),
+        worst=float(end[s, a]),
+        distance=float(abs(mean[s, a] - end[s, a])),
     )
 
 

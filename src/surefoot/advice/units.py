@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import Batch, Counts, count_triples
+from surefoot.diagnosis.time_order import row_stamps
 from surefoot.errors import LogError, NotAvailableError
 from surefoot.logs import Log, Tally, add_up, make_log
 from surefoot.logs.on_dask import tallies_on_dask
@@ -38,7 +39,8 @@ class Units:
     unequal time: then the rest of the k rows ends, see `Batch.survives`. Codes are those of the
     log. `kind` says what a unit is, in words. Units are numbered in the order of the log.
     `start_*`: so many episodes of a unit start in this state. `blocks`: units are pieces of the one
-    episode.
+    episode. `turn`: the place of every episode in time, where the policy that made the log varies
+    (units are then numbered by it, since what comes later may depend on what came before).
     """
 
     unit: np.ndarray
@@ -57,6 +59,7 @@ class Units:
     n_actions: int
     kind: str
     blocks: bool
+    turn: np.ndarray | None = None
 
     def __repr__(self) -> str:
         return f"Units({self.number} {self.kind}, {len(self.unit):,} entries)"
@@ -90,17 +93,31 @@ class Units:
 
 def units_of(log: Log, batch: Batch | None, gamma: float) -> Units:
     """The units of a log: from its rows where they are in memory, else read once more."""
-    return units_of_log(log, gamma) if batch is None else units_of_batch(batch, gamma)
+    if batch is None:
+        return units_of_log(log, gamma)
+    stamps = row_stamps(log)[1] if batch.policy_varies and log.reading is not None else None
+    return units_of_batch(batch, gamma, stamps)
 
 
-def units_of_batch(batch: Batch, gamma: float) -> Units:
-    """The units of rows in memory: episodes, or contiguous blocks of a single one."""
+def units_of_batch(batch: Batch, gamma: float, stamps: np.ndarray | None = None) -> Units:
+    """The units of rows in memory: episodes, or contiguous blocks of a single one. `stamps` are the
+    times of the rows of the log, where they say more than its order.
+    """
     kind, length = _kind(batch.n_episodes, len(batch), gamma, MOST_UNITS, BLOCKS)
     unit = np.arange(len(batch)) // length if length else batch.episode % MOST_UNITS
+    turn = None
+    if batch.policy_varies and not length:
+        at = np.arange(batch.n_episodes) if stamps is None else stamps[batch.row[batch.first]]
+        turn = np.argsort(np.argsort(at, kind="stable"))
+        number = min(batch.n_episodes, MOST_UNITS)
+        unit = (turn * number // batch.n_episodes)[batch.episode]
     one, zero = np.ones(len(batch)), np.zeros(len(batch))
     on = one if batch.survives is None else batch.survives
     entries = unit, batch.state, batch.action, batch.next_state, one, batch.reward, zero, on
-    return _joined([entries], [_starts(unit, batch)], batch.n_states, batch.n_actions, kind, length)
+    found = _joined(
+        [entries], [_starts(unit, batch)], batch.n_states, batch.n_actions, kind, length
+    )
+    return replace(found, turn=turn)
 
 
 def units_of_log(log: Log, gamma: float) -> Units:

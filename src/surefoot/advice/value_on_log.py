@@ -84,7 +84,7 @@ def evaluation(
     values = {}
     for name in ("policy", "baseline", "gain"):
         estimate = getattr(found, name)
-        low, high = estimate.interval_with_unseen()
+        low, high = estimate.interval()
         values[name] = {"value": estimate.value, "low": low, "high": high}
     n_s = log.n_sa.sum(axis=1, keepdims=True)
     own = own_return(problem, found.baseline.value)

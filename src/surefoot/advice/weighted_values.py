@@ -24,7 +24,7 @@ METHODS: Mapping[str, tuple[Callable[..., ValueEstimate], str]] = {
     "snips": (weighted_per_decision, "less scatter; biased for few episodes"),
     "dr": (doubly_robust, "unbiased; a model of other episodes takes out scatter"),
 }
-NOTHING = Unseen(change=0.0, pair=0, n=0.0, shift=0.0, worst=0.0, distance=0.0)
+NOTHING = Unseen(each=0.0, pair=0, n=0.0, shift=0.0, worst=0.0, distance=0.0)
 FEW = 30.0  # effective episodes below which an interval says little
 
 
@@ -74,7 +74,7 @@ def _valued(name: str, log: Batch, pi: np.ndarray, problem: Problem) -> dict[str
 def _described(value: float, scores: np.ndarray, words: str) -> dict[str, Any]:
     """A value with its interval."""
     low, high = UnitEstimate(
-        value=value, scores=scores / len(scores), extra=0.0, of_pairs=0.0, degrees=1.0,
+        value=value, scores=scores / len(scores), of_pairs=0.0, degrees=1.0,
         loss=NOTHING, more=NOTHING, blocks=False,
     ).interval()  # fmt: skip
     return {"value": value, "low": low, "high": high, "episodes": len(scores), "assumes": words}

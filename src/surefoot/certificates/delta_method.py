@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from surefoot.certificates.gaussian import (
     Gaussian,
@@ -18,7 +19,7 @@ from surefoot.certificates.gaussian import (
     target,
     values,
 )
-from surefoot.planning import visits
+from surefoot.planning import Bias, plug_in_bias, visits
 from surefoot.problems import Problem
 from surefoot.rows.arrays import like, to_numpy
 
@@ -27,7 +28,8 @@ OFTEN = 2  # visits of a pair from which on its outcomes have a variance
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaMethodBound(Gaussian):
-    """gain - sqrt( (z sigma)^2 + unshown^2 ) - missing - skewness,  both policies at once:
+    """gain - bias - sqrt( (z sigma)^2 + unshown^2 ) - missing - skewness - left,  both policies at
+    once:
 
     sigma^2 = sum_{s,a} [ Var_P(f) + (d_pi - d_b)^2 Var_R ] / (n - 1)
               + Var_start(v^pi - v^{pi_b}) / (episodes - 1),
@@ -37,6 +39,9 @@ class DeltaMethodBound(Gaussian):
     pairs of dP(s, a) . f, rows are independent, and a row's covariance is multinomial. Var_R is
     what rewards scatter within a triple, 0 where they are declared; the last term is 0 where the
     start is known.
+
+    bias, left: what the gain in the model is too high on average, to second order, and how far
+    later terms may reach (`plug_in_bias`).
 
     unshown = max over pairs of  min(1, ln(1/delta) / n) (least f seen in the pair - least f of any
     outcome): the rule of three. missing: pairs seen once or never do in the model what the baseline
@@ -79,13 +84,14 @@ class DeltaMethodBound(Gaussian):
         events = math.log(1 / self.delta)
         beyond = to_numpy(block.support.least(f))[0] - worst.least(net, new.spent)
         unshown = np.where(often, beyond, 0.0) * events / np.maximum(n, max(events, 1.0))
-        h = new.v - old.v
+        h, (bias, base) = new.v - old.v, (_bias(problem, x) for x in (new, old))
         of_pairs = float((variance[often] / (n[often] - 1)).sum())
         return Moments(
-            gain=float(start @ h) - _missing(problem, new, old, worst),
+            gain=float(start @ h) - (bias.value - base.value) - _missing(problem, new, old, worst),
             sigma=math.sqrt(of_pairs + self.start_variance(problem, h)),
             third=float((third[often] / n[often] ** 2).sum()),
             unshown=max(float(unshown.max()), 0.0),
+            left=bias.left + base.left,
         )
 
 
@@ -93,11 +99,13 @@ class DeltaMethodBound(Gaussian):
 class _Play:
     """A policy in the model, where pairs seen once or never do what is usual in their state.
 
-    own, spent [S, A]: its discounted visits to pairs, and the same with those of such pairs spent
-    as is usual; q, v: its values.
+    rows [S, A]: the policy so; d [S]: its discounted visits; own, spent [S, A]: those to pairs, by
+    pi and by rows; q, v: its values.
     """
 
     pi: np.ndarray
+    rows: np.ndarray
+    d: np.ndarray
     own: np.ndarray
     spent: np.ndarray
     q: np.ndarray
@@ -120,8 +128,29 @@ def _play(problem: Problem, pi: np.ndarray, usual: np.ndarray) -> _Play:
     v = values(problem, rows)
     q = to_numpy(block.model.backup(like(block.pi_b, v[None])))[0]
     q = np.where(often | ~some, q, (usual * q).sum(axis=1, keepdims=True))
-    d = to_numpy(visits(problem.model, rows, problem.start)).reshape(-1, 1)
-    return _Play(pi=pi, own=d * pi, spent=d * rows, q=q, v=v)
+    d = to_numpy(visits(problem.model, rows, problem.start)).reshape(-1)
+    return _Play(pi=pi, rows=rows, d=d, own=d[:, None] * pi, spent=d[:, None] * rows, q=q, v=v)
+
+
+def _bias(problem: Problem, play: _Play) -> Bias:
+    """How much too high the value of a policy is in the model."""
+    block, (n_states, n_actions) = problem.blocks[0], play.rows.shape
+    entry = block.support.entries()
+    pair, follow, n, reward = (to_numpy(x) for x in entry)
+    share = (play.rows / np.maximum(to_numpy(problem.n_sa), 1.0)).reshape(-1)[pair] * n
+    state, shape = pair // n_actions, (n_states, n_states)
+    return plug_in_bias(
+        sparse.csr_array((share, (state, follow)), shape=shape),
+        problem.gamma,
+        spent=np.repeat(play.d, n_actions),
+        square=(play.rows**2).reshape(-1),
+        place=pair,
+        state=state,
+        next_state=follow,
+        k=n,
+        on=n,
+        y=reward + problem.gamma * play.v[follow],
+    )
 
 
 def _at_entries(block: Problem, spent: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -74,6 +74,18 @@ class Batch:
     def __len__(self) -> int:
         return len(self.state)
 
+    @cached_property
+    def policy_varies(self) -> bool:
+        """Whether the propensities of a pair differ: several policies made the log, or one that
+        learned on the way.
+        """
+        if self.propensity is None:
+            return False
+        least, most = np.full((2, self.n_states * self.n_actions), np.nan)
+        np.fmin.at(least, self.pair, self.propensity)
+        np.fmax.at(most, self.pair, self.propensity)
+        return bool(np.any(most - least > OWN * most))
+
     @property
     def propensity(self) -> np.ndarray | None:
         """The probability with which each row's action was chosen; None where the log has none."""

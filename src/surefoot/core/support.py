@@ -65,6 +65,13 @@ class DenseSupport:
         xp = namespace(z)
         return xp.min(xp.where(self.n > 0, z, xp.inf), axis=0)
 
+    def entries(self) -> tuple[Array, Array, Array, Array]:
+        """(pair, successor, count, reward) of every triple seen in the first problem."""
+        n = np.asarray(self.n)[:, 0]
+        k, s, a = np.nonzero(n > 0)
+        state, reward = (np.asarray(x)[:, 0][k, s, a] for x in (self.state, self.reward))
+        return s * n.shape[2] + a, state, n[k, s, a], reward
+
     def has(self, state: Array) -> Array:
         """Whether each pair was seen to lead to this state of its problem, state [B]."""
         xp = namespace(self.n)
@@ -128,6 +135,10 @@ class SparseSupport:
         least = np.full(len(self.start) - 1, np.inf)
         np.minimum.at(least, self.pair, z)
         return least.reshape(self.shape)
+
+    def entries(self) -> tuple[Array, Array, Array, Array]:
+        """See DenseSupport."""
+        return self.pair, self.state, self.n, self.reward
 
     def has(self, state: Array) -> Array:
         """See DenseSupport."""

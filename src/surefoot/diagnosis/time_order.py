@@ -21,6 +21,7 @@ from surefoot.text import plural
 SEGMENTS = 96  # the rows in order of time, cut into so many parts of equal size
 MOST_STAMPS = 20_000_000  # rows up to which their times are held in memory
 DAY = 86_400.0
+EPOCH = 10 * 365.25 * DAY, 130 * 365.25 * DAY  # seconds since 1970 that are taken for dates
 BY_TIME, BY_FILE = "in order of their times", "in the order of the file"
 ROUNDING = 1e-6  # time gaps that differ by less than this share are equal
 MANY = 0.01  # share of unequal gaps that is a warning
@@ -57,18 +58,40 @@ def clock(log: Log) -> Clock:
     that do not start or end alike in most episodes, as a count of steps does); else that of the
     file as it came.
     """
+    words, stamps = row_stamps(log)
+    if stamps is None:
+        return Clock(words, log.accounting.rows)
+    dated = words == BY_TIME and (log.stored.dated or _epoch(stamps))
+    return Clock(words, len(stamps), _segments(stamps), _calendar(stamps) if dated else {})
+
+
+def row_stamps(log: Log) -> tuple[str, np.ndarray | None]:
+    """(the order of the rows in words, a number for each row, in the order of `Log.blocks`, that
+    rises with it; None: they lie in order, or are too many).
+    """
     reading, rows = log.stored, log.accounting.rows
     if rows > MOST_STAMPS:
-        return Clock(BY_FILE, rows)
+        return BY_FILE, None
     with log.database() as database:
         if reading.time_kind and (log.n_episodes == 1 or _comparable(database, reading)):
-            stamps = _column(database, reading, time_sql(reading))
-            calendar = _calendar(stamps) if reading.dated else {}
-            return Clock(BY_TIME, len(stamps), _segments(stamps), calendar)
+            return BY_TIME, _seconds(_column(database, reading, time_sql(reading)))
         if reading.store.anew:  # they were sorted
-            places = _column(database, reading, "row_number() over (order by file, row)")
-            return Clock(BY_FILE, rows, _segments(places))
-    return Clock(BY_FILE, rows)
+            return BY_FILE, _column(database, reading, "row_number() over (order by file, row)")
+    return BY_FILE, None
+
+
+def _seconds(stamps: np.ndarray) -> np.ndarray:
+    """Milli-, micro- and nanoseconds since 1970 as seconds; other numbers as they are."""
+    for scale in (1.0, 1e3, 1e6, 1e9):
+        if _epoch(stamps / scale):
+            return np.asarray(stamps / scale)
+    return stamps
+
+
+def _epoch(stamps: np.ndarray) -> bool:
+    """Whether numbers are seconds since 1970: all between 1980 and 2100."""
+    low, high = EPOCH
+    return bool(low <= stamps.min() and stamps.max() <= high)
 
 
 def _comparable(database: Database, reading: Reading) -> bool:

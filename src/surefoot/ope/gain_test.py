@@ -96,6 +96,7 @@ def evidence_of(
     cap: float | None = None,
     model: Model | None = None,
     rng: np.random.Generator | None = None,
+    turn: np.ndarray | None = None,
 ) -> GainEvidence:
     """A lower bound on a quantity from episodes of pi_b: one test at level delta.
 
@@ -109,7 +110,8 @@ def evidence_of(
     is `cap`, or is chosen on `training` (other episodes); "betting" needs none. `model` is what
     doubly robust values need, `rng` what the bootstrap needs. Without propensities pi_b must be the
     policy that made the log: weights from a baseline estimated on the same log void the guarantee.
-    With propensities pi_b may be any policy, or None: whatever made the log.
+    With propensities pi_b may be any policy, or None: whatever made the log. Where that learned on
+    the way, `turn` is the place of every episode in time: they are then bet on in that order.
     """
     standard = Standard() if standard is None else standard
     if quantity == LOSS:
@@ -117,6 +119,7 @@ def evidence_of(
             GAIN, negated(batch), pi, pi_b, gamma, standard.mirrored(),
             training=None if training is None else negated(training),
             model=None if model is None else replace(model, r=-model.r), cap=cap, rng=rng,
+            turn=turn,
         )  # fmt: skip
         return replace(mirror, quantity=LOSS, standard=standard)
     if training is not None:
@@ -125,7 +128,7 @@ def evidence_of(
     if standard.capped and training is not None and cap is None:
         other = episode_values(training, pi, pi_b, gamma, standard, quantity=quantity)
         cap = choose_cap(other.x, found.lo, len(found.x), standard.delta, standard.bound).cap
-    return GainEvidence(quantity, _bound(found, standard, cap, rng), standard, found)
+    return GainEvidence(quantity, _bound(found, standard, cap, rng, turn), standard, found)
 
 
 def promised(
@@ -246,10 +249,14 @@ def negated(batch: Batch) -> Batch:
 
 
 def _bound(
-    found: EpisodeValues, standard: Standard, cap: float | None, rng: np.random.Generator | None
+    found: EpisodeValues,
+    standard: Standard,
+    cap: float | None,
+    rng: np.random.Generator | None,
+    turn: np.ndarray | None = None,
 ) -> LowerBound:
-    """The bound on the mean. "betting" takes the episodes in an order drawn once and for all, as
-    logs may be sorted, and centres them in that order.
+    """The bound on the mean. "betting" takes the episodes in turn, or in an order drawn once and
+    for all, as logs may be sorted, and centres them in that order.
     """
     x, delta = found.x, standard.delta
     if standard.bound == "bca":
@@ -262,6 +269,7 @@ def _bound(
         if cap is not None:
             raise ParameterError(f'the bound "{standard.bound}" takes no cap: leave cap= out')
         order = np.random.default_rng(ORDER).permutation(len(x))
+        order = order if turn is None else np.argsort(turn)
         z, lo = x[order], np.asarray(found.lo)
         if found.control is not None:
             z, lo = centred(x, found.control, order)

@@ -1,5 +1,6 @@
 """Planning: evaluation of policies, and the only fixed-point loop of the library."""
 
+from surefoot.planning.bias import Bias, plug_in_bias
 from surefoot.planning.evaluation import evaluate, evaluate_at_start, values_within, visits
 from surefoot.planning.loop import Body, iterate
 from surefoot.planning.plan import (
@@ -19,6 +20,7 @@ from surefoot.planning.plan import (
 __all__ = [
     "MAX_STEPS",
     "Backup",
+    "Bias",
     "Body",
     "Estimate",
     "FixedValues",
@@ -30,6 +32,7 @@ __all__ = [
     "iterate",
     "one_step",
     "optimal",
+    "plug_in_bias",
     "policy_iteration",
     "value_iteration",
     "values_within",
