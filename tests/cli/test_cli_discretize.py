@@ -58,6 +58,16 @@ def test_the_states_can_be_checked_at_once(log: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["findings"][0]["numbers"]["states"] == 4
 
 
+def test_the_reward_may_have_a_direction_as_in_other_commands(log: Path, tmp_path: Path) -> None:
+    given = ["discretize", str(log), "--features", "speed", "--states", "4", "--json"]
+    plain, turned = (
+        CliRunner().invoke(app, [*given, "--reward", reward, "--out", str(tmp_path / "out.csv")])
+        for reward in ("reward", "reward:lower")
+    )
+    assert turned.exit_code == 0, turned.output
+    assert json.loads(turned.stdout) == json.loads(plain.stdout)
+
+
 def test_a_saved_encoder_is_applied(log: Path, tmp_path: Path) -> None:
     first, again, encoder = (str(tmp_path / name) for name in ("a.csv", "b.csv", "encoder.json"))
     run = CliRunner().invoke

@@ -113,7 +113,11 @@ def test_the_page_of_a_safety_test_says_its_verdict(verdict: str, word: str) -> 
 def said_of(verdict: str) -> dict[str, Any]:
     """What a safety test says."""
     return {
-        "log": {"source": "new.csv", "fingerprint": "abc"}, "policy": "policy.csv", "gamma": 0.9,
+        "log": {
+            "source": "new.csv", "fingerprint": "abc", "warnings": [],
+            "reward": {"sentence": "more reward is better; its mean is 0.5"},
+        },
+        "policy": "policy.csv", "gamma": 0.9,
         "verdict": verdict, "estimated_gain": 0.1, "gain_at_least": 0.02, "gain_at_most": 0.3,
         "delta": 0.05, "delta_of_each_test": 0.025, "episodes_tested": 4000,
         "effective_episodes": 498.8, "condition": "x", "bound": "betting", "estimator": "pdis",

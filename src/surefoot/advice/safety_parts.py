@@ -156,10 +156,12 @@ def _of_column(sample: Sample | None, guard: Guard) -> Sample | None:
 def _standard(standard: Standard, guard: Guard, sample: Sample) -> Standard:
     """The standard for a guarded column: its own range, or that of the reward if it is the same."""
     batch = sample.batch
-    declared, returns = guard.declared, None
-    if declared is None and np.array_equal(batch.beside[guard.place], batch.reward):
-        declared, returns = standard.reward_range, standard.return_range
-    if guard.sign < 0:
+    column, declared, returns, sign = batch.beside[guard.place], guard.declared, None, guard.sign
+    for same in (1.0, -1.0) if declared is None else ():  # the reward may be minus the column
+        if np.array_equal(same * column, batch.reward):
+            declared, returns, sign = standard.reward_range, standard.return_range, same * sign
+            break
+    if sign < 0:
         declared, returns = (None if x is None else (-x[1], -x[0]) for x in (declared, returns))
     return replace(standard, reward_range=declared, return_range=returns, seen=None)
 

@@ -47,6 +47,8 @@ def log_summary(log: Log, source: str) -> dict[str, Any]:
         "pairs_seen": int((log.n_sa > 0).sum()),
         "reward_lowest": log.rewards[0],
         "reward_highest": log.rewards[1],
+        "reward": log.reward_summary,
+        "warnings": list(log.warnings),
         "history": remembered(log)[1],
         "discount_per": None if log.pace is None else log.pace.unit,
     }
@@ -228,6 +230,7 @@ def text(summary: Mapping[str, Any]) -> str:
     lines = [
         summary["reason"] if nothing else f"verdict   {word}: {summary['reason']}",
         f"          policy.csv holds {summary['policy_is']}",
+        *reward_lines(summary["log"]),
         *_worth_lines(summary),
         *gate_lines(summary),
         *(
@@ -241,8 +244,9 @@ def text(summary: Mapping[str, Any]) -> str:
         *assurance_lines(summary),
     ]
     lines += [f"{'' if i else 'assumes':9} {x}" for i, x in enumerate(summary["assumptions"])]
-    lines += ["", *read_lines(summary["log"]), *_baseline_lines(summary), *_method_lines(summary)]
-    return "\n".join(lines + [f"note: {note}" for note in summary["notes"]])
+    lines += ["", *_row_lines(summary["log"]), *_baseline_lines(summary), *_method_lines(summary)]
+    said = summary["log"]["warnings"]
+    return "\n".join(lines + [f"note: {note}" for note in summary["notes"] if note not in said])
 
 
 def _worth_lines(summary: Mapping[str, Any]) -> list[str]:
@@ -293,8 +297,18 @@ def unseen_sentence(found: Mapping[str, Any] | None) -> str:
     )
 
 
+def reward_lines(log: Mapping[str, Any]) -> list[str]:
+    """What more of the reward means, and what puts the log in doubt."""
+    return [f"reward    {log['reward']['sentence']}", *(f"          {x}" for x in log["warnings"])]
+
+
 def read_lines(log: Mapping[str, Any]) -> list[str]:
-    """What was read."""
+    """What was read, and what more of the reward means."""
+    return [*_row_lines(log), *reward_lines(log)]
+
+
+def _row_lines(log: Mapping[str, Any]) -> list[str]:
+    """The rows that were read."""
     left_out = log["rows_left_out"]
     episodes = "" if log["episodes"] is None else f", {plural(log['episodes'], 'episode')}"
     return [

@@ -62,6 +62,7 @@ def check(
     document = {
         "log": log,
         "columns": found.columns,
+        "reward": found.reward_summary,
         "rows": {"read": account.rows, "used": account.used, "left_out": dict(account.left_out)},
         "warnings": sum(finding.level == "warning" for finding in findings),
         "vetoes": [finding.key for finding in findings if finding.vetoes],
@@ -77,6 +78,8 @@ def _lines(log: Log, findings: tuple[Finding, ...]) -> Iterator[str | Text]:
     """Row accounting, then one finding a line."""
     yield str(log.accounting)
     yield Text(log.columns, style="dim")
+    yield Text(log.reward_summary["sentence"])
+    yield from (Text(x, style=COLOURS["warning"]) for x in log.warnings)
     for x in findings:
         level = (f"{x.level:>7}", COLOURS[x.level])
         yield Text.assemble(level, "  ", (f"{x.name}:", "bold"), f" {x.sentence}")

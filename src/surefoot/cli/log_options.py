@@ -34,7 +34,14 @@ class ReadOptions:
         str | None, _columns("The state; several columns are joined into one.", "NAME,...")
     ] = None
     action: Annotated[str | None, _columns("Several columns make one action.", "NAME,...")] = None
-    reward: Annotated[str | None, _columns("The reward of the step, a number.")] = None
+    reward: Annotated[
+        str | None,
+        _columns(
+            "The reward of the step, a number. Less of it is better: died:lower. Without a"
+            " direction more is.",
+            "NAME[:lower|:higher]",
+        ),
+    ] = None
     next_state: Annotated[
         str | None, _columns("The state of the next row unless given; - for none.", "NAME,...")
     ] = None
@@ -184,7 +191,11 @@ class LogOptions(ReadOptions):
     ] = None
     reward_range: Annotated[
         str | None,
-        option(PROBLEM, "LOW,HIGH", "The lowest and the highest possible reward, such as 0,1."),
+        option(
+            PROBLEM,
+            "LOW,HIGH",
+            "The lowest and the highest possible reward, such as 0,1, as the column has it.",
+        ),
     ] = None
     return_range: Annotated[
         str | None,

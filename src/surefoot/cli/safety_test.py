@@ -155,7 +155,7 @@ def safety_test(
         )
     own = own_log(policy)
     posed = with_its_guards(posed_episodes(log, options), options)
-    standard = _standard(options, own, _largest_ratio(policy, posed, options))
+    standard = _standard(options, posed, own, _largest_ratio(policy, posed, options))
     refuse_own_log(posed.log, log, policy, own)
     other = None if training is None else posed_episodes(training, options)
     if other is not None and other.problem.gamma != posed.problem.gamma:
@@ -225,16 +225,19 @@ def _largest_ratio(policy: Path, posed: Posed, options: TestOptions) -> float | 
     return max(found, 1.0) if found < math.inf else None
 
 
-def _standard(options: TestOptions, own: dict[str, Any], ratio: float | None) -> Standard:
+def _standard(
+    options: TestOptions, posed: Posed, own: dict[str, Any], ratio: float | None
+) -> Standard:
     """What the test asks for."""
     from surefoot.ope import Standard
 
+    reward = posed.log.reward
     return Standard(
         delta=options.delta,
         estimator=options.estimator,
         bound=options.bound,
-        reward_range=options.rewards,
-        return_range=options.returns,
+        reward_range=reward.range("reward_range", options.rewards),
+        return_range=reward.range("return_range", options.returns),
         horizon=options.horizon,
         seen=own.get("rewards"),
         largest_ratio=ratio,

@@ -197,6 +197,8 @@ def _document(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> di
     reward = simulation.reward if len(simulation.reward) else [math.nan]
     return {
         "log": log,
+        "reward": posed.log.reward_summary,
+        "warnings": list(posed.log.warnings),
         "gamma": options.gamma,
         "chosen": chosen.label,
         "rule": tuning.rule,
@@ -235,7 +237,10 @@ def _document(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> di
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     """The choice for people."""
+    from surefoot.advice.summary import reward_lines
+
     simulated = found["simulated"] > 0
+    yield from reward_lines(found)
     yield from _history_lines(found.get("histories", []))
     yield from _table(found["settings"], f"CVaR {found['alpha']:.0%}", simulated)
     yield (
@@ -306,10 +311,14 @@ def _bound_document(posed: Posed, log: str, options: TuneOptions) -> dict[str, A
             " for less"
         )
     after = {"next": next_line(log, options, setting) if wedge.free > 0 else None, "notes": notes}
-    return {"log": log} | dataclasses.asdict(wedge) | after
+    said = {"reward": posed.log.reward_summary, "warnings": list(posed.log.warnings)}
+    return {"log": log} | said | dataclasses.asdict(wedge) | after
 
 
 def _bound_lines(found: dict[str, Any]) -> Iterator[str]:
+    from surefoot.advice.summary import reward_lines
+
+    yield from reward_lines(found)
     yield (
         f"n_wedge   {found['n_wedge']:,}: Pi_b-SPIBB then loses at most {found['bound']:.4g}"
         f" (asked: {found['loss']:.4g}) with probability {1 - found['delta']:g}"
@@ -332,7 +341,7 @@ def _write(path: Path, name: str, found: dict[str, Any]) -> None:
         write_whole(path, json_text(name, found) + "\n")
     elif path.suffix == ".csv":
         rows = found.get("settings", [found])
-        columns = tuple(k for k in rows[0] if k not in ("assumptions", "notes"))
+        columns = tuple(k for k in rows[0] if not isinstance(rows[0][k], (dict, list, tuple)))
         cells = [["" if row[k] is None else row[k] for k in columns] for row in rows]
         write_csv(path, columns, cells)
     else:

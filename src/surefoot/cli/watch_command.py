@@ -79,13 +79,6 @@ def watch(
             "--discount-per starts from the shortest step of a log, which may change as it grows:"
             " test with surefoot safety-test instead"
         )
-    standard = Standard(
-        delta=options.delta,
-        estimator=options.estimator,
-        reward_range=options.rewards,
-        return_range=options.returns,
-        horizon=options.horizon,
-    )
     before = load_watch(state_file, _parameters(policy, options))
     posed = posed_episodes(log, _knowing_actions(options, policy))
     refuse_own_log(posed.log, log, policy, own_log(policy))
@@ -96,6 +89,14 @@ def watch(
             " baseline made all of it, read it without them (--propensity -); else do a safety-test"
         )
     trained, checked = _trained(policy)
+    reward = posed.log.reward
+    standard = Standard(
+        delta=options.delta,
+        estimator=options.estimator,
+        reward_range=reward.range("reward_range", options.rewards),
+        return_range=reward.range("return_range", options.returns),
+        horizon=options.horizon,
+    )
     after, found = watching.look(
         before, posed.log, batch, pi, posed.problem.pi_b, options.gamma, standard, trained
     )

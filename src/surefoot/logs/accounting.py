@@ -57,6 +57,7 @@ REMEDIES = {
     "reward": f"If an empty reward means 0, say {option('missing_reward', 0)}",
 }
 ENDS_KEPT = "; rows that ended are kept, so that ends look more frequent than they are"
+SEVERAL = 10  # episodes: in fewer, a reward may be constant by accident
 MOST = 0.5  # the share from which on it is most
 
 
@@ -68,6 +69,10 @@ class Accounting:
     filled      rows without a reward, which counts as the `missing_reward` that was given
     put_right   steps back in a time without UTC offset, which sorting put in order
     nameless    episodes whose name reads like a missing value
+    unrewarded  episodes no row of which has a reward, of so many `episodes` (looked for where a
+                row has none, and not in bandit logs)
+    repeated    episodes of several rows, where no episode has two different rewards
+    varied      above 0 where an episode has two different rewards
     size_used, size_left_out   sums of |reward| of the rows used, and of the rows left out whose
                                reward can be read
     """
@@ -78,6 +83,10 @@ class Accounting:
     filled: int = 0
     put_right: int = 0
     nameless: int = 0
+    unrewarded: int = 0
+    episodes: int = 0
+    repeated: int = field(default=0, compare=False)  # parts of a log count more than the whole
+    varied: int = field(default=0, compare=False)
     size_used: float = field(default=0.0, compare=False)  # a sum of floats depends on the threads
     size_left_out: float = field(default=0.0, compare=False)
 
@@ -156,6 +165,11 @@ def nothing_left(left_out: dict[str, int]) -> str:
     )
 
 
+def no_reward_at_all(unrewarded: int, episodes: int) -> str:
+    """That some episodes have no reward."""
+    return f"{unrewarded:,} of {episodes:,} episodes have no reward at all"
+
+
 def _in_words(left_out: dict[str, int]) -> str:
     """How many rows were left out and why."""
     return "; ".join(
@@ -172,6 +186,20 @@ def warnings_on(log: Log) -> Iterator[str]:
     """Signs that the rows used do not hold what the log is about."""
     account = log.accounting
     low, high = log.rewards
+    name = log.reward.column
+    if log.reward.names_harm:
+        yield (
+            f"{name!r} is the reward, so more of it counts as better, but its name says harm. If"
+            f" less of it is better, say {option('reward', f'{name}:lower')}; if more is,"
+            f" {option('reward', f'{name}:higher')}"
+        )
+    if account.repeated >= SEVERAL and not account.varied and low != high:
+        yield (
+            f"the reward {name!r} is the same in all rows of every episode, and differs between"
+            " episodes: it looks like one outcome of the episode, repeated in each of its rows. As"
+            " it is, it counts once a row, so that long episodes count more. If it is one outcome,"
+            " leave it in the last row alone, with 0 in the others"
+        )
     if low == high and (low == 0 or not log.terminal.any()):
         yield (
             f"all rewards of the rows used are {low:g}: by them every policy is as good as every"
@@ -242,6 +270,9 @@ def _taken(log: Log, missing_reward: float | None) -> Iterator[str]:
             f"{account.filled:,} rows have no reward: it counts as {missing_reward:g}, as"
             " missing_reward says"
         )
+    if account.unrewarded:
+        said = "their outcome is not known" if account.filled else "they are left out"
+        yield f"{no_reward_at_all(account.unrewarded, account.episodes)}: {said}"
     if account.put_right:
         yield (
             f"the rows were sorted by times without a UTC offset ({account.put_right:,} steps went"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from surefoot.core.labels import nearest
 from surefoot.errors import LogError, option
+from surefoot.logs.reward import Reward
+from surefoot.problems.guards import directed
 
 Column = str | Iterable[str] | None
 NONE = "-"  # given as a column: this role has none, whatever the names say
@@ -71,7 +73,7 @@ SINGLE = ("time", "reward", "terminal", "truncated", "propensity")
 @dataclass(frozen=True)
 class Columns:
     """The columns of every role; () where the log has none. An episode of no columns: the whole
-    log is one episode.
+    log is one episode. `direction` is that of the reward, see `Reward`.
     """
 
     episode: tuple[str, ...]
@@ -86,6 +88,12 @@ class Columns:
     policy: tuple[str, ...] = ()
     group: tuple[str, ...] = ()
     guard: tuple[str, ...] = ()
+    direction: str = ""
+
+    @property
+    def of_reward(self) -> Reward:
+        """What more of the reward means."""
+        return Reward(self.reward[0], self.direction)
 
     def ours(self) -> dict[str, str]:
         """{our name: the user's name} of every column; ours are state_0, state_1, ..., since those
@@ -101,6 +109,7 @@ class Columns:
 
 def find_columns(names: Sequence[str], where: str, **given: Column) -> Columns:
     """The columns of all roles among the names of `where`."""
+    given["reward"], direction = _directed(given.get("reward"), names)
     found = {role: _given(role, given.get(role), names, where) for role in SYNONYMS}
     taken = {
         name for role, columns in found.items() if role not in SHARED for name in columns or ()
@@ -113,7 +122,7 @@ def find_columns(names: Sequence[str], where: str, **given: Column) -> Columns:
     for role, columns in found.items():
         if columns is None:
             found[role] = _by_name(role, [name for name in names if name not in taken], where)
-    made = Columns(**{role: columns or () for role, columns in found.items()})
+    made = Columns(**{x: columns or () for x, columns in found.items()}, direction=direction)
     if made.next_state and len(made.next_state) != len(made.state):
         raise LogError(
             f"state is made of {len(made.state)} columns ({', '.join(made.state)}) and next_state"
@@ -121,6 +130,17 @@ def find_columns(names: Sequence[str], where: str, **given: Column) -> Columns:
             " order"
         )
     return made
+
+
+def _directed(option: Column, names: Sequence[str]) -> tuple[Column, str]:
+    """(the column given as reward, its direction): of COLUMN:lower, unless a column has just this
+    name.
+    """
+    texts = [option] if isinstance(option, str) else list(option or ())
+    if len(texts) != 1 or not isinstance(texts[0], str) or texts[0] in names:
+        return option, ""
+    column, direction, rest = directed(texts[0])
+    return (option, "") if rest or not direction else (column, direction)
 
 
 def _given(role: str, option: Column, names: Sequence[str], where: str) -> tuple[str, ...] | None:
@@ -150,8 +170,10 @@ def _given(role: str, option: Column, names: Sequence[str], where: str) -> tuple
         raise LogError(f"{role} is one column, got {', '.join(wanted)}")
     for name in wanted:
         if name not in names:
+            form = "; a direction is COLUMN:lower or COLUMN:higher" * (role == "reward")
             raise LogError(
                 f"{where} has no column {name!r} (given as {role}); {nearest(name, names)}"
+                + form * (":" in name)
             )
     return tuple(wanted)
 

@@ -20,7 +20,7 @@ from surefoot.errors import LogError, SurefootError
 from surefoot.logs.accounting import AT_LIMIT, CUT, accounting, nothing_left
 from surefoot.logs.column_roles import MISSING
 from surefoot.logs.database import Database, text_sql
-from surefoot.logs.faults import find_forbidden, without_faults, wrong_alone
+from surefoot.logs.faults import find_forbidden, unrewarded_in, without_faults, wrong_alone
 from surefoot.logs.query import BESIDE_LABELS, USED, Part, Reading, with_time_type
 from surefoot.logs.store import sorted_store
 from surefoot.logs.sums import RewardSums, divisor_sql
@@ -283,6 +283,7 @@ def _tally(
     part: Part = None,
     left_out: dict[str, int] | None = None,
     size_left_out: float = 0.0,
+    unrewarded: dict[str, int] | None = None,
 ) -> Tally:
     """The tally of the table `triples`; with `starts`, of the table `episodes` too."""
     low, high, size = seen.low, seen.high, seen.size
@@ -295,6 +296,10 @@ def _tally(
         )[0]
         reasons[CUT] = seen.rows - used - reasons.get(AT_LIMIT, 0)
         size_left_out = max(seen.size - size, 0.0)
+    unrewarded = unrewarded or {}
+    outcomes = {} if reading.options.bandit or not starts else _outcomes(database, reading, part)
+    if seen.filled and outcomes and not unrewarded:
+        unrewarded = unrewarded_in(database, reading.steps(part))
     labels = code_labels(database)
     first, nameless = _starts(database, len(labels["states"])) if starts else (None, 0)
     account = accounting(
@@ -304,6 +309,8 @@ def _tally(
         filled=seen.filled,
         put_right=reading.put_right,
         nameless=nameless,
+        **unrewarded,
+        **outcomes,
         size_used=size,
         size_left_out=size_left_out,
     )
@@ -325,7 +332,21 @@ def _tally(
         lowest=np.nan if low is None else low,
         highest=np.nan if high is None else high,
         accounting=account,
+        reward=reading.store.columns.of_reward,
     )
+
+
+def _outcomes(database: Database, reading: Reading, part: Part) -> dict[str, int]:
+    """Whether an episode has two different rewards (the first one found ends the search); if none
+    has, how many have several rows.
+    """
+    what = "looking for outcomes of episodes"
+    rows = f"""(select episode, r <> lag(r) over () as differs
+                from {reading.steps(part)} qualify episode = lag(episode) over ())"""
+    if database.rows(what, f"select 1 from {rows} where differs limit 1"):
+        return {"varied": 1}
+    query = f"select count(distinct episode) from {rows}"
+    return {"repeated": int(database.rows(what, query)[0][0])}
 
 
 def _starts(database: Database, n_states: int) -> tuple[np.ndarray, int]:
@@ -366,4 +387,5 @@ def _count_without_faults(
         starts=True,
         left_out=kept.left_out,
         size_left_out=kept.size_left_out,
+        unrewarded=kept.unrewarded,
     )

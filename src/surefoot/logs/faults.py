@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from surefoot.core.labels import match, places_of
 from surefoot.errors import LogError, option
-from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, REMEDIES
+from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, REMEDIES, no_reward_at_all
 from surefoot.logs.column_roles import MISSING
 from surefoot.logs.database import Database, text_sql
 from surefoot.logs.query import BESIDE_LABELS, ZONED, Part, Reading
@@ -46,12 +46,13 @@ ROLES = {
 @dataclass(frozen=True)
 class Kept:
     """The rows that stay when bad ones are dropped: a reading of them, how many were left out and
-    why, and the sum of |reward| of those left out.
+    why, the sum of |reward| of those left out, and the episodes without any reward.
     """
 
     reading: Reading
     left_out: dict[str, int]
     size_left_out: float
+    unrewarded: dict[str, int]
 
 
 def without_faults(database: Database, reading: Reading, part: Part = None) -> Kept:
@@ -67,8 +68,12 @@ def without_faults(database: Database, reading: Reading, part: Part = None) -> K
     found = {str(reason): int(n) for reason, n, _ in counted}
     lost = [] if reading.given else [x for x in ("episode", "time") if x in found]
     faults = [x for x in REASONS if x in found and (x not in reading.options.drop or x in lost)]
+    unrewarded = {} if reading.options.bandit else unrewarded_in(database, "judged")
     if faults:
-        raise LogError(_in_words(database, reading, {x: found[x] for x in faults}, bool(lost)))
+        words = _in_words(database, reading, {x: found[x] for x in faults}, bool(lost))
+        if unrewarded.get("unrewarded"):
+            words += f". {no_reward_at_all(**unrewarded)}"
+        raise LogError(words)
     database.run(
         "finding the first states",
         """create or replace temp table episodes as
@@ -76,7 +81,18 @@ def without_faults(database: Database, reading: Reading, part: Part = None) -> K
            from judged where reason is null group by episode""",
     )
     kept = _kept(database, reading)
-    return Kept(kept, found, float(sum(size for _, _, size in counted)))
+    return Kept(kept, found, float(sum(size for _, _, size in counted)), unrewarded)
+
+
+def unrewarded_in(database: Database, rows: str) -> dict[str, int]:
+    """How many episodes of these rows have no reward in any of them, and how many there are."""
+    none, episodes = database.rows(
+        "looking for episodes without a reward",
+        f"""select count(*) filter (where nothing), count(*)
+            from (select bool_and(filled or r is null) as nothing from {rows}
+                  where episode is not null group by episode)""",
+    )[0]
+    return {"unrewarded": int(none), "episodes": int(episodes)}
 
 
 def find_faults(database: Database, reading: Reading, part: Part) -> None:

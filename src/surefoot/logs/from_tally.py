@@ -67,6 +67,7 @@ def make_log(
         rewards=(float(tally.lowest), float(tally.highest)),
         has_end=tally.has_end,
         accounting=tally.accounting,
+        reward=tally.reward,
         columns=str(reading.store.columns) if reading is not None else "",
         notes=(),
         beside=dict(beside or {}),

@@ -19,6 +19,7 @@ from surefoot.logs.database import Database, Workspace
 from surefoot.logs.policy_files import fitted, permitted, read_policy
 from surefoot.logs.policy_rows import baseline_of
 from surefoot.logs.query import Reading
+from surefoot.logs.reward import Reward
 from surefoot.logs.row_blocks import coded_blocks, joined, returns_of
 from surefoot.logs.views import Timed, View
 from surefoot.problems import Problem
@@ -49,6 +50,8 @@ class Log:
                   was not looked at
     terminal [S]  states in which nobody acts, since an episode ends there
     rewards       (lowest, highest) reward of the rows used
+    reward        the column of the reward, and which direction is better; where lower is, rewards
+                  are minus the column, and what is declared of the column is turned (`problem`)
     accounting    rows read = rows used + rows left out, by reason
     notes         what a user should know; first the `warnings`, which put the result in doubt
     beside        the labels of "policy" and "group" where the log has such columns
@@ -64,6 +67,7 @@ class Log:
     rewards: tuple[float, float]
     has_end: bool
     accounting: Accounting
+    reward: Reward
     columns: str
     notes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
@@ -121,6 +125,13 @@ class Log:
             return 0
         arrivals = self.counts.n_sas.sum(axis=0 if self.counts.is_sparse else (0, 1))
         return int(np.asarray(arrivals).reshape(-1)[self.terminal].sum())
+
+    @property
+    def reward_summary(self) -> dict[str, Any]:
+        """What more of the reward means, and its mean over the rows used."""
+        used = self.accounting.used
+        mean = float(self.counts.r_sas.sum()) / float(self.counts.n_sas.sum())
+        return self.reward.summary(mean, self.n_episodes, used)
 
     @property
     def time_limit(self) -> int:
@@ -225,6 +236,7 @@ class Log:
         **declared: Any,
     ) -> Problem:
         """The Problem of this log; `declared` as in `surefoot.problem`, arrays are over codes.
+        Ranges and tables of rewards are declared in the units of the column, whatever is better.
 
         pi_b            a Policy, the path of a policy file, an array [S, A], a function that
                         returns {action: probability} for the label of a state, or None: estimated
@@ -291,15 +303,15 @@ class Log:
             n_unfollowed=self.n_unfollowed or uneven(batch, self._never_ending),
             n_dropped=sum(self.accounting.left_out_as(x) for x in REASONS),
         )
-        return build(
-            data,
-            gamma,
-            pi_b,
-            self._start(start, data),
-            allowed=permitted(self, allowed, forbidden),
-            cut_returns=cut_returns,
-            **declared,
-        )
+        mask = permitted(self, allowed, forbidden)
+        given = {"allowed": mask, "cut_returns": cut_returns, **self.reward.declared(declared)}
+        try:
+            return build(data, gamma, pi_b, self._start(start, data), **given)
+        except ProblemError as error:
+            if self.reward.sign > 0:
+                raise
+            turned = f"in these words the reward is minus {self.reward.column}"
+            raise ProblemError(f"{error} ({turned})") from error
 
     def _start(self, start: Any, data: Counted) -> Start:
         """Given, a state's label, where episodes start, or all visits.

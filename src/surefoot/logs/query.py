@@ -90,7 +90,8 @@ class Reading:
     episode, t    the label of the episode and the time (0 and NULL where there is no such column)
     s, a, s2      labels of state, action and next state; NULL where missing
     r             the reward as DOUBLE, the `missing_reward` where it is missing; NULL where it is
-                  no number, not finite, or too large to compute with
+                  no number, not finite, or too large to compute with. Minus the column where lower
+                  is better
     filled        whether the reward was missing and is the `missing_reward`
     ends, cut     the flags terminal and truncated; NULL where unreadable, false where empty
     p             the propensity as DOUBLE; NULL where it is no number in (0, 1]
@@ -257,9 +258,9 @@ class Reading:
     def _reward(self) -> str:
         sql = self._number("reward_0", "reward")
         fill = self.options.missing_reward
-        if fill is None:
-            return sql
-        return f"case when {self._filled()} then {float(fill)!r}::double else {sql} end"
+        if fill is not None:
+            sql = f"case when {self._filled()} then {float(fill)!r}::double else {sql} end"
+        return sql if self.store.columns.of_reward.sign > 0 else f"(0::double - ({sql}))"
 
     def _number(self, x: str, what: str) -> str:
         """A column as DOUBLE; NULL where it is no number, not finite, or too large."""

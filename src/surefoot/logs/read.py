@@ -66,6 +66,8 @@ def read_log(
     episode ... truncated columns by role: a name, or several joined by commas that make one label
                           (state="ward,severity"); left out, they are found by name; "-" says that
                           there is none (episode="-": the log is one episode)
+    reward                also COLUMN:lower or COLUMN:higher, which is better (reward="died:lower");
+                          without a direction, more is better
     propensity            the probability with which the action was chosen; found by name too
     policy                which policy chose the action
     group                 a group that the episode belongs to, constant in it

@@ -12,6 +12,7 @@ import numpy as np
 from surefoot.core import Counts, count_triples
 from surefoot.errors import LogError
 from surefoot.logs.accounting import Accounting
+from surefoot.logs.reward import Reward
 
 TO_END = -1  # the code of the next state "(end)"
 TRIPLE = ("s", "a", "s2", "k", "r", "m2")  # the columns of the triples
@@ -40,6 +41,7 @@ class Tally:
     lowest: float
     highest: float
     accounting: Accounting
+    reward: Reward
 
     def __add__(self, other: Tally) -> Tally:
         """Both parts of a log together: over all labels of either, in their order."""
@@ -57,6 +59,7 @@ class Tally:
             lowest=float(np.fmin(left.lowest, right.lowest)),
             highest=float(np.fmax(left.highest, right.highest)),
             accounting=self.accounting + other.accounting,
+            reward=self.reward,
         )
 
     def over(self, states: tuple[Any, ...], actions: tuple[Any, ...]) -> Tally:

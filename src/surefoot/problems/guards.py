@@ -76,14 +76,24 @@ def guards_of(texts: Iterable[str | Guard]) -> tuple[Guard, ...]:
     return tuple(replace(x, place=f"g{i}") for i, x in enumerate(found))
 
 
-def _parsed(text: str) -> Guard:
-    """One guard; the name of the column may have colons of its own."""
+def directed(text: str) -> tuple[str, str, list[str]]:
+    """(column, direction, what follows) of COLUMN:lower or COLUMN:higher; the direction is "" where
+    there is none. The name of the column may have colons of its own.
+    """
     parts = text.split(":")
     at = next((i for i in range(len(parts) - 1, 0, -1) if parts[i] in (LOWER, HIGHER)), None)
-    if at is None or not text.split(":")[0]:
-        direction = f", and {parts[1]!r} is neither" if len(parts) > 1 else ""
-        raise ParameterError(f"--guard takes {FORM}, {EXAMPLE}, got {text!r}{direction}")
-    column, direction, rest = ":".join(parts[:at]), parts[at], parts[at + 1 :]
+    if at is None or not parts[0]:
+        return text, "", []
+    return ":".join(parts[:at]), parts[at], parts[at + 1 :]
+
+
+def _parsed(text: str) -> Guard:
+    """One guard."""
+    column, direction, rest = directed(text)
+    if not direction:
+        parts = text.split(":")
+        neither = f", and {parts[1]!r} is neither" if len(parts) > 1 else ""
+        raise ParameterError(f"--guard takes {FORM}, {EXAMPLE}, got {text!r}{neither}")
     try:
         tolerance = float(rest[0]) if rest else 0.0
         declared = tuple(float(x) for x in rest[1].split(",")) if len(rest) > 1 else None

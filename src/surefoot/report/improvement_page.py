@@ -94,6 +94,8 @@ def improvement_page(
         word=headline(summary),
         certainty=certainty(summary),
         reason=sentence(summary["reason"]),
+        reward=sentence(log["reward"]["sentence"]) if "reward" in log else "",  # before 0.2
+        warnings=log.get("warnings", []),
         policy_is=summary["policy_is"],
         figures=_figures(summary),
         changed=changes["states_changed"],

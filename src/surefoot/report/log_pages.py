@@ -32,6 +32,7 @@ def check_page(found: Mapping[str, Any]) -> str:
         f"surefoot improve supports no policy learned from it, unless told to with --despite"
         f" {','.join(vetoes)}."
     ] * bool(vetoes)
+    sentences += said_of_reward(found)
     order = {"warning": 0, "note": 1, "ok": 2}
     items = [
         Item(f"{x['name']}: {x['sentence'].rstrip('.')}.", x["level"])
@@ -96,7 +97,8 @@ def compare_page(found: Mapping[str, Any]) -> str:
         good=False,  # no promise: the best of many is lucky
         sentences=[
             "In a table of many rows one is lucky, so the best of them looks better than it is."
-            " Test the winner on fresh data."
+            " Test the winner on fresh data.",
+            *said_of_reward(found["log"]),
         ],
         sections=[Section(title="Algorithms", tables=[table]), *notes_section(found["notes"])],
         made=_data(found),
@@ -118,7 +120,7 @@ def safety_page(found: Mapping[str, Any]) -> str:
         heading=f"Safety test of {found['policy']} on {found['log']['source']}",
         word=sentence(safety_word(found)),
         good=found["verdict"] == "passes",
-        sentences=[safety_certainty(found)],
+        sentences=[safety_certainty(found), *said_of_reward(found["log"])],
         figures=[
             ("estimated gain", signed_number(gain)),
             ("at least", signed_number(low if math.isfinite(low) else None)),
@@ -175,6 +177,7 @@ def tune_page(found: Mapping[str, Any]) -> str:
             f" {plural(found['models'], 'model')} that fit the log.",
             "This is a choice, not evidence: surefoot improve tests the policy on data that it was"
             " not learned from.",
+            *said_of_reward(found),
         ],
         figures=[
             ("mean gain in the models", signed_number(chosen["mean"])),
@@ -268,7 +271,8 @@ def bound_page(found: Mapping[str, Any]) -> str:
                 f"The bound is {found['label']}."
                 if yes
                 else "Pi_b-SPIBB would have to keep the baseline everywhere."
-            )
+            ),
+            *said_of_reward(found),
         ],
         figures=[
             ("pairs that may change", f"{found['known']:,}"),
@@ -283,6 +287,12 @@ def bound_page(found: Mapping[str, Any]) -> str:
         ],
         made={"data": found["log"]},
     )
+
+
+def said_of_reward(log: Mapping[str, Any]) -> list[str]:
+    """What more of the reward means, and what puts the log in doubt."""
+    warnings = log.get("warnings")
+    return [sentence(log["reward"]["sentence"]), *(warnings if isinstance(warnings, list) else ())]
 
 
 def _next(command: str | None) -> list[Section]:
