@@ -28,6 +28,23 @@ def test_a_reward_that_the_previous_reward_predicts_is_found() -> None:
     assert "previous reward" in found.sentence
 
 
+def test_where_all_earlier_rewards_are_equal_the_start_is_named_and_no_reward() -> None:
+    """Only the last row pays, and more often where it is the first one, too."""
+    rng, rows = np.random.default_rng(0), []
+    for episode in range(600):
+        for t in range(8):
+            ends = bool(rng.random() < 0.4)
+            pays = ends and rng.random() < (0.9 if t == 0 else 0.2)
+            rows.append((episode, t, *rng.integers(0, 2, 2).tolist(), float(pays), ends))
+            if ends:
+                break
+    names = ("episode", "t", "state", "action", "reward", "terminal")
+    found = markov(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    assert found.vetoes
+    assert "depends on whether the step is the first of its episode" in found.sentence
+    assert "previous reward" not in found.sentence
+
+
 def test_an_action_that_pays_two_steps_later_is_found() -> None:
     found = markov(chain(3, 20, 100, after=0.8, lag=2))
     assert found.vetoes

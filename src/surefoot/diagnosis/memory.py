@@ -76,7 +76,9 @@ def memory(log: Log, seen: Walk) -> Finding:
 def _contexts(back: str, before: np.ndarray, n_actions: int) -> dict[str, np.ndarray]:
     """A pair, coded from 1 on (0: none yet), as pair, state and action; a level as it is."""
     if back == LEVEL_BEFORE:
-        return {"the previous reward": before}
+        equal = before.max(initial=0) <= 1  # all earlier rewards are: a start is what it tells
+        name = "whether the step is the first of its episode" if equal else "the previous reward"
+        return {name: before}
     none = before == 0
     the, ago = ("the previous ", "") if back == PAIR else ("the ", " two steps back")
     return {

@@ -181,6 +181,9 @@ def _past(block: Batch, pair: np.ndarray, level: np.ndarray) -> dict[str, np.nda
     first = block.first
     second = first | np.append(True, first[:-1])
     one = np.append(0, pair[:-1] + 1)
+    earlier = block.reward[:-1][~first[1:]]
+    if len(earlier) and (earlier == earlier[0]).all():  # they tell nothing, whatever their pair
+        level = np.zeros_like(level)
     return {
         PAIR: np.where(first, 0, one),
         SECOND: np.where(second, 0, np.append(0, one[:-1])),
