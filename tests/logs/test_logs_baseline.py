@@ -148,6 +148,12 @@ def test_actions_of_probability_zero_are_counted_and_their_states_named() -> Non
     assert "probability 0" in str(found)
 
 
+def test_what_a_baseline_never_does_has_probability_zero() -> None:
+    found = disagreement(log(), np.array([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5]]))
+    assert found.p_value == 0
+    assert found.worst(1)[0][1] == 0
+
+
 def test_the_state_that_disagrees_most_is_named_first() -> None:
     made = log(30_000)
     found = disagreement(made, np.array([[0.5, 0.5], [1.0, 0.0], [0.48, 0.52]]))

@@ -59,9 +59,10 @@ def disagreement(log: Log, pi_b: Policy | np.ndarray) -> Disagreement:
             f"pi_b must be [S, A] = {list(log.n_sa.shape)}, got {list(policy.shape)}"
         )
     found = action_distance(log.n_sa, policy)
+    never = found.impossible > 0  # what it never does has happened
     return Disagreement(
-        p_values=found.p_values,
-        p_value=found.p_value,
+        p_values=np.where(never, 0.0, found.p_values),
+        p_value=0.0 if never.any() else found.p_value,
         impossible_in=found.impossible,
         states=log.states,
         visits=log.n_sa.sum(axis=1),
