@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -172,6 +173,12 @@ def test_groups_that_all_gain_are_supported() -> None:
     assert found.supported
     assert found.reason.endswith("no worse for any of the groups f, m")
     assert all(gate.kind == GROUP for gate in found.gates)
+
+
+def test_episodes_that_were_put_together_are_no_groups() -> None:
+    found = text(summarise(advised(table(episodes=1200), group="sex"), "log.csv"))
+    assert "groups of episodes" not in found
+    assert re.search(r"group +f, \d+ sets of episodes", found)
 
 
 def test_a_group_too_small_to_say_is_named_and_is_not_enough() -> None:

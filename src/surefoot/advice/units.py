@@ -24,6 +24,7 @@ ENOUGH_EPISODES = 8  # fewer say little about what differs from one to the next
 BLOCKS = 100  # about so many blocks of a log that is one episode
 MOST_UNITS = 1000  # more episodes than this are put together: a finer scatter gains nothing
 COARSE_UNITS = 64  # units of a log too large for memory, whose triples are kept for each of them
+SETS = "sets of episodes"  # what a unit is where several episodes make one
 DASK_PARTS = 16  # units that are counted on a cluster, at least
 ENTRY_COLUMNS = ("unit", "state", "action", "next_state", "k", "r", "m2", "goes_on")
 START_COLUMNS = ("start_unit", "start_state", "start_k")
@@ -158,7 +159,7 @@ def units_of_tallies(tallies: Sequence[Tally], log: Log) -> Units:
         entries.append((np.full(len(t.s), i), t.s, t.a, next_state, k, t.r, t.m2, k))
         at = np.flatnonzero(n)
         starts.append((np.full(len(at), i), at, n[at].astype(float)))
-    return _joined(entries, starts, log.n_states, log.n_actions, "groups of episodes", 0)
+    return _joined(entries, starts, log.n_states, log.n_actions, SETS, 0)
 
 
 def log_and_units_on_dask(
@@ -189,7 +190,7 @@ def horizon(gamma: float) -> int:
 def _kind(n_episodes: int, n_rows: int, gamma: float, most: int, blocks: int) -> tuple[str, int]:
     """(what a unit is, in words; the steps of a block of a log that is one episode, else 0)."""
     if n_episodes > 1:
-        return "episodes" if n_episodes <= most else "groups of episodes", 0
+        return "episodes" if n_episodes <= most else SETS, 0
     length = max(math.ceil(n_rows / blocks), horizon(gamma))
     return f"blocks of {length} steps", length
 
