@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from surefoot.errors import ProblemError
+
+OF_ROWS = (
+    ("from the start of an episode on", "for a decision"),
+    ("every episode is one step long", "every row is a decision by itself"),
+    (r" in [\d,]+ episodes? \([\d,]+ reached an end\)", ""),
+    (r"(visits of a pair) more than \d+ steps apart", r"\1"),
+    (", or the episode ended", ""),
+    (r"\ban episode\b", "a row"),
+    (r"\b(episode|step)(s?)\b", r"row\2"),
+)
 
 
 def plural(n: int, word: str) -> str:
@@ -21,9 +32,31 @@ def some(items: Sequence[str], most: int = 3) -> str:
     return ", ".join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def in_rows(words: str) -> str:
+    """A sentence about a log whose every row is a decision by itself, without steps and episodes;
+    labels (in quotes) stay.
+    """
+    parts = re.split("('[^']*')", words)
+    for i in range(0, len(parts), 2):
+        for said, instead in OF_ROWS:
+            parts[i] = re.sub(said, instead, parts[i])
+    return "".join(parts)
+
+
 def signed(x: float | None, form: str = ".4g", missing: str = "-") -> str:
     """A difference, with its sign; None and NaN are missing."""
     return missing if x is None or math.isnan(x) else f"{x:+{form}}"
+
+
+def impossible(value: float, low: float, high: float) -> str:
+    """That a weighted estimate lies outside what is possible, [low, high]; "" where it does not."""
+    slack = 1e-9 * max(abs(value), 1e-300)
+    if not (value < low - slack or value > high + slack):
+        return ""
+    end = f"below the least possible, {low:.4g}"
+    if value > high:
+        end = f"above the largest possible, {high:.4g}"
+    return f"{end}: its weights scatter"
 
 
 def interval(low: float | None, high: float | None, form: str = ".4g", missing: str = "-") -> str:

@@ -217,6 +217,9 @@ def test_gains_count_against_the_policy_that_made_the_log_forced_changes_include
         assert found["worth"]["over_renormalised"] > 0.1
         assert found["baseline"]["renormalised"] is True
         assert "gains are against the policy that made the log" in text
+        left = "the baseline without its forbidden actions, which was not tested: in sample -0."
+        assert found["policy_is"].startswith(left)
+        assert "baseline, unchanged" not in text
 
 
 def test_without_episodes_the_start_is_the_distribution_of_visits(tmp_path: Path, run: Run) -> None:

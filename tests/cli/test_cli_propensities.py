@@ -128,6 +128,75 @@ def test_one_of_the_policies_may_be_the_baseline(run: Run, files: dict[str, Path
     assert found["gain_at_least"] < 0.26 < found["gain_at_most"]
 
 
+def sentences(found: Any, key: str = "") -> list[str]:
+    """The texts of a document that are no labels, files or fixed words."""
+    if key in ("schema", "log", "name", "command", "files", "start", "by", "versions"):
+        return []
+    if isinstance(found, dict):
+        return [x for k, v in found.items() for x in sentences(v, k)]
+    if isinstance(found, list):
+        return [x for y in found for x in sentences(y, key)]
+    return [found] if isinstance(found, str) else []
+
+
+@pytest.mark.parametrize("given", [("--reward-range", "0,1"), ("--baseline", "old")])
+def test_improve_speaks_of_the_rows_of_a_bandit(
+    run: Run, files: dict[str, Path], given: tuple[str, ...]
+) -> None:
+    given = tuple(str(files.get(x, x)) for x in given)
+    found = run(
+        "improve", files["log"], "--bandit", *given, "--out", files["folder"] / "rows", code=0
+    )
+    wrong = [x for x in sentences(found) if "episode" in x or "step" in x]
+    assert not wrong
+    assert found["worth"]["held_out"]["unit"] == "sets of rows"
+
+
+def test_the_page_says_that_several_policies_made_the_log(run: Run, files: dict[str, Path]) -> None:
+    single = "The baseline is the policy that made the log"
+    options = ("--bandit", "--policy-column", "who", "--reward-range", "0,1")
+    for more, words in (
+        ((), "The baseline is what the log shows on average: 2 policies made the log."),
+        (("--baseline", files["old"]), "The baseline is the policy that was given; other"),
+        (("--baseline-policy", "x"), "The baseline is policy &#39;x&#39; of the log"),
+    ):
+        run("improve", files["log"], *options, *more, "--out", files["folder"] / "page")
+        page = (files["folder"] / "page" / "report.html").read_text(encoding="utf-8")
+        assert words in page
+        assert single not in page
+
+
+def rare_clicks(folder: Path) -> tuple[Path, Path, Path]:
+    """(log, rule, policy): action 1 always pays 1; in 440 of 8,000 rows it was taken, 400 would be
+    usual.
+    """
+    action = (np.random.default_rng(0).permutation(8000) < 440).astype(int)
+    shares = np.where(action == 1, 0.05, 0.95)
+    cells = zip(["s"] * 8000, action, action, shares, strict=True)
+    log = write(folder / "rare.csv", ["state", "action", "reward", "pscore"], cells)
+    rule, policy = (
+        write(folder / name, ["state", "action", "probability"], [("s", 0, 1 - p), ("s", 1, p)])
+        for name, p in (("rule.csv", 0.05), ("policy.csv", 1))
+    )
+    return log, rule, policy
+
+
+def test_an_estimate_beyond_what_is_possible_is_said_to_be_so(run: Run, tmp_path: Path) -> None:
+    log, rule, policy = rare_clicks(tmp_path)
+    options = ("--bandit", "--reward-range", "0,1", "--baseline", rule)
+    words = "above the largest possible, 1: its weights scatter"
+    found = run("evaluate", log, *options, "--policy", policy)["weighted"]
+    assert found["ips"]["value"] > 1
+    assert words in found["ips"]["assumes"]
+    assert words not in found["snips"]["assumes"]
+    found = run("safety-test", log, *options, "--policy", policy)
+    assert found["estimated_gain"] > 1
+    assert any(words in x for x in found["notes"])
+    found = run("improve", log, *options, "--out", tmp_path / "out")
+    assert found["worth"]["held_out"]["gain"] > 1
+    assert words in found["reason"]
+
+
 def test_propensities_that_cannot_be_true_stop_promises(run: Run, files: dict[str, Path]) -> None:
     found = run("check", files["wrong"], "--bandit")
     assert found["vetoes"] == ["propensities"]

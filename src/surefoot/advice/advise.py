@@ -25,6 +25,7 @@ from surefoot.diagnosis import Finding, check_log
 from surefoot.diagnosis.finding import MARKOV, OK, check_keys
 from surefoot.logs import Log
 from surefoot.problems import Problem
+from surefoot.text import impossible
 
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"
 CHANGED = 1e-9  # mass moved in a state beyond rounding
@@ -243,9 +244,11 @@ def findings_about(log: Log, problem: Problem, pi_b: np.ndarray) -> tuple[Findin
 
 def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
     """(verdict, reason) of a held-out gain."""
+    width = advice.problem.return_range.width
+    odd = impossible(gain.estimate, -width, width)
     words = (
-        f"{gain.test} test at {DELTA:.0%}: the gain on held-out data is {gain.estimate:.4g}, at"
-        f" least {gain.low:.4g}"
+        f"{gain.test} test at {DELTA:.0%}: the gain on held-out data is {gain.estimate:.4g}"
+        f"{f' ({odd})' if odd else ''}, at least {gain.low:.4g}"
     )
     if not (advice.moved > CHANGED).any():
         unchecked = ": the other half cannot check any of its moves"

@@ -35,7 +35,9 @@ def assumptions_of(advice: Advice) -> list[str]:
     found += rows_left_out(problem)
     if problem.off_policy and gain.test == FINITE_SAMPLE:
         found.append("the actions were chosen with the propensities of the log")
-    if gain.test == FINITE_SAMPLE:
+    if gain.test == FINITE_SAMPLE and advice.log.bandit:
+        pass  # every episode is one step
+    elif gain.test == FINITE_SAMPLE:
         found.append(f"no episode has more than {gain.longest} steps, as in this log")
     else:
         found += [

@@ -9,6 +9,7 @@ import numpy as np
 
 from surefoot.advice.safety import FAILS, NO_EVIDENCE, PASSES, SafetyTest
 from surefoot.ope.bounds import APPROXIMATE_BOUNDS
+from surefoot.text import impossible
 
 IF = " if"  # follows a verdict that holds under a condition only
 
@@ -16,6 +17,7 @@ IF = " if"  # follows a verdict that holds under a condition only
 def safety_summary(found: SafetyTest) -> dict[str, Any]:
     """The test as data for machines."""
     values, standard = found.gain.values, found.gain.standard
+    odd = impossible(found.estimate, values.lo, -found.loss.values.lo)
     conditional = bool(found.condition) and found.verdict != NO_EVIDENCE
     return {
         "verdict": found.verdict + IF * conditional,
@@ -37,7 +39,7 @@ def safety_summary(found: SafetyTest) -> dict[str, Any]:
         "largest_weight": values.largest_weight,
         "share_never_tried": values.overlap.unseen,
         "assumptions": list(found.assumptions),
-        "notes": list(found.notes),
+        "notes": [*([f"the estimated gain is {odd}"] if odd else []), *found.notes],
     }
 
 

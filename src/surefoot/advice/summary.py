@@ -9,8 +9,10 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+import numpy as np
+
 import surefoot
-from surefoot.advice.advise import NOTHING_TO_LEARN, Advice
+from surefoot.advice.advise import CHANGED, NOTHING_TO_LEARN, Advice
 from surefoot.advice.assumptions import assumptions_of
 from surefoot.advice.assurance import assurance_lines, assurance_summary
 from surefoot.advice.confounding import confounding_lines, confounding_summary
@@ -27,7 +29,15 @@ from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import DOUBTFUL
 from surefoot.logs import Disagreement, Log, remembered
 from surefoot.logs.accounting import OTHER, REASONS
-from surefoot.text import plural, signed
+from surefoot.text import in_rows, plural, signed
+
+# fields of an improvement that hold labels, names or one of a few words
+NO_SENTENCES = frozenset(
+    (
+        "log", "name", "state", "action", "policy", "algorithm", "parameters", "start", "by", "of",
+        "data", "test", "training_fingerprints",
+    )
+)  # fmt: skip
 
 
 def log_summary(log: Log, source: str) -> dict[str, Any]:
@@ -44,6 +54,9 @@ def log_summary(log: Log, source: str) -> dict[str, Any]:
         "states": log.n_states - log.has_end,
         "actions": log.n_actions,
         "episodes": log.n_episodes,
+        "bandit": log.bandit,
+        "propensities": log.has_propensities,
+        "policies": len(log.beside["policy"]) if "policy" in log.beside else None,
         "pairs_seen": int((log.n_sa > 0).sum()),
         "reward_lowest": log.rewards[0],
         "reward_highest": log.rewards[1],
@@ -112,16 +125,13 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
     """Everything about an improvement, for summary.json and --json."""
     problem, solution, worth = advice.problem, advice.solution, advice.over_renormalised
     gain = advice.gain
-    policy_is = "the improved policy" if advice.supported else "the baseline, unchanged"
-    if advice.accepted:
-        policy_is = "the candidate, accepted although the data do not support it"
-    return {
+    found: dict[str, Any] = {
         "surefoot": surefoot.__version__,
         "verdict": advice.verdict,
         "reason": advice.reason,
         "supported": advice.supported,
         "accepted_unsupported": advice.accepted,
-        "policy_is": policy_is,
+        "policy_is": _policy_is(advice),
         "log": log_summary(advice.log, source),
         "against": [
             {"key": x.key, "sentence": x.sentence, "waived": x.key in advice.despite}
@@ -171,6 +181,32 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             TRAINING if problem.log is not None and advice.log.reading is not None else None
         ),
     }
+    return _in_rows(found) if advice.log.bandit else found
+
+
+def _in_rows(found: Any) -> Any:
+    """What was found in a bandit log: its sentences speak of rows."""
+    if isinstance(found, Mapping):
+        return {k: v if k in NO_SENTENCES else _in_rows(v) for k, v in found.items()}
+    if isinstance(found, (list, tuple)):
+        return [_in_rows(x) for x in found]
+    return in_rows(found) if isinstance(found, str) else found
+
+
+def _policy_is(advice: Advice) -> str:
+    """What policy.csv holds."""
+    if advice.accepted:
+        return "the candidate, accepted although the data do not support it"
+    if advice.supported:
+        return "the improved policy"
+    masked = bool(np.abs(np.asarray(advice.problem.pi_b) - advice.pi_b).max() > CHANGED)
+    if not masked and not advice.problem.pi_b_renormalised:
+        return "the baseline, unchanged"
+    words = "the baseline without its forbidden actions, which was not tested"
+    if advice.over_renormalised is None or advice.in_sample is None:
+        return words
+    gain = advice.in_sample.gain.value - advice.over_renormalised
+    return f"{words}: in sample {signed(gain)} against the policy that made the log"
 
 
 def _cannot_exclude(advice: Advice) -> dict[str, Any] | None:
@@ -214,9 +250,10 @@ def doubt(found: Disagreement | None) -> str:
     """That a given baseline cannot have made the log, in words; "" where it can."""
     if found is None or not (found.impossible or found.p_value < DOUBTFUL):
         return ""
+    rows = f", {found.impossible:,} impossible rows" if found.impossible else ""
     return (
-        f"the baseline cannot have made this log (p = {found.p_value:.2g}, {found.impossible}"
-        " impossible rows): give the policy that did"
+        f"the baseline cannot have made this log (p = {found.p_value:.2g}{rows}): give the policy"
+        " that did"
     )
 
 
@@ -273,7 +310,7 @@ def _worth_lines(summary: Mapping[str, Any]) -> list[str]:
         first = "         " if lines else "worth    "
         lines.append(f"{first} in sample, OPTIMISTIC: {signed(inside['gain'])} ({values})")
         lines += own_lines(summary["own_return"], inside["baseline"])
-    return lines
+    return list(map(in_rows, lines)) if summary["log"]["bandit"] else lines
 
 
 def unseen_sentence(found: Mapping[str, Any] | None) -> str:
@@ -310,7 +347,8 @@ def read_lines(log: Mapping[str, Any]) -> list[str]:
 def _row_lines(log: Mapping[str, Any]) -> list[str]:
     """The rows that were read."""
     left_out = log["rows_left_out"]
-    episodes = "" if log["episodes"] is None else f", {plural(log['episodes'], 'episode')}"
+    told = log["episodes"] is not None and not log["bandit"]
+    episodes = f", {plural(log['episodes'], 'episode')}" if told else ""
     return [
         f"read      {log['source']}: {log['rows_read']:,} rows = {log['rows_used']:,} used +"
         f" {sum(left_out.values()):,} left out",
@@ -318,6 +356,13 @@ def _row_lines(log: Mapping[str, Any]) -> list[str]:
         f"          {log['states']:,} states, {log['actions']:,} actions{episodes};"
         f" {log['pairs_seen']:,} pairs of state and action ever tried",
     ]
+
+
+def several_policies(log: Mapping[str, Any]) -> str:
+    """That several policies made, or may have made, a log; "" where nothing speaks for it."""
+    n = log.get("policies") or 0
+    words = "its propensities may be those of several policies" if log.get("propensities") else ""
+    return f"{n:,} policies made the log" if n > 1 else words
 
 
 def _baseline_lines(summary: Mapping[str, Any]) -> list[str]:
@@ -330,11 +375,13 @@ def _baseline_lines(summary: Mapping[str, Any]) -> list[str]:
     if baseline["policy"] is not None:
         first = f"baseline  ESTIMATED from the rows of policy {baseline['policy']!r}"
     if baseline.get("disagrees"):
-        first += (
-            f", but DISAGREES with the log (p = {baseline['p_value']:.2g},"
-            f" {baseline['impossible_rows']} impossible rows)"
-        )
+        rows = baseline["impossible_rows"]
+        first += f", but DISAGREES with the log (p = {baseline['p_value']:.2g}"
+        first += f", {rows:,} impossible rows)" if rows else ")"
     lines, over = [first], summary["worth"]["over_renormalised"]
+    several = several_policies(summary["log"])
+    if several and baseline["estimated"] and baseline["policy"] is None:
+        lines.append(f"          it is what the log shows on average: {several}")
     if baseline["renormalised"]:
         lines += [
             "          forbidden actions were taken out of it; gains are against the policy that"

@@ -15,7 +15,7 @@ from surefoot.errors import NotAvailableError, SurefootError
 from surefoot.ope import ValueEstimate, doubly_robust, per_decision, weighted_per_decision
 from surefoot.ope.estimates import episode_returns
 from surefoot.problems import Problem
-from surefoot.text import interval
+from surefoot.text import impossible, interval
 
 TRUE_WEIGHTS = "the propensities are true"
 GIVEN_WEIGHTS = "the given baseline made the log"
@@ -64,7 +64,9 @@ def _valued(name: str, log: Batch, pi: np.ndarray, problem: Problem) -> dict[str
     found = estimate(log, pi, problem.pi_b, problem.gamma, **more)
     assert found.scores is not None and found.effective_size is not None  # these methods have them
     who = GIVEN_WEIGHTS if log.propensity is None else TRUE_WEIGHTS
-    return _described(found.value, found.scores, f"{words}; assumes that {who}") | {
+    odd = impossible(found.value, problem.return_range.lo, problem.return_range.hi)
+    words = "; ".join(filter(None, (odd, words, f"assumes that {who}")))
+    return _described(found.value, found.scores, words) | {
         "effective_episodes": found.effective_size,
         "largest_weight": found.largest_weight,
         "share_never_tried": found.overlap.unseen,

@@ -88,7 +88,8 @@ def improve(
     column and no group is worse.
 
     Exit code 0: supported, or accepted with --accept. Exit code 3: not supported; policy.csv then
-    holds the baseline, and candidate.csv the policy that was not supported.
+    holds the baseline (without its forbidden actions, where --renormalise takes them out), and
+    candidate.csv the policy that was not supported.
     """
     from surefoot.advice import advise, chosen_algorithm, summarise
     from surefoot.advice.few_changes import check_most

@@ -4,6 +4,8 @@ promise untrue.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from surefoot.core import Policy
 from surefoot.diagnosis import coverage
 from surefoot.diagnosis.copies import copied, copies_in
@@ -16,6 +18,7 @@ from surefoot.diagnosis.time_order import contradictions, gaps
 from surefoot.diagnosis.walk import Walk, walk
 from surefoot.errors import ProblemError
 from surefoot.logs import Log
+from surefoot.text import in_rows
 
 UNKNOWN_ORDER = (
     "the order of the rows is unknown: memory, drift, copies, contradictions, time and returns were"
@@ -33,6 +36,14 @@ def check_log(
     """
     if isinstance(gamma, bool) or not isinstance(gamma, (int, float)) or not 0 <= gamma <= 1:
         raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
+    found = _findings(log, float(gamma), baseline)
+    if log.bandit:
+        found = [replace(x, sentence=in_rows(x.sentence)) for x in found]
+    return tuple(found)
+
+
+def _findings(log: Log, gamma: float, baseline: Policy | None) -> list[Finding]:
+    """What all checks find."""
     policy = log.estimated_baseline() if baseline is None else baseline
     found = [
         coverage.size(log),
@@ -46,10 +57,10 @@ def check_log(
         *cuts(log),
     ]
     if log.reading is None or log.starts is None:
-        return (*found, Finding("order", NOTE, UNKNOWN_ORDER))
-    seen = walk(log, float(gamma))
-    independent = coverage.independent(log, seen.thinned, float(gamma))
-    return (*found, independent, *_assumptions(log, seen), gaps(log))
+        return [*found, Finding("order", NOTE, UNKNOWN_ORDER)]
+    seen = walk(log, gamma)
+    independent = coverage.independent(log, seen.thinned, gamma)
+    return [*found, independent, *_assumptions(log, seen), gaps(log)]
 
 
 def vetoes(log: Log, baseline: Policy | None = None) -> tuple[Finding, ...]:

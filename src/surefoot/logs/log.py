@@ -118,6 +118,11 @@ class Log:
         """Whether the rows say with which probability their action was chosen."""
         return self.reading is not None and "p" in self.reading.beside
 
+    @property
+    def bandit(self) -> bool:
+        """Whether every row is an episode of one step, as the user says."""
+        return self.reading is not None and self.reading.options.bandit
+
     @cached_property
     def n_ended(self) -> int:
         """How many rows lead into a terminal state."""

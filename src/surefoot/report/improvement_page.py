@@ -13,6 +13,7 @@ from typing import Any
 from surefoot.advice.advise import CHANGED, Advice
 from surefoot.advice.files import SUMMARY, write_advice
 from surefoot.advice.pairs import PAIRS, StateRecord, read_pairs, state_records
+from surefoot.advice.summary import several_policies
 from surefoot.core.policy import Row
 from surefoot.errors import LogError
 from surefoot.report.log_cover import coverage, coverage_table, described, gaps
@@ -90,6 +91,7 @@ def improvement_page(
         "improvement.html",
         title=f"{headline(summary)} ({log['source']})",
         source=log["source"],
+        baseline_is=_baseline_is(summary),
         good=summary["supported"],
         word=headline(summary),
         certainty=certainty(summary),
@@ -129,6 +131,19 @@ def improvement_page(
         notes=[sentence(x) for x in summary["notes"]],
         data=embedded(shown),
     )
+
+
+def _baseline_is(summary: Mapping[str, Any]) -> str:
+    """What the baseline is, in a sentence."""
+    baseline = summary["baseline"]
+    if baseline.get("policy") is not None:
+        return f"The baseline is policy {baseline['policy']!r} of the log, as its own rows show it."
+    several = several_policies(summary["log"])
+    if several and baseline["estimated"]:
+        return f"The baseline is what the log shows on average: {several}."
+    if (summary["log"].get("policies") or 0) > 1 or not baseline.get("made_the_log", True):
+        return "The baseline is the policy that was given; other policies made the log."
+    return "The baseline is the policy that made the log."
 
 
 def _figures(summary: Mapping[str, Any]) -> list[tuple[str, str]]:

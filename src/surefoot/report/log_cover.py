@@ -37,7 +37,8 @@ class CoverageRow:
 
 def described(log: Mapping[str, Any]) -> str:
     """What the log is, in a sentence."""
-    episodes = "" if log["episodes"] is None else f" in {plural(log['episodes'], 'episode')}"
+    told = log["episodes"] is not None and not log.get("bandit")
+    episodes = f" in {plural(log['episodes'], 'episode')}" if told else ""
     left_out = sum(log["rows_left_out"].values())
     lost = f"; {plural(left_out, 'row')} left out" if left_out else ""
     return (
