@@ -113,6 +113,17 @@ def test_a_safety_test_of_a_harm_takes_its_range_as_declared(tmp_path: Path, run
         assert run("safety-test", log, *same)[0] == code
 
 
+def test_the_training_data_are_known_whatever_the_direction(tmp_path: Path, run: Run) -> None:
+    log = deaths(tmp_path)
+    run("improve", log, *given(tmp_path, "died:higher"), "--out", tmp_path / "out")
+    copy = tmp_path / "copy.csv"
+    copy.write_text(log.read_text().replace("\nv", "\nw"))  # the same episodes, with other names
+    options = (*given(tmp_path, "died:lower"), "--policy", tmp_path / "out" / "policy.csv")
+    code, text, error = run("safety-test", copy, *options)
+    assert code == 2, text
+    assert "was made from" in error
+
+
 def test_a_guard_on_the_column_of_the_reward_shares_its_range(tmp_path: Path, run: Run) -> None:
     log, other = deaths(tmp_path), logfiles.coin(tmp_path / "pi.csv", 0.1, ("a", "b"))
     options = (*given(tmp_path, "died:lower"), "--policy", other, "--horizon", 1)

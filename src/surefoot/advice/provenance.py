@@ -108,7 +108,9 @@ def fingerprints(log: Log, batch: Batch) -> Fingerprints:
     state, action = hashed(log.states), hashed(log.actions)
     start = np.flatnonzero(batch.first)
     label = _labels(log)[batch.row[start]]
-    return of_rows(label, state[batch.state], action[batch.action], batch.reward, start)
+    return of_rows(
+        label, state[batch.state], action[batch.action], log.reward.sign * batch.reward, start
+    )
 
 
 def of_rows(

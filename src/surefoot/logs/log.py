@@ -167,8 +167,8 @@ class Log:
         practice for nothing else.
         """
         found = hashlib.sha256(repr((self.states, self.actions)).encode())
-        for x in (self.counts.n_sas, self.counts.r_sas):
-            values = x.data if self.counts.is_sparse else x
+        for x, sign in ((self.counts.n_sas, 1.0), (self.counts.r_sas, self.reward.sign)):
+            values = sign * (x.data if self.counts.is_sparse else x) + 0.0  # as the column has it
             found.update(
                 np.ascontiguousarray(values, dtype=np.float32).tobytes()
             )  # sums may differ in the last bit
