@@ -1,0 +1,72 @@
+"""What pages say of results and of code is what the results and the code say."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import pytest
+
+import surefoot
+from support.documents import ROOT, text_of
+from surefoot.advice.defaults import PARAMETERS
+from surefoot.certificates.strongest import OF_RETURNS, OF_ROWS
+
+RESULTS = ROOT / "papers" / "scholl2022"
+
+
+def words(page: str) -> str:
+    return " ".join(text_of(page).split())
+
+
+def means(study: str, **where: Any) -> dict[str, float]:
+    """{parameters: mean} of the rows of a study."""
+    with open(RESULTS / study / "summary.csv", newline="", encoding="utf-8") as file:
+        rows = [x for x in csv.DictReader(file) if all(x[k] == str(v) for k, v in where.items())]
+    return {f"{x['size']} {x['parameters']}": float(x["mean"]) for x in rows}
+
+
+def test_one_step_stands_beside_the_value_that_was_measured() -> None:
+    found = means("wet-chicken-product", size=50000, algorithm="lower-exact-soft-spibb")
+    value = found["50000 delta=1 epsilon=1"]
+    assert f"lower-exact-soft-spibb has {value:.2f}" in words("algorithms/one-step.md")
+
+
+@pytest.mark.parametrize("study", ["random-mdps-product", "wet-chicken-product"])
+def test_the_c_b_that_the_page_of_vi_lcb_recommends_is_the_best_that_was_run(study: str) -> None:
+    assert "how much the penalty counts: 0.001." in words("algorithms/vi-lcb.md")
+    found = means(study, algorithm="vi-lcb")
+    sizes = {x.split()[0] for x in found}
+    assert all(found[f"{n} c_b=0.001 delta=1"] >= found[f"{n} c_b=0.01 delta=1"] for n in sizes)
+    default = PARAMETERS["vi-lcb"]["c_b"]
+    assert not any(f"c_b={default:g} " in x for x in found)
+    assert f"The default, {default:g}, was not measured" in words("algorithms/vi-lcb.md")
+
+
+@pytest.mark.parametrize("name", ["adv-approx-soft-spibb", "adv-exact-soft-spibb"])
+def test_theorem_1_is_tried_where_its_page_says_so(name: str) -> None:
+    tried = (
+        surefoot.algorithm(name, epsilon=1, delta=1).proof or "theorem-1" in OF_RETURNS | OF_ROWS
+    )
+    said = "does not try the certificate `theorem-1`" in words("algorithms/adv-soft-spibb.md")
+    assert said is not bool(tried)
+
+
+@pytest.mark.parametrize("page", ["algorithms/soft-spibb.md", "guarantees.md", "reproduced.md"])
+def test_theorem_3_is_about_an_mdp_for_every_discount_factor(page: str) -> None:
+    text = words(page)
+    assert "fails for every discount factor" not in text
+    assert "for every discount factor" in text and "MDP" in text
+
+
+def test_the_taxonomy_says_of_means_and_tails_what_claim_8_found() -> None:
+    claim = (RESULTS / "claims.md").read_text(encoding="utf-8").split("## C8: ")[1]
+    assert claim.startswith("does not hold")
+    assert "on Wet Chicken it is the other way round ([claim C8]" in words("taxonomy.md")
+
+
+@pytest.mark.parametrize("page", ["screened-advantage", "planned-advantage"])
+def test_a_mean_gain_has_its_unit(page: str) -> None:
+    assert "v^pi - v^{pi_b} at the start, in the unit of the return," in words(
+        f"algorithms/{page}.md"
+    )
