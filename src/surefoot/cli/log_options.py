@@ -37,9 +37,9 @@ class ReadOptions:
     reward: Annotated[
         str | None,
         _columns(
-            "The reward of the step, a number. Less of it is better: died:lower. Without a"
-            " direction more is.",
-            "NAME[:lower|:higher]",
+            "The reward of the step, a number. Say died:lower where less of it is better; more is"
+            " with :higher, and without a direction.",
+            "NAME[:DIRECTION]",
         ),
     ] = None
     next_state: Annotated[
