@@ -1,24 +1,63 @@
-"""Files that are written whole or not at all: a reader sees the old one or the new one, never half.
+"""Files that are written whole or not at all, several of them as one: a reader sees the old ones or
+the new ones, never half.
 
-Each is written beside its place, flushed to the disk, and renamed; its mode is 0644.
+Each is written beside its place, flushed to the disk, and renamed; its mode is 0644. Several are
+renamed once all are written and a list of them lies beside: whoever is killed on the way, the next
+who writes or looks there brings it to its end (`settle`).
 """
 
 from __future__ import annotations
 
 import csv
+import glob
 import io
+import json
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from surefoot.errors import WriteError
+from surefoot.locks import remove_left, take
 
 PARTIAL = ".partial"  # how the name of a file ends while it is being written
+SWAP = ".swap"  # how the list of files ends that are about to take their names
+Moves = list[tuple[str, str]]  # (name while being written, name)
+
+
+@contextmanager
+def whole_files(
+    *paths: str | Path, known: Sequence[Path] = (), parents: bool = True
+) -> Iterator[tuple[Path, ...]]:
+    """Files beside `paths` to write into, which take their names together at the end.
+
+    First the last path of an earlier run goes, then the others of `paths` and `known`, then the new
+    ones come: whenever the last one is there, all of its run are. After an error nothing is left of
+    them, and all is as it was; what a process left that was killed is removed. Missing folders are
+    made.
+    """
+    targets = tuple(map(Path, paths))
+    place = targets[-1].parent if known or len(targets) > 1 else targets[-1]
+    with writing(place), ExitStack() as locks:
+        parts: list[Path] = []
+        begun = False
+        try:
+            for path in targets:
+                if parents:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                settle(path.parent)
+                parts.append(_part(path, locks))
+            yield tuple(parts)
+            for part in parts:
+                _flush(part)
+            begun = True
+            _swap(parts, targets, known)
+        finally:
+            for part in () if begun and _listed(targets[-1]).exists() else parts:
+                part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -27,19 +66,85 @@ def whole_file(path: str | Path, *, parents: bool = True) -> Iterator[Path]:
 
     After an error nothing is left of it, and `path` is as it was. Missing folders are made.
     """
-    path = Path(path)
-    with writing(path):
-        if parents:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
-        os.close(handle)
-        part = Path(name)
-        try:
-            yield part
-            _flush(part)
+    with whole_files(path, parents=parents) as (part,):
+        yield part
+
+
+def settle(folder: str | Path) -> None:
+    """Bring to its end what a process was doing that was killed while files took their names."""
+    for listed in Path(folder).glob(f".*{SWAP}"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            held = take(listed)
+            if held is None:
+                continue  # it is being done
+            try:
+                found = json.loads(listed.read_bytes())
+                _finish(listed, found["gone"], [(part, name) for part, name in found["moves"]])
+            finally:
+                os.close(held)
+
+
+def _part(path: Path, locks: ExitStack) -> Path:
+    """A new file beside a path, locked; those of processes that are gone are removed."""
+    remove_left(path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"))
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
+    os.close(handle)
+    with suppress(OSError):
+        held = take(name)
+        if held is not None:
+            locks.callback(os.close, held)
+    return Path(name)
+
+
+def _swap(parts: Sequence[Path], targets: Sequence[Path], known: Sequence[Path]) -> None:
+    """Give finished files their names; where they are several of one folder, a list comes first,
+    by which `settle` can end it.
+    """
+    last, others = targets[-1], [*targets[:-1], *known]
+    if not others:
+        os.replace(parts[0], last)
+        return
+    if {path.parent for path in others} != {last.parent}:
+        last.unlink(missing_ok=True)
+        for part, path in zip(parts, targets, strict=True):
             os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+        return
+    gone = list(dict.fromkeys(path.name for path in (last, *others)))
+    moves = [(part.name, path.name) for part, path in zip(parts, targets, strict=True)]
+    with ExitStack() as locks:
+        listed, beside = _listed(last), _part(_listed(last), locks)
+        try:
+            beside.write_text(json.dumps({"gone": gone, "moves": moves}), encoding="utf-8")
+            _flush(beside)
+            os.replace(beside, listed)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+        try:
+            _finish(listed, gone, moves)
+        except BaseException:  # an interruption: what has begun is ended all the same
+            _finish(listed, gone, moves)
+            raise
+
+
+def _finish(listed: Path, gone: Sequence[str], moves: Moves) -> None:
+    """Old files go, and new ones take their names, as far as this is still to be done."""
+    folder = listed.parent
+    if any(Path(name).name != name for name in (*gone, *(x for move in moves for x in move))):
+        return  # not ours: it is about another folder
+    waiting = [(folder / part, folder / name) for part, name in moves if (folder / part).exists()]
+    done = {name for part, name in moves if not (folder / part).exists()}
+    for name in gone:
+        if name not in done:
+            (folder / name).unlink(missing_ok=True)
+    for part, path in waiting:
+        os.replace(part, path)
+    listed.unlink(missing_ok=True)
+
+
+def _listed(last: Path) -> Path:
+    """Where the list lies of files that are about to take their names."""
+    return last.with_name(f".{last.name}{SWAP}")
 
 
 def write_whole(path: str | Path, content: str | bytes) -> Path:
@@ -66,27 +171,32 @@ def write_together(
     known: Sequence[str],
 ) -> dict[str, Path]:
     """Replace the known files of a folder by these, so that `last` is there only when all of its
-    run are.
-
-    First `last` of an earlier run goes, then the other known files, then the new ones come.
+    run are; see `whole_files`.
     """
     folder = Path(folder)
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=".surefoot-", dir=folder))
-        try:
-            for name, content in contents.items():
-                with open(beside / name, "wb") as file:
-                    parts = [content] if isinstance(content, bytes) else map(str.encode, content)
-                    file.writelines(parts)
-                _flush(beside / name)
-            for name in (last, *(name for name in known if name != last)):
-                (folder / name).unlink(missing_ok=True)
-            for name in (*(name for name in contents if name != last), last):
-                os.replace(beside / name, folder / name)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-    return {name: folder / name for name in contents}
+    names = (*(name for name in contents if name != last), last)
+    paths = {name: folder / name for name in names}
+    with whole_files(*paths.values(), known=[folder / name for name in known]) as parts:
+        for name, part in zip(names, parts, strict=True):
+            content = contents[name]
+            with open(part, "wb") as file:
+                file.writelines(
+                    [content] if isinstance(content, bytes) else map(str.encode, content)
+                )
+    return paths
+
+
+def read_json(path: str | Path) -> Any:
+    """What a JSON file holds; where it is missing, an interrupted writing is brought to its end
+    first. Raise OSError, or ValueError where it is no JSON.
+    """
+    path = Path(path)
+    if not path.exists():
+        settle(path.parent)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 @contextmanager

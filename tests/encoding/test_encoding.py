@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.kills import killed_at
 from surefoot import LogError, ParameterError, SurefootError
 from surefoot.encoding import (
     KMeansEncoder,
@@ -462,3 +463,22 @@ def test_an_encoder_from_before_there_were_bins_for_missing_values_is_read(tmp_p
     }
     (tmp_path / "old.json").write_text(json.dumps(old))
     assert read_encoder(tmp_path / "old.json") == QuantileEncoder(("a",), ((1.0,),))
+
+
+@pytest.mark.parametrize("step", range(12))
+def test_a_killed_run_never_leaves_the_log_of_one_run_beside_the_encoder_of_another(
+    step: int, tmp_path: Path
+) -> None:
+    source, out, save = (tmp_path / name for name in ("log.csv", "out.csv", "encoder.json"))
+    source.write_text("episode,reward,x\n" + "".join(f"{i},1,{i}\n" for i in range(40)))
+
+    def run(edge: float) -> object:
+        return discretize(source, out, edges={"x": [edge]}, save=save)
+
+    run(10.0)
+    died = killed_at(step, lambda: run(20.0))
+    encoder = read_encoder(save)
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    x = np.array([[float(row["x"])] for row in rows])
+    assert [row["state"] for row in rows] == [encoder.labels[i] for i in encoder.encode(x)]
+    assert died or encoder.edges == ((20.0,),)

@@ -52,7 +52,8 @@ def write_advice(
 
     All are written beside their place first. Then policy.csv of an earlier run goes, then its other
     files, then the new ones come, policy.csv last: wherever the process is killed, a folder with a
-    policy.csv holds the complete result of one run.
+    policy.csv holds the complete result of one run. A process killed while files took their names
+    has all of them there: the next command that reads or writes there ends its work.
     """
     headers = advice.log.labels.headers
     states = state_records(advice) if states is None else states

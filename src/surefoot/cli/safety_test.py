@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -274,9 +273,10 @@ def _samples(
 def own_log(policy: Path) -> dict[str, Any]:
     """What the summary beside a policy says of the log it was made from; {} if there is none."""
     from surefoot.advice.files import SUMMARY
+    from surefoot.atomic import read_json
 
     try:
-        own = json.loads((policy.parent / SUMMARY).read_text(encoding="utf-8"))["log"]
+        own = read_json(policy.parent / SUMMARY)["log"]
         return {
             "place": own["path"], "rows": own["rows_read"], "fingerprint": own["fingerprint"],
             "rewards": (float(own["reward_lowest"]), float(own["reward_highest"])),

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.atomic import whole_file
-from surefoot.encoding.encoders import Encoder, fit_kmeans, fit_quantiles, write_encoder
+from surefoot.atomic import whole_files
+from surefoot.encoding.encoders import Encoder, encoder_text, fit_kmeans, fit_quantiles
 from surefoot.encoding.features import Mixing, RawRows, open_rows
 from surefoot.errors import LogError, ParameterError
 from surefoot.logs.column_roles import find_columns
@@ -20,10 +20,10 @@ from surefoot.logs.database import Database, Workspace, name_sql, text_sql
 from surefoot.parameters import check_name
 
 SAMPLE = 1_000_000  # rows an encoder is fitted to, drawn evenly from larger logs
-ENDINGS = {
-    ".csv": "format csv, header",
-    ".csv.gz": "format csv, header, compression gzip",
-    ".parquet": "format parquet",
+ENDINGS = {  # straight into the file that is named, which is being written already
+    ".csv": "format csv, header, use_tmp_file false",
+    ".csv.gz": "format csv, header, compression gzip, use_tmp_file false",
+    ".parquet": "format parquet, use_tmp_file false",
 }
 METHODS = ("quantile", "kmeans")
 
@@ -138,14 +138,15 @@ def _write(
     """The log with the label of every row, in its order, and its encoder: both or none."""
     labels = ", ".join(map(text_sql, encoder.labels))
     states = f"([{labels}])[code + 1] as {name_sql(column)}"
-    with whole_file(out) as part:
+    targets = (out,) if save is None else (out, save)
+    with whole_files(*targets) as (part, *beside):
         database.run(
             f"writing {out}",
             f"copy (select {rows.all_columns}, {states} from {rows.sql} positional join codes) to"
             f" {text_sql(str(part))} ({file_format(out)})",
         )
-        if save is not None:
-            write_encoder(encoder, save)
+        for file in beside:
+            file.write_text(encoder_text(encoder), encoding="utf-8")
 
 
 def file_format(out: Path) -> str:

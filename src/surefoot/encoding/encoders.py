@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from surefoot.atomic import write_whole
+from surefoot.atomic import read_json, write_whole
 from surefoot.errors import LogError, NotAvailableError, ParameterError, SurefootError
 
 FORMAT = "surefoot encoder 1"
@@ -213,8 +213,12 @@ def fit_kmeans(
 
 def write_encoder(encoder: Encoder, path: str | Path) -> None:
     """Save an encoder as JSON."""
-    content = encoder_document(encoder)
-    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    write_whole(path, encoder_text(encoder))
+
+
+def encoder_text(encoder: Encoder) -> str:
+    """The text of its file."""
+    return json.dumps(encoder_document(encoder), indent=1, ensure_ascii=False) + "\n"
 
 
 def encoder_document(encoder: Encoder) -> dict[str, Any]:
@@ -225,8 +229,8 @@ def encoder_document(encoder: Encoder) -> dict[str, Any]:
 def read_encoder(path: str | Path) -> Encoder:
     """The encoder of a JSON file."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
         raise LogError(f"{path} is no encoder: {error}") from error
     return encoder_of(content, path)
 
@@ -247,7 +251,7 @@ def encoder_of(content: Any, path: str | Path) -> Encoder:
             return KMeansEncoder(features, *numbers)
     except SurefootError as error:
         raise type(error)(f"{path} is an encoder with a fault: {error}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise LogError(
             f"{path} is an encoder with a fault: {type(error).__name__} {error}"
         ) from error

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.atomic import settle
 from surefoot.core.labels import nearest
 from surefoot.errors import LogError
 
@@ -147,6 +148,8 @@ def _files(text: str) -> list[str]:
         if not found:
             raise LogError(f"the folder {text} holds no log: files end in {ENDINGS}")
         return found
+    if not os.path.exists(text):
+        settle(os.path.dirname(text) or ".")
     if os.path.isfile(text):
         return [text]
     matching = glob.glob(text, recursive=True) if glob.has_magic(text) else []

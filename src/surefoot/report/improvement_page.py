@@ -14,6 +14,7 @@ from surefoot.advice.advise import CHANGED, Advice
 from surefoot.advice.files import SUMMARY, write_advice
 from surefoot.advice.pairs import PAIRS, StateRecord, read_pairs, state_records
 from surefoot.advice.summary import several_policies
+from surefoot.atomic import read_json, settle
 from surefoot.core.policy import Row
 from surefoot.errors import LogError
 from surefoot.report.log_cover import coverage, coverage_table, described, gaps
@@ -46,13 +47,14 @@ def page_of_folder(folder: Path) -> str:
     """The page of what `surefoot improve` wrote into a folder, with the safety test that lies
     there, if one does.
     """
+    settle(folder)
     missing = [name for name in (SUMMARY, PAIRS) if not (folder / name).is_file()]
     if missing:
         raise LogError(
             f"{folder} has no {missing[0]}: give the folder that surefoot improve wrote (--out)"
         )
     try:
-        summary = json.loads((folder / SUMMARY).read_text("utf-8"))
+        summary = read_json(folder / SUMMARY)
     except ValueError as error:
         raise LogError(f"{folder / SUMMARY} is no JSON: run surefoot improve again") from error
     states, columns = read_pairs(folder / PAIRS)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from surefoot.atomic import read_json
 from surefoot.report.page import number, percent
 from surefoot.report.sections_page import Item, PageTable, Picture, Section, sections_page
 from surefoot.studies.metrics import Intervals, mean_and_cvar
@@ -158,6 +158,6 @@ def _differences(results: Results, reference: str, how: Intervals) -> list[PageT
 
 def _provenance(folder: Path) -> dict[str, str]:
     """What the manifest of the study's folder says."""
-    found: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    found: dict[str, Any] = read_json(folder / MANIFEST)
     versions = ", ".join(f"{k} {v}" for k, v in found.pop("versions", {}).items())
     return {str(k): str(v) for k, v in found.items()} | {"versions": versions}

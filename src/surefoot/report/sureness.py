@@ -4,7 +4,6 @@ who doubts reads.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from surefoot.advice.provenance import file_hash
 from surefoot.advice.safety_parts import part_lines
 from surefoot.advice.safety_words import conclusion
 from surefoot.advice.value_on_log import WHERE, own_lines
+from surefoot.atomic import read_json
 from surefoot.certificates import RIGOROUS
 from surefoot.errors import LogError
 from surefoot.report.page import number, percent, sentence, signed_number
@@ -262,7 +262,7 @@ def read_safety(folder: Path) -> dict[str, Any] | None:
         return None
     again = f"run surefoot safety-test --json again, or remove {path}"
     try:
-        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        found: dict[str, Any] = read_json(path)
     except ValueError as error:
         raise LogError(f"{path} is no JSON: {again}") from error
     if not isinstance(found, dict) or found.get("schema") != "surefoot/safety-test/1":

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from surefoot.atomic import PARTIAL, whole_file, write_whole, writing
+from surefoot.atomic import PARTIAL, read_json, whole_file, write_whole, writing
 from surefoot.errors import StudyError
 from surefoot.studies.results import Cell, Results
 from surefoot.studies.spec import Study, StudySetting, Variant, settings, variants
@@ -128,7 +128,7 @@ def open_folder(path: str | Path, study: Study, shard_trials: int, device: str) 
     manifest = path / MANIFEST
     if manifest.exists():
         try:
-            found = json.loads(manifest.read_text(encoding="utf-8"))
+            found = read_json(manifest)
             same, cut = found["fingerprint"] == study.fingerprint, int(found["shard_trials"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StudyError(
@@ -223,8 +223,8 @@ def write_shard(folder: Folder, shard: Shard, trials: Trials) -> None:
         connection.register("shard", table)
         try:
             connection.execute(
-                f"copy shard to '{_quoted(part)}' (format parquet, compression zstd,"
-                f" kv_metadata {{{kept}}})"
+                f"copy shard to '{_quoted(part)}' (format parquet, compression zstd, use_tmp_file"
+                f" false, kv_metadata {{{kept}}})"
             )
         except duckdb.IOException as error:
             raise OSError(str(error)) from error
