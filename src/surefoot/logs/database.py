@@ -2,34 +2,63 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from surefoot.errors import LogError, NotAvailableError, ProblemError
+from surefoot.locks import remove_left, take
 
+ROWS = "surefoot-rows-"  # how the names of temporary folders begin
 INTERRUPTED = "Query interrupted"  # what DuckDB says when a signal came while it was working
 Progress = Callable[[str, float], None]  # (what is being done, share done in 0..1)
 
 
 class Workspace:
-    """A temporary folder that lives as long as the log which was read through it."""
+    """A temporary folder that lives as long as the log which was read through it.
+
+    Only the process that made it removes it, not one forked from it. Folders of processes that
+    were killed go when the next one is made: nobody holds their lock any more.
+    """
 
     def __init__(self) -> None:
-        self.path = Path(tempfile.gettempdir(), f"surefoot-{secrets.token_hex(8)}")
-        # first what removes it: a signal may come as soon as it is there
-        self._removal = weakref.finalize(self, shutil.rmtree, str(self.path), True)
-        self.path.mkdir(mode=0o700)
+        scratch = Path(tempfile.gettempdir())
+        remove_left(scratch.glob(f"{ROWS}*"))
+        lock = list[int]()
+        while not lock:
+            self.path = scratch / f"{ROWS}{secrets.token_hex(8)}"
+            # first what removes it: a signal may come as soon as it is there
+            self._removal = weakref.finalize(self, _remove, self.path, os.getpid(), lock)
+            self.path.mkdir(mode=0o700)
+            try:
+                held = take(self.path)
+            except FileNotFoundError:  # taken for one of a dead process before it was locked
+                continue
+            except OSError:  # no locks here: nobody removes it but this process
+                break
+            lock += [] if held is None else [held]
 
     def close(self) -> None:
         """Remove the folder now."""
         self._removal()
+
+
+def _remove(path: Path, maker: int, lock: list[int]) -> None:
+    """Remove the folder of a workspace, in the process that made it."""
+    if os.getpid() != maker:
+        return
+    shutil.rmtree(path, ignore_errors=True)
+    for held in lock:
+        with suppress(OSError):
+            os.close(held)
+    lock.clear()
 
 
 class Database:
