@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import surefoot
 from support import logfiles
 from surefoot.advice.arrivals import arrivals
+from surefoot.advice.watching import Watch
 
 Run = Any
 Row = tuple[Any, ...]
@@ -316,6 +319,38 @@ def test_two_watches_at_once_do_not_lose_a_look(
     monkeypatch.setattr(watching, "look", slow)
     code, said = look(run, tmp_path, visits(30))
     assert (code, "written by another watch meanwhile" in str(said)) == (2, True)
+
+
+def test_a_watch_refuses_while_another_is_counting(tmp_path: Path, run: Run) -> None:
+    """As two jobs of a clock that overlap: both would count, and the later save would win."""
+    from surefoot.advice import watching
+
+    look(run, tmp_path, visits(20))
+    with watching.alone(tmp_path / "capital.json"):
+        code, said = look(run, tmp_path, visits(30))
+    assert (code, "another watch is counting" in str(said)) == (2, True)
+    code, found = look(run, tmp_path, visits(30))
+    assert (code, found["episodes_new"], found["looks"]) == (3, 10, 2)
+
+
+def test_two_watches_that_save_in_the_same_moment_do_not_lose_a_look(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(run, tmp_path, visits(20))
+    log = logfiles.write(tmp_path / "log.csv", logfiles.VISIT, visits(30))
+    command = [sys.executable, "-m", "surefoot.cli", "watch", log, *given(tmp_path), "--json"]
+    real = Watch.save
+
+    def overtaken(watch: Watch, path: str | Path) -> Path:
+        other = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+        codes.append(other.returncode)
+        return real(watch, path)
+
+    codes: list[int] = []
+    monkeypatch.setattr(Watch, "save", overtaken)
+    code, found = look(run, tmp_path, visits(30))
+    assert codes == [2]
+    assert (code, found["looks"]) == (3, 2)
 
 
 def test_people_are_told_the_verdict_first(tmp_path: Path, run: Run) -> None:

@@ -11,7 +11,9 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,10 @@ import numpy as np
 from surefoot.advice.arrivals import Arrivals, arrivals
 from surefoot.advice.provenance import Fingerprints, fingerprints, shared_episodes
 from surefoot.advice.safety import FAILS, MOSTLY, NO_EVIDENCE, PASSES
-from surefoot.atomic import write_whole
+from surefoot.atomic import read_json, settle, write_whole
 from surefoot.core import Batch
 from surefoot.errors import LogError, ParameterError, ProblemError
+from surefoot.locks import take
 from surefoot.logs import Log
 from surefoot.ope.capital import Capital, capital_of
 from surefoot.ope.episode_values import Standard, episode_values
@@ -98,7 +101,7 @@ def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
             looks=0,
         )
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         if content["schema"] != SCHEMA:
             raise ParameterError(
                 f"{path} has the schema {content['schema']!r}, this version of surefoot reads"
@@ -115,7 +118,7 @@ def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
         )
         if len(found.labels) != len(found.contents):
             raise ProblemError("there are not as many labels as contents")
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, ProblemError) as error:
+    except (OSError, ValueError, KeyError, TypeError, ProblemError) as error:
         raise ParameterError(
             f"{path} cannot be read as the state of a watch ({type(error).__name__}: {error}):"
             " restore it, or begin anew with another --state-file"
@@ -132,8 +135,32 @@ def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
     return found
 
 
+@contextmanager
+def alone(path: str | Path) -> Iterator[None]:
+    """While this lasts, no other watch counts with the same file: two at once would lose a look."""
+    path = Path(path)
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        held = take(lock, make=True)
+    except OSError:  # no locks here, or no place to write: saving says so
+        yield
+        return
+    if held is None:
+        raise ParameterError(
+            f"another watch is counting with {path} at this moment: look again when it is done"
+        )
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(held)
+
+
 def file_digest(path: str | Path) -> str:
     """What a policy file is known by."""
+    if not Path(path).exists():
+        settle(Path(path).parent)
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
     except OSError as error:

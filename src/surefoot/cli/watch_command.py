@@ -79,28 +79,30 @@ def watch(
             "--discount-per starts from the shortest step of a log, which may change as it grows:"
             " test with surefoot safety-test instead"
         )
-    before = load_watch(state_file, _parameters(policy, options))
-    posed = posed_episodes(log, _knowing_actions(options, policy))
-    refuse_own_log(posed.log, log, policy, own_log(policy))
-    batch, pi = rows_of(posed.problem), given_policy(policy, posed.log).pi
-    if batch.propensity is not None:
-        raise NotAvailableError(
-            "a watch weighs episodes by the baseline, and this log has propensities: if the"
-            " baseline made all of it, read it without them (--propensity -); else do a safety-test"
+    with watching.alone(state_file):
+        before = load_watch(state_file, _parameters(policy, options))
+        posed = posed_episodes(log, _knowing_actions(options, policy))
+        refuse_own_log(posed.log, log, policy, own_log(policy))
+        batch, pi = rows_of(posed.problem), given_policy(policy, posed.log).pi
+        if batch.propensity is not None:
+            raise NotAvailableError(
+                "a watch weighs episodes by the baseline, and this log has propensities: if the"
+                " baseline made all of it, read it without them (--propensity -); else do a"
+                " safety-test"
+            )
+        trained, checked = _trained(policy)
+        reward = posed.log.reward
+        standard = Standard(
+            delta=options.delta,
+            estimator=options.estimator,
+            reward_range=reward.range("reward_range", options.rewards),
+            return_range=reward.range("return_range", options.returns),
+            horizon=options.horizon,
         )
-    trained, checked = _trained(policy)
-    reward = posed.log.reward
-    standard = Standard(
-        delta=options.delta,
-        estimator=options.estimator,
-        reward_range=reward.range("reward_range", options.rewards),
-        return_range=reward.range("return_range", options.returns),
-        horizon=options.horizon,
-    )
-    after, found = watching.look(
-        before, posed.log, batch, pi, posed.problem.pi_b, options.gamma, standard, trained
-    )
-    _save(after, before, state_file)
+        after, found = watching.look(
+            before, posed.log, batch, pi, posed.problem.pi_b, options.gamma, standard, trained
+        )
+        _save(after, before, state_file)
     document: dict[str, Any] = {
         "log": log_summary(posed.log, log),
         "policy": str(policy),
