@@ -203,3 +203,13 @@ def test_it_balances_a_pole_from_raw_observations(tmp_path: Path) -> None:
             if ended:
                 break
     assert np.mean(steps) > 2 * np.mean(np.bincount(rows["episode"]))
+
+
+@pytest.mark.parametrize("depth", [300, 100_000])
+def test_a_controller_nested_without_end_is_refused_in_words(tmp_path: Path, depth: int) -> None:
+    made = Controller(policy=surefoot.Policy(pi=np.ones((1, 1))))
+    file = made.save(tmp_path / "deep.json")
+    text = file.read_text().replace('"state": 0', f'"state": {"[" * depth}0{"]" * depth}')
+    file.write_text(text)
+    with pytest.raises(PolicyError, match=r"is (no controller|a controller with a fault)"):
+        load_controller(file)

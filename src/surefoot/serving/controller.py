@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.atomic import write_whole
+from surefoot.atomic import read_json, write_whole
 from surefoot.core import Labels, Policy
 from surefoot.core.labels import as_text, unknown
 from surefoot.encoding import Encoder, encoder_document, encoder_of
@@ -172,8 +172,8 @@ class Controller:
 def load_controller(path: str | Path) -> Controller:
     """The controller in a file that `Controller.save` or `surefoot export` wrote."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
         raise PolicyError(f"{path} is no controller: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise PolicyError(
@@ -315,4 +315,7 @@ def _json_label(label: Any) -> Any:
 
 def _label(x: Any) -> Any:
     """A label of a JSON file: several columns are a tuple."""
-    return tuple(map(_label, x)) if isinstance(x, list) else x
+    parts = x if isinstance(x, list) else [x]
+    if any(isinstance(part, (list, dict)) for part in parts):
+        raise PolicyError("a label is a text, a number, or a list of them: one of these is nested")
+    return tuple(parts) if isinstance(x, list) else x
