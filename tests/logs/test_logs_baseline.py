@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from surefoot import BaselineError, LogError, ParameterError, ProblemError
+from surefoot import BaselineError, LogError, ParameterError, PolicyError, ProblemError
 from surefoot.logs import (
     Log,
     disagreement,
+    load_policy,
     permitted,
     read_allowed,
     read_forbidden,
@@ -296,3 +297,20 @@ def test_what_is_both_allowed_and_forbidden_is_forbidden(tmp_path: Path) -> None
     write(forbidden, [("a", "x"), ("a", "y")], "state,action")
     with pytest.raises(ProblemError, match="state 'a' has no allowed action"):
         permitted(log(), None, forbidden)
+
+
+@pytest.mark.parametrize("rows", ["", "\n"])
+def test_a_policy_file_without_rows_is_refused_in_words(tmp_path: Path, rows: str) -> None:
+    file = tmp_path / "policy.csv"
+    file.write_text(f"state,action,probability\n{rows}")
+    with pytest.raises(PolicyError, match="has no rows"):
+        load_policy(file)
+
+
+def test_rounding_below_zero_in_an_older_policy_file_is_zero(tmp_path: Path) -> None:
+    file = tmp_path / "policy.csv"
+    file.write_text("state,action,probability\na,x,-1e-17\na,y,1\n")
+    assert load_policy(file).pi.tolist() == [[0.0, 1.0]]
+    file.write_text("state,action,probability\na,x,-0.01\na,y,1.01\n")
+    with pytest.raises(PolicyError, match="must hold a probability"):
+        load_policy(file)

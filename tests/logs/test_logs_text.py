@@ -370,3 +370,42 @@ def test_dropping_rows_forgets_no_column_and_shows_no_inner_names(
     assert not any("surefoot_" in sentence for sentence in found.values())
     assert len(log.batch()) == log.accounting.used == 29
     assert set(triples(log)) <= set(triples(whole))
+
+
+@pytest.mark.parametrize("at", [-8, -4], ids=["checksum", "length"])
+def test_a_packed_file_with_a_wrong_end_is_refused(tmp_path: Path, at: int) -> None:
+    content = bytearray(gzip.compress(b"episode,time,state,action,reward\n" + b"1,0,a,b,1\n" * 9))
+    content[at] ^= 1
+    file = tmp_path / "log.csv.gz"
+    file.write_bytes(content)
+    with pytest.raises(LogError, match=r"log.csv.gz cannot be read: (CRC check|Incorrect length)"):
+        read_log(file)
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("drop", [False, "broken-row"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_that_is_longer_than_any_buffer_is_not_dropped_in_silence(
+    tmp_path: Path, end: str, drop: bool | str, packed: bool
+) -> None:
+    rows = "".join(f"{i},0,a,b,1,\n" for i in range(9))
+    text = f"episode,time,state,action,reward,note\n{rows}9,0,a,b,1,{'x' * 40_000_000}{end}"
+    file = tmp_path / ("log.csv.gz" if packed else "log.csv")
+    file.write_bytes(gzip.compress(text.encode(), 1) if packed else text.encode())
+    with pytest.raises(LogError, match="has a line of more than 8 MB"):
+        read_log(file, drop_bad_rows=drop)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 5e-324, 1e-160])
+def test_rewards_next_to_nothing_are_refused_in_words(scale: float) -> None:
+    table = {"episode": [1, 1], "state": ["a", "b"], "action": ["x", "x"], "reward": [1.0, -2.0]}
+    table["reward"] = [x * scale for x in table["reward"]]
+    with pytest.raises(LogError, match="multiply all rewards by a constant"):
+        read_log(table)
+
+
+@pytest.mark.parametrize("option", ["terminal_to_end", "check_order", "bandit"])
+def test_a_flag_is_true_or_false_and_no_text(option: str) -> None:
+    table = {"episode": [1, 1], "state": ["a", "b"], "action": ["x", "x"], "reward": [1.0, 2.0]}
+    with pytest.raises(LogError, match=f"{option} must be True or False, got 'false'"):
+        read_log(table, **{option: "false"})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surefoot import LogError
+from surefoot import LogError, ProblemError
 from surefoot.logs import Log, read_log
 from surefoot.logs.database import Database, Workspace
 
@@ -211,3 +211,9 @@ def test_only_episodes_whose_first_row_is_used_count_as_starts() -> None:
     columns |= {"reward": [np.nan, 1.0, 1.0, 1.0, 1.0], "next_state": ["b", "a", "b", "a", "b"]}
     log = read_log({name: np.array(x) for name, x in columns.items()}, drop_bad_rows="reward")
     assert (log.states, np.asarray(log.starts).tolist()) == (("a", "b"), [1, 1])  # e lost its first
+
+
+def test_more_threads_than_any_machine_has_are_refused() -> None:
+    table = {"episode": [1, 1], "state": ["a", "b"], "action": ["x", "x"], "reward": [1.0, 2.0]}
+    with pytest.raises(ProblemError, match="threads must be a whole number from 1 to 1,024"):
+        read_log(table, threads=10**6)

@@ -212,7 +212,7 @@ class UnitModel:
     def _solved(self, matrix: sparse.csr_array, r: np.ndarray) -> Chain:
         """The process with these transitions and rewards: an MDP with one action."""
         p = matrix.toarray()[:, None, :] if len(r) <= DENSE_STATES else matrix
-        model, pi = known_model(p, r[:, None], self.problem.gamma), np.ones((len(r), 1))
+        model, pi = known_model(p, r[:, None], self.problem.gamma, ends=True), np.ones((len(r), 1))
         v = evaluate(model, pi, tolerance=None)
         return Chain(matrix, r, v, visits(model, pi, self.start), float(self.start @ v))
 

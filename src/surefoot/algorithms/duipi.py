@@ -8,7 +8,7 @@ from typing import ClassVar
 from surefoot.algorithms.algorithm import PENALISES, Whole
 from surefoot.algorithms.duipi_plain import PropagatesUncertainty
 from surefoot.core import Model, Operator, Solution, operator
-from surefoot.planning import evaluate, iterate
+from surefoot.planning import evaluate, iterate, values_within
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows import free_rows
 from surefoot.rows.arrays import (
@@ -266,7 +266,7 @@ class _Iteration:
         mean = self.model.take(self.place)
         v = evaluate(mean, pi, tolerance=None)
         squares = mean.squared(self.moments.of_u(v, xp.zeros_like(v)), mean.r == mean.r)
-        w = evaluate(squares, pi**2, tolerance=None)
+        w = values_within(squares, pi**2, None, None)[0]
         return self.moments.of_q(v), self.moments.of_u(v, xp.reshape(w, v.shape))
 
     def take(self, index: Array) -> _Iteration:

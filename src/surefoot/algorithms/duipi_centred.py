@@ -10,7 +10,7 @@ from typing import ClassVar
 from surefoot.algorithms.algorithm import Estimates
 from surefoot.algorithms.duipi_plain import PropagatesUncertainty
 from surefoot.core import Model, Support
-from surefoot.planning import evaluate, values_within
+from surefoot.planning import values_within
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows.arrays import Array, namespace, take_fields
 
@@ -90,7 +90,7 @@ class _CentredEstimate:
         v, error = values_within(self.mean, pi, None, accuracy)
         q = self.mean.backup(v)
         squares = self.mean.squared(xp.where(self.pinned, self.widest, self.local(v)), ~self.pinned)
-        w = evaluate(squares, pi**2, tolerance=None)
+        w = values_within(squares, pi**2, None, None)[0]
         u = squares.backup(w)
         return q - self.xi * xp.sqrt(xp.where(u > 0, u, 0.0)), error
 

@@ -23,7 +23,7 @@ from surefoot.certificates.certificate import (
 )
 from surefoot.errors import NotAvailableError
 from surefoot.parameters import check_choice
-from surefoot.planning import evaluate, visits
+from surefoot.planning import evaluate, values_within, visits
 from surefoot.problems import Problem
 from surefoot.rows.arrays import Array, like, namespace, to_numpy
 from surefoot.trust.starts import start_variance
@@ -140,7 +140,7 @@ class DUIPIBound(Gaussian):
             local = row_moment(block, target(block, v), 2) + reward_variance(block)
             m = namespace(local).where(many, block.n_sa - 1, 1.0)
             squares = block.model.squared(many * local / m, many)
-            w = evaluate(squares, like(block.pi_b, policy[None] ** 2), tolerance=None)
+            w = values_within(squares, like(block.pi_b, policy[None] ** 2), None, None)[0]
             h = h + sign * v
             sigma += float(start @ np.sqrt(np.maximum(to_numpy(w)[0], 0.0)))
             missing += _missing(problem, _visits(problem, policy))

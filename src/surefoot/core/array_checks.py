@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 
 from surefoot.errors import LogError, ProblemError, SurefootError
+from surefoot.rows.arrays import Array, namespace, to_numpy
 
 LARGEST = 1e60  # numbers beyond this are refused: products of their variances would overflow
+SMALLEST = 1e-150  # a log in which no reward but 0 is as large as this is refused
 MOST_PAIRS = 10**9  # states x actions beyond this are refused: they would not fit in memory
+ROUNDING = 1e-9  # a probability may lie below 0 by this much, from computing
+SUMS = 1e-6  # a row of probabilities may miss 1 by this much
 # what float() would read, or cut to its real part
 NO_NUMBERS = (str, bytes, complex, np.complexfloating)
 
@@ -163,6 +167,32 @@ def probabilities(name: str, values: Any, n: int) -> np.ndarray:
             f" {found[wrong[0]]} ({len(wrong)} such rows): an action that was taken had one"
         )
     return np.asarray(np.minimum(found, 1.0))
+
+
+def check_rows(name: str, rows: Array, error: type[SurefootError], *, ends: bool = False) -> None:
+    """Raise unless every row holds probabilities that sum to 1, or zeros alone; `ends`: they may
+    sum to less.
+    """
+    xp = namespace(rows)
+    total = xp.sum(rows, axis=-1)
+    good = (xp.abs(total - 1.0) <= SUMS) | (xp.all(rows == 0, axis=-1)) | (ends & (total < 1.0))
+    good = good & xp.all(rows >= -ROUNDING, axis=-1)
+    if bool(xp.all(good)):
+        return
+    wrong = np.argwhere(~to_numpy(good))
+    first = tuple(int(i) for i in wrong[0])
+    row = to_numpy(rows)[first]
+    raise error(
+        f"each row of {name} must hold probabilities that sum to 1: row {list(first)} has"
+        f" {np.array2string(row, threshold=8)} with sum {row.sum():.12g} ({len(wrong)} such rows)"
+    )
+
+
+def not_negative(name: str, values: Array, error: type[SurefootError]) -> None:
+    """Raise unless all are finite numbers >= 0."""
+    xp = namespace(values)
+    if not bool(xp.all((values >= 0) & (values < xp.inf))):
+        raise error(f"{name} must hold finite numbers >= 0: correct those that are negative or NaN")
 
 
 def flags(name: str, values: Any, n: int) -> np.ndarray:

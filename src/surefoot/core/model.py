@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from surefoot.core.array_checks import check_rows, not_negative
 from surefoot.errors import ProblemError
 from surefoot.rows.arrays import Array, count_up, device_of, like, namespace, row_sum, take_fields
 
@@ -174,23 +175,31 @@ class SparseModel(Model):
         )
 
 
-def known_model(p: Any, r: Array, gamma: float, terminal_states: Any = ()) -> Model:
+def known_model(
+    p: Any, r: Array, gamma: float, terminal_states: Any = (), *, ends: bool = False
+) -> Model:
     """A known MDP: p [..., S, A, S] or sparse [S * A, S]; r [..., S, A], [..., S, S'] or [..., S,
     A, S'] (dense p only).
 
-    Terminal states get the value 0 whatever p says of them. [S, S'] is told from [S, A] by its last
-    axis; where S = A, give [S, A, S'].
+    Terminal states get the value 0 whatever p says of them. Other rows of p sum to 1, or are zeros
+    alone; with `ends` they may sum to less, and what is missing ends the episode. [S, S'] is told
+    from [S, A] by its last axis; where S = A, give [S, A, S'].
     """
     if not 0 <= gamma <= 1:
         raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
     terminal = [int(s) for s in np.atleast_1d(np.asarray(terminal_states, dtype=int))]
     if sparse.issparse(p):
         r = np.asarray(r, dtype=float)
+        if not np.isfinite(r).all():
+            raise ProblemError("r must be finite")
         n_states, n_actions = r.shape[-2:]
         if p.shape != (n_states * n_actions, n_states):
             raise ProblemError(
                 f"sparse p must be [S * A, S] = [{n_states * n_actions}, {n_states}], got {p.shape}"
             )
+        not_negative("p", np.asarray(p.data), ProblemError)
+        total = np.asarray(p.sum(axis=1), dtype=float).reshape(n_states, n_actions, 1)
+        check_rows("p", np.delete(total, terminal, axis=0), ProblemError, ends=ends)
         weight, r = np.ones((1, n_states, n_actions)), r.reshape(1, n_states, n_actions).copy()
         weight[:, terminal], r[:, terminal] = 0.0, 0.0
         return SparseModel(sparse.csr_array(p), weight, r, float(gamma))
@@ -215,5 +224,7 @@ def known_model(p: Any, r: Array, gamma: float, terminal_states: Any = ()) -> Mo
         )
     live = np.ones((n_states, 1))
     live[terminal] = 0.0
-    weight = like(p, live) * xp.ones_like(p[..., 0])
+    live = like(p, live)
+    check_rows("p", xp.where(live[..., None] > 0, p, 0.0 * p), ProblemError, ends=ends)
+    weight = live * xp.ones_like(p[..., 0])
     return DenseModel(p, weight, table * weight, float(gamma))

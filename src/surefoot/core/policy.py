@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.atomic import write_whole
+from surefoot.core.array_checks import check_rows, not_negative, number_array
 from surefoot.core.counts import read_only
 from surefoot.core.labels import POLICY_COLUMNS, Labels, as_cell, as_text, unknown
 from surefoot.errors import PolicyError
@@ -44,7 +45,16 @@ class Policy:
     of_policy: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pi", read_only(self.pi))
+        for name in ("pi", "baseline"):
+            given = getattr(self, name)
+            if given is not None:
+                rows = number_array(name, given, PolicyError)
+                if rows.ndim != 2:
+                    raise PolicyError(f"{name} must be [S, A], got shape {list(rows.shape)}")
+                check_rows(name, rows, PolicyError)
+                object.__setattr__(self, name, read_only(np.maximum(rows, 0.0)))
+        if self.count is not None:
+            not_negative("count", np.asarray(self.count), PolicyError)
         if not self.labels.states:  # arrays: the codes are the labels
             states, actions = (tuple(range(n)) for n in self.pi.shape)
             object.__setattr__(self, "labels", Labels(states, actions))

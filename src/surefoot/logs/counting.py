@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.core.array_checks import SMALLEST
 from surefoot.core.labels import as_text
 from surefoot.errors import LogError, SurefootError
 from surefoot.logs.accounting import AT_LIMIT, CUT, accounting, nothing_left
@@ -116,6 +117,11 @@ def look(database: Database, reading: Reading, part: Part, *, ordered: bool) -> 
             from {reading.steps(part)}""",
     )[0]
     largest = max(-low, high) if low is not None else 0.0
+    if 0 < largest < SMALLEST:
+        raise LogError(
+            f"all rewards lie between {low:g} and {high:g}: their squares are too small to compute"
+            " with; multiply all rewards by a constant"
+        )
     return Look(
         rows=rows,
         faulty=wrong + sum(rows - n for n in there),

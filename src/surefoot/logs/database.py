@@ -16,6 +16,7 @@ from typing import Any
 from surefoot.errors import LogError, NotAvailableError, ProblemError
 from surefoot.locks import remove_left, take
 
+MOST_THREADS = 1024
 ROWS = "surefoot-rows-"  # how the names of temporary folders begin
 INTERRUPTED = "Query interrupted"  # what DuckDB says when a signal came while it was working
 Progress = Callable[[str, float], None]  # (what is being done, share done in 0..1)
@@ -89,8 +90,12 @@ class Database:
             "allocator_bulk_deallocation_flush_threshold": "32MB",
         }
         if threads is not None:
-            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-                raise ProblemError(f"threads must be a whole number >= 1, got {threads!r}")
+            whole = isinstance(threads, int) and not isinstance(threads, bool)
+            if not whole or not 1 <= threads <= MOST_THREADS:
+                raise ProblemError(
+                    f"threads must be a whole number from 1 to {MOST_THREADS:,}, got {threads!r}:"
+                    " more than the machine has cores do not help"
+                )
             settings["threads"] = threads
         if memory_limit is not None:
             settings["memory_limit"] = memory_limit

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefoot.core import Labels, Policy
+from surefoot.core.array_checks import ROUNDING
 from surefoot.core.labels import as_text, from_cell, nearest, unknown
 from surefoot.core.policy import Row
 from surefoot.errors import (
@@ -63,6 +64,8 @@ def load_policy(source: Any) -> Policy:
         rows = read_table(source, roles)
     except LogError as error:
         raise PolicyError(f"{source} cannot be read, or is no policy: {error}") from error
+    if not rows:
+        raise PolicyError(f"{source} has no rows: a policy has one for each state and action")
     rows = [(from_cell(s), from_cell(a), *p) for s, a, *p in rows]
     states, actions = (tuple(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
     labels = Labels(states, actions, tuple(columns))
@@ -277,9 +280,9 @@ def _probability(value: Any, where: str, error: type[SurefootError]) -> float:
         p = float(value)
     except (TypeError, ValueError) as trouble:
         raise error(f"{where} must hold a probability, got {value!r}") from trouble
-    if not 0 <= p <= 1 + ROUNDED:
+    if not -ROUNDING <= p <= 1 + ROUNDED:
         raise error(f"{where} must hold a probability, got {p:g}")
-    return p
+    return max(p, 0.0)
 
 
 def _whole_rows(

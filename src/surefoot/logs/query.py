@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from surefoot.core.array_checks import LARGEST
 from surefoot.errors import LogError
 from surefoot.logs.column_roles import MISSING, Column
@@ -62,6 +64,9 @@ class Options:
         check_name("decimal", self.decimal, (".", ","))
         checked_encoding(self.encoding)
         single(self.delimiter)
+        for name in ("terminal_to_end", "check_order", "bandit"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise LogError(f"{name} must be True or False, got {getattr(self, name)!r}")
         fill = self.missing_reward
         if fill is not None and (
             isinstance(fill, bool) or not isinstance(fill, (int, float)) or not abs(fill) <= LARGEST

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import re
 import shutil
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from surefoot.errors import LogError, option
 from surefoot.logs.accounting import REASONS
@@ -25,6 +27,7 @@ from surefoot.logs.database import (
 from surefoot.logs.sources import NAME_IT, Source
 
 ColumnOptions = dict[str, Column]
+BLOCK = 1 << 23  # a line that holds a whole block of so many bytes is no row
 PLACE = ("source_file", "source_row")  # where the rows of a store written out anew came from
 
 
@@ -231,12 +234,13 @@ def text_trouble(file: str, message: str) -> str:
 
 def header_of(file: str, delimiter: str = "", title: str = "") -> tuple[str, list[str]]:
     """(delimiter, column names) of a text file: the delimiter given, or that among , ; tab |
-    which its first line has most of.
+    which its first line has most of. What DuckDB would pass over in the rest of it is an error.
     """
     title = title or file
     try:
         with gzip.open(file, "rb") if file.lower().endswith(".gz") else open(file, "rb") as raw:
             line = re.split("\r|\n", raw.readline(10_000_000).decode("utf-8-sig"), maxsplit=1)[0]
+            _check_rest(raw, title)
     except UnicodeDecodeError as error:
         raise LogError(
             f"{title} is not UTF-8 text ({error.reason} at byte {error.start}): {NAME_IT}"
@@ -253,6 +257,24 @@ def header_of(file: str, delimiter: str = "", title: str = "") -> tuple[str, lis
     if not any(names):
         raise LogError(f"the first line of {title} is empty: it must name the columns")
     return delimiter, names
+
+
+def _check_rest(raw: Any, title: str) -> None:
+    """Raise on what DuckDB passes over: a line that is longer than its buffers is dropped; length
+    and checksum of a file packed by gzip, which Python checks at its end, are not looked at.
+    """
+    packed = isinstance(raw, gzip.GzipFile)
+    while start := raw.read(1 << 16):
+        ends = b"\n" in start or b"\r" in start
+        if ends and not packed:
+            raw.seek(BLOCK - len(start), os.SEEK_CUR)
+            continue
+        rest = raw.read(BLOCK - len(start))
+        if not ends and len(start) + len(rest) == BLOCK and not re.search(b"\n|\r", rest):
+            raise LogError(
+                f"{title} has a line of more than {BLOCK / 1e6:.0f} MB, too long for one row:"
+                " mend the file"
+            )
 
 
 def sorted_store(store: Store, database: Database, keys: str) -> Store:

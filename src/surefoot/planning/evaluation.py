@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from surefoot.core import DenseModel, Model, SparseModel
+from surefoot.core.array_checks import check_rows
 from surefoot.errors import NotAvailableError, ProblemError
 from surefoot.rows.arrays import Array, namespace, row_dot
 
@@ -33,6 +34,7 @@ def evaluate(
     as rounding allows). A tolerance that rounding does not allow is refused, and so is gamma = 1,
     where nothing would be proved.
     """
+    check_rows("pi", pi, ProblemError)
     found, error = values_within(model, pi, v, tolerance)
     if tolerance is not None and not error <= tolerance:
         raise NotAvailableError(
@@ -47,6 +49,7 @@ def evaluate_at_start(
     model: Model, pi: Array, start: Array, *, tolerance: float | None = 1e-10
 ) -> Array:
     """rho = sum_s start(s) v(s), [...]: the value of a policy where episodes start."""
+    check_rows("start", start, ProblemError)
     v = evaluate(model, pi, tolerance=tolerance)
     return namespace(v).sum(v * start, axis=-1)
 
@@ -54,7 +57,9 @@ def evaluate_at_start(
 def values_within(
     model: Model, pi: Array, v: Array | None, tolerance: float | None
 ) -> tuple[Array, float]:
-    """(v, a bound on its error): as `evaluate`, but the caller judges the error."""
+    """(v, a bound on its error): as `evaluate`, but the caller judges the error, and pi may be any
+    weights.
+    """
     model = _checked(model, pi)
     if isinstance(model, DenseModel):
         return _solve_dense(model, model.policy_system(pi), row_dot(pi, model.r)), 0.0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import END, Batch, Counts, Labels, Policy, Returns
-from surefoot.core.array_checks import LARGEST, number, number_array, plain_array
+from surefoot.core.array_checks import LARGEST, not_negative, number, number_array, plain_array
 from surefoot.errors import (
     BaselineError,
     LogError,
@@ -154,7 +154,9 @@ def _over_all_states(
 
 def estimate_baseline(n_sa: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
     """n(s, a) / n(s); uniform over allowed actions in states never visited (Simao et al. 2020)."""
-    allowed = np.ones(np.shape(n_sa), dtype=bool) if allowed is None else np.asarray(allowed)
+    n_sa = number_array("n_sa", n_sa, ProblemError)
+    not_negative("n_sa", n_sa, ProblemError)
+    allowed = np.ones(n_sa.shape, dtype=bool) if allowed is None else np.asarray(allowed)
     if not allowed.any(axis=-1).all():
         raise ProblemError(
             f"every state needs an allowed action, {int((~allowed.any(axis=-1)).sum())} have none"

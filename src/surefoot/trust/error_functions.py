@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from surefoot.core import Returns
+from surefoot.core.array_checks import not_negative, number
+from surefoot.errors import ProblemError
 from surefoot.parameters import look_up
 from surefoot.problems import Problem
 from surefoot.rows.arrays import Array
@@ -95,6 +97,12 @@ def error_function(
     g_max, which only MPeB reads, defaults to half the return range.
     """
     found = look_up("error function", name, ERRORS)
+    if not 0 < number("delta", delta) <= 1:
+        raise ProblemError(f"delta must lie in (0, 1], got {delta!r}")
+    if g_max is not None and not 0 <= number("g_max", g_max) < math.inf:
+        raise ProblemError(f"g_max must be a finite number >= 0, got {g_max!r}")
+    if n is not None:
+        not_negative("n", n, ProblemError)
     scale = problem.return_range.g_max if g_max is None else g_max
     counts = problem.n_sa if n is None else n
     return found.e(problem, counts, delta, scale if scale > 0 else 1.0)
