@@ -20,7 +20,7 @@ import pytest
 from support import small_study
 from surefoot.atomic import whole_file, write_whole
 from surefoot.errors import StudyError, WriteError
-from surefoot.studies.runner import compute
+from surefoot.studies.runner import compute, run
 from surefoot.studies.shards import (
     DamagedShardError,
     Folder,
@@ -406,3 +406,22 @@ def test_a_failure_in_a_folder_begun_before_removes_nothing(tmp_path: Path) -> N
         open_folder(tmp_path, STUDY, 3, "cpu")
     assert {x: x.read_bytes() for x in path.rglob("*") if x.is_file()} == before
     assert (tmp_path / "thesis.txt").exists()
+
+
+def test_a_study_begun_with_another_version_is_not_gone_on_with(tmp_path: Path) -> None:
+    study = small_study.small()
+    out = tmp_path / "out"
+    run(study, out, workers=1, shard_trials=8)
+    manifest = out / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["versions"]["surefoot"] = "0.0.9"
+    manifest.write_text(json.dumps(content))
+    run(study, out, workers=1)  # all is there: nothing is computed
+    next((out / "shards").glob("*.parquet")).unlink()
+    with pytest.raises(StudyError, match=r"begun with surefoot 0\.0\.9, and this is"):
+        run(study, out, workers=1)
+
+
+def test_more_workers_than_any_machine_has_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="workers must be from 1 to 1,024"):
+        run(small_study.small(), tmp_path / "out", workers=10**6)

@@ -4,19 +4,22 @@ tallies add up.
 
 from __future__ import annotations
 
-from importlib import import_module
+import hashlib
+import os
+import platform
 from typing import Any
 
-from surefoot.errors import NotAvailableError
+from surefoot.cluster import cluster, computed
+from surefoot.errors import LogError
 from surefoot.logs.column_roles import NONE
 from surefoot.logs.from_tally import make_log
 from surefoot.logs.log import Log
-from surefoot.logs.query import Options
+from surefoot.logs.query import Options, Part
 from surefoot.logs.read import count_part, options_of
 from surefoot.logs.sources import find_source
 from surefoot.logs.tally import Tally, add_up
 
-PATIENCE = "10s"  # how long a scheduler may take to answer
+BLOCK, BLOCKS = 1 << 20, 64  # bytes of a file by which it is known
 
 
 def count_on_dask(
@@ -29,6 +32,7 @@ def count_on_dask(
     **options: Any,
 ) -> Log:
     """The Log of files that all workers of a Dask cluster can read, with the options of `read_log`.
+    A worker that finds other files there, or runs another surefoot, is refused.
 
     Counts, labels and accounting are those of `read_log`; sums of rewards are added up part by
     part, so they may differ in the last bit. Only a time limit is not looked for (see
@@ -61,32 +65,37 @@ def tallies_on_dask(
     """The tallies of the parts of a log, each counted by a worker: of every file, or of the
     episodes whose hash is i modulo the number of parts (default: one a worker, at least `fewest`).
     """
-    try:
-        client_class: Any = import_module("distributed").Client
-    except ImportError as error:
-        raise NotAvailableError(
-            "counting on a cluster needs dask.distributed: pip install distributed"
-        ) from error
-    files = list(find_source(source).files)
-    try:
-        client = (
-            address
-            if isinstance(address, client_class)
-            else client_class(address, timeout=PATIENCE)
-        )
-    except (OSError, ValueError, TimeoutError) as error:
-        raise NotAvailableError(f"no Dask scheduler answers at {address}: {error}") from error
-    try:
+    files = [os.path.abspath(file) for file in find_source(source).files]
+    marks = {file: mark(file) for file in files}
+    with cluster(address) as client:
         k = parts or max(fewest, len(client.scheduler_info()["workers"]))
-        tasks = (
-            [(f, options) for f in files]
-            if by_file
-            else [(files, options, (i, k)) for i in range(k)]
-        )
-        found: list[Tally] = client.gather(
-            [client.submit(count_part, *task, pure=False) for task in tasks]
-        )
-        return found
-    finally:
-        if client is not address:
-            client.close()
+        tasks: list[tuple[Any, ...]] = [(marks, options, (i, k)) for i in range(k)]
+        if by_file:
+            tasks = [({file: marks[file]}, options, None) for file in files]
+        found = dict(computed(client, count_marked, tasks))
+    return [found[i] for i in range(len(tasks))]
+
+
+def count_marked(marks: dict[str, str], options: Options, part: Part) -> Tally:
+    """The tally of a part of these files, if they are here what they are where they were marked."""
+    for file, given in marks.items():
+        here = mark(file) if os.path.isfile(file) else "missing"
+        if here != given:
+            raise LogError(
+                f"{file} on the Dask worker {platform.node()} is not the file that was given"
+                f" ({here} there, {given} here): all workers must read the same files, as on a"
+                " shared disk"
+            )
+    return count_part(list(marks), options, part)
+
+
+def mark(file: str) -> str:
+    """What a file is known by: its size, and a digest of it (of 64 MB of a larger one, spread
+    evenly).
+    """
+    size, digest = os.path.getsize(file), hashlib.sha256()
+    with open(file, "rb") as raw:
+        for i in range(BLOCKS):
+            raw.seek(max(i * BLOCK, i * (size - BLOCK) // (BLOCKS - 1)))
+            digest.update(raw.read(BLOCK))
+    return f"{size:,} bytes, {digest.hexdigest()[:16]}"

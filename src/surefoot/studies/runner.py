@@ -12,7 +12,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Thread
 
-from surefoot.errors import StudyError
+from surefoot.cluster import cluster, computed
+from surefoot.errors import NotAvailableError, StudyError
 from surefoot.studies.results import Results
 from surefoot.studies.shards import Folder, Shard, open_folder, undone_if_fruitless, write_shard
 from surefoot.studies.spec import Study, settings, variants
@@ -21,6 +22,7 @@ from surefoot.studies.trials import run_trials
 # Trials a shard: a GPU is fastest with whole studies; sparse problems, and those whose log is read,
 # run one by one.
 SHARD_TRIALS = {"cpu": 250, "gpu": 10000, "sparse": 20, "logs": 50}
+MOST_WORKERS = 1024  # local processes; more than the machine has cores do not help
 ATTEMPTS = 3  # how many pools of workers are tried before giving up
 ONE_THREAD = (
     "OPENBLAS_NUM_THREADS",
@@ -52,8 +54,8 @@ def run(
     the workers. Results do not depend on any of them, but for rounding on another device. The cut
     into shards is kept from the first run.
     """
-    if workers is not None and workers < 1:
-        raise StudyError(f"workers must be at least 1, got {workers}")
+    if workers is not None and not 1 <= workers <= MOST_WORKERS:
+        raise StudyError(f"workers must be from 1 to {MOST_WORKERS:,}, got {workers:,}")
     if shard_trials is not None and shard_trials < 1:
         raise StudyError(f"a shard needs at least 1 trial, got {shard_trials}")
     check_device(device)
@@ -178,18 +180,9 @@ def _end_with_parent() -> None:
 def _on_dask(folder: Folder, missing: list[Shard], device: str, address: str) -> Finished:
     """The same shards on a cluster; Dask itself sends the shards of a dead worker to another."""
     try:
-        from distributed import Client
-        from distributed import as_completed as as_they_come
-    except ImportError as error:
-        raise StudyError("--dask needs dask.distributed: pip install 'surefoot[dask]'") from error
-    try:
-        client = Client(address, timeout="10s")
-    except (OSError, ValueError) as error:
-        raise StudyError(f"no Dask scheduler answers at {address!r}: {error}") from error
-    with client:
-        futures = [
-            client.submit(compute, folder, shard, device, pure=False, retries=ATTEMPTS)
-            for shard in missing
-        ]
-        for future in as_they_come(futures):
-            yield future.result()
+        with cluster(address) as client:
+            tasks = [(folder, shard, device) for shard in missing]
+            for _, shard in computed(client, compute, tasks, retries=ATTEMPTS):
+                yield shard
+    except NotAvailableError as error:
+        raise StudyError(str(error)) from error

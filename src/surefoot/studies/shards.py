@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +140,9 @@ def open_folder(path: str | Path, study: Study, shard_trials: int, device: str) 
                 f"{path} holds another study ({found.get('name')!r}, {found.get('trials')} trials,"
                 f" seed {found.get('seed')}): choose another folder with --out, or remove this one"
             )
-        return Folder(path, study, cut)
+        folder = Folder(path, study, cut)
+        _check_version(folder, found)
+        return folder
     if path.exists() and (not path.is_dir() or not _in_the_making(path)):
         raise StudyError(
             f"{path} exists and is not the folder of a study: choose another one with --out"
@@ -149,6 +152,16 @@ def open_folder(path: str | Path, study: Study, shard_trials: int, device: str) 
     write_whole(path / SPEC, json.dumps(study.model_dump(), indent=2) + "\n")
     write_whole(manifest, json.dumps(_manifest(study, shard_trials, device), indent=2) + "\n")
     return Folder(path, study, shard_trials)
+
+
+def _check_version(folder: Folder, manifest: dict[str, Any]) -> None:
+    """Raise if the rest of a study would be computed by another surefoot than its beginning."""
+    begun, now = (manifest.get("versions") or {}).get("surefoot"), versions().get("surefoot")
+    if begun is not None and begun != now and folder.missing():
+        raise StudyError(
+            f"{folder.path} was begun with surefoot {begun}, and this is {now}: results of two"
+            f" versions do not mix. Go on with {begun}, or choose another folder with --out"
+        )
 
 
 @contextmanager
