@@ -113,7 +113,10 @@ def _check_code(client: Any) -> None:
 
         return there()
 
-    found = client.run(code, on_error="return")
+    try:
+        found = client.run(code, on_error="return")
+    except OSError as error:
+        raise _gone(client) from error
     for worker, theirs in found.items():
         if theirs != code_here():
             said = theirs if isinstance(theirs, str) else f"of another version ({theirs})"

@@ -256,7 +256,7 @@ def _from_text(
 ) -> RawRows:
     """Text, written out once; every field stays the text it is."""
     delimiter, names = header_of(found.files[0], delimiter, found.titles[0])
-    for file in found.files:
+    for file in found.files[1:]:
         if header_of(file, delimiter) != (delimiter, names):
             raise LogError(
                 f"all files of a log have the same header, but those of {found.files[0]} and {file}"
