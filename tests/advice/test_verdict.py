@@ -75,12 +75,28 @@ def test_a_world_that_drifts_with_its_baseline_forbids_a_promise_unless_waived_b
     assert {x["key"] for x in found["against"]} >= {"drift", "policy-drift"}
     assert run(*given, "--despite", "drift")[0] == 3  # one of two
     code, text, _ = run(*given, "--despite", "drift,policy-drift")
-    assert code == 0  # as asked
+    assert code == 5  # as asked
+    assert text.startswith("verdict   SUPPORTED despite drift, policy-drift: ")
     assert "despite drift, as asked: the world changed" in text
+    assert "the world stayed the same while the log was made: FOUND TO BE FALSE" in text
     found = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert found["despite"] == ["drift", "policy-drift"] and all(
         x["waived"] for x in found["against"]
     )
+    assert found["verdict"] == "supported despite drift, policy-drift" and found["supported"]
+    assert "Passed over, as asked: the world changed" in found["reason"]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Supported despite drift, policy-drift" in page
+    assert '<div class="verdict">' in page  # not green
+
+
+def test_a_waiver_of_what_was_not_found_leaves_the_verdict_as_it_is(
+    tmp_path: Path, run: Run
+) -> None:
+    given = ("improve", logfiles.good_log(tmp_path), "--gamma", 0.9, "--out", tmp_path / "out")
+    code, text, _ = run(*given, "--despite", "drift,copies")
+    assert code == 0 and text.startswith("verdict   SUPPORTED: ")
+    assert '<div class="verdict good">' in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_what_time_explains_is_no_gain_even_where_drift_is_waived(tmp_path: Path, run: Run) -> None:

@@ -75,16 +75,18 @@ def test_the_vetoes_are_the_findings_of_the_check_that_veto() -> None:
         "baseline",
         "propensities",
         "cuts",
+        "time",
     }
 
 
-def test_where_the_order_of_rows_is_unknown_only_the_baseline_can_veto(tmp_path: Path) -> None:
+def test_where_the_order_of_rows_is_unknown_what_needs_it_vetoes_unseen(tmp_path: Path) -> None:
     log = decisions(5, 600, rewards=season(600, 4))
     columns = {name: x for name, x in log.items() if name != "terminal"} | {
         "next_state": np.zeros(600, dtype=int)
     }
-    assert keys(columns, check_order=False) == []
-    assert keys(columns, rule(tmp_path, 0.6), check_order=False) == ["baseline"]
+    unseen = ["markov", "drift", "policy-drift", "copies", "contradictions", "time"]
+    assert keys(columns, check_order=False) == unseen
+    assert keys(columns, rule(tmp_path, 0.6), check_order=False) == ["baseline", *unseen]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 20, 40])

@@ -16,22 +16,34 @@ from surefoot.advice.estimate import DELTA
 from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gain
 from surefoot.advice.gate_words import unless_worse
 from surefoot.advice.gates import Gate, check_gates, gates_of
+from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.unit_model import Comparison, model_of_units
 from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
 from surefoot.algorithms import Algorithm
 from surefoot.core import Policy, Solution
 from surefoot.diagnosis import Finding, check_log
-from surefoot.diagnosis.finding import MARKOV, OK, check_keys
+from surefoot.diagnosis.finding import (
+    MARKOV,
+    OK,
+    TIME,
+    check_keys,
+    joint_words,
+    not_looked_at,
+)
 from surefoot.logs import Log
 from surefoot.problems import Problem
 from surefoot.text import impossible
 
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"
+DESPITE = f"{SUPPORTED} despite "  # then the keys of what was found, or not looked at, and waived
 CHANGED = 1e-9  # mass moved in a state beyond rounding
-NOT_LOOKED_AT = (
-    "drift, memory, copies and contradictions were not looked at: the rows of this log were counted"
-    " elsewhere, or without their order"
+NOT_HELD = (
+    "the rows of this log are not held in memory: the test that weighs whole episodes was not tried"
+)
+NO_TRAINING = (
+    f"no {TRAINING}: the rows of this log are not there in order, or too many to keep;"
+    " surefoot safety-test cannot tell which episodes the policy was made from"
 )
 
 
@@ -44,7 +56,8 @@ class Advice:
     `in_sample` is optimistic, since half of the data made the candidate. `pi_b` made the log: gains
     are against it; `over_renormalised` is the gain in sample over the problem's baseline where
     forbidden actions were taken out of that. `findings` are what `check_log` says, where it was
-    asked; `against` those that forbid a promise, `despite` those that were waived. `sensitivity`
+    asked; `against` those that forbid a promise, or that nobody could look for; `despite` are keys
+    that were waived, and the `verdict` names those without which it would not hold. `sensitivity`
     says how strong a hidden confounder would have to be to explain the gain away. `gates` are what
     the held-out half shows about guarded columns and groups.
     """
@@ -74,8 +87,14 @@ class Advice:
 
     @property
     def supported(self) -> bool:
-        """Whether the data support the candidate."""
-        return self.verdict == SUPPORTED
+        """Whether the data support the candidate, but for what was `waived`."""
+        return self.verdict == SUPPORTED or bool(self.waived)
+
+    @property
+    def waived(self) -> tuple[str, ...]:
+        """The keys of what speaks against the verdict, and was passed over as asked."""
+        keys = self.verdict.removeprefix(DESPITE)
+        return () if keys == self.verdict else tuple(keys.split(", "))
 
     @property
     def policy(self) -> np.ndarray:
@@ -107,8 +126,8 @@ class Advice:
     def notes(self) -> tuple[str, ...]:
         """What a user should know."""
         found = [*self.problem.notes, *(() if self.solution is None else self.solution.notes)]
-        if self.log.reading is None or self.log.starts is None:
-            found.append(NOT_LOOKED_AT)
+        found += [NOT_HELD] * (self.problem.log is None)
+        found += [NO_TRAINING] * (not can_be_told(self.log))
         found += [
             f"despite {x.key}, as asked: {x.sentence}"
             for x in self.against
@@ -164,11 +183,14 @@ def advise(
     # 1. What is independent in the log, and what in it forbids a promise.
     units = units_of(log, problem.log, problem.gamma) if units is None else units
     findings = findings_about(log, problem, made) if against is None else ()
-    against = [x for x in findings if x.vetoes] if against is None else against
+    against = [x for x in findings if x.vetoes] if against is None else list(against)
+    blind = problem.log is None and units.sample is None
+    if blind and all(x.key != TIME for x in against):
+        against.append(not_looked_at(TIME))
     stands = [x for x in against if x.key not in despite]
     # 2. One half makes the policy, the other tests it. Without the Markov property only the test
     #    that does not need it may be used.
-    markov = all(x.key != MARKOV for x in stands)
+    markov = all(x.key != MARKOV for x in stands if x.looked)
     gain = held_out_gain(
         problem, units, algorithm, pi_b=made, markov=markov, most_changes=most_changes,
         seed=seed)  # fmt: skip
@@ -178,10 +200,10 @@ def advise(
     gates = gates_of(log, problem, units, gain, made, group_tolerance)
     whole = assured and not masked and most_changes is None and not gates
     by_proof = whole and proves_itself(problem, algorithm)
-    overruled = [x.key for x in against if x.key in despite]
-    proved = proof(problem, algorithm, overruled) if by_proof else None
+    overruled = [x for x in against if x.key in despite]
+    proved = proof(problem, algorithm, [x.key for x in overruled]) if by_proof else None
     if gain.test == FINITE_SAMPLE and not by_proof:
-        stands = [x for x in stands if x.key != MARKOV]
+        stands, overruled = ([x for x in y if x.key != MARKOV] for y in (stands, overruled))
     solution = gain.solution if proved is None else proved[0]
     pi = gain.pi if proved is None else np.asarray(solution.pi)
     # 4. What the policy changes and is worth in the model of all data.
@@ -212,15 +234,18 @@ def advise(
         none_worse, reason = unless_worse(gates, reason)
         verdict = SUPPORTED if none_worse else NOT_SUPPORTED
     if stands and len(advice.changed):
-        keys, words = ",".join(x.key for x in stands), "; ".join(x.sentence for x in stands)
+        keys = ",".join(x.key for x in stands)
         verdict = NOT_SUPPORTED
-        reason = f"{words}. (Otherwise: {reason}. To accept this: --despite {keys})"
+        reason = f"{joint_words(stands)}. (Otherwise: {reason}. To accept this: --despite {keys})"
+    elif verdict == SUPPORTED and overruled:
+        verdict = DESPITE + ", ".join(x.key for x in overruled)
+        reason = f"{reason}. Passed over, as asked: {joint_words(overruled)}"
     found = None
     if assured:
         made_of = replace(solution, pi=pi)
         found = assure(problem, made_of, algorithm, against=against, despite=despite)
-    accepted = accept and verdict != SUPPORTED
-    advice = replace(advice, verdict=verdict, reason=reason, accepted=accepted, assurance=found)
+    advice = replace(advice, verdict=verdict, reason=reason, assurance=found)
+    advice = replace(advice, accepted=accept and not advice.supported)
     # 6. How strong a hidden cause would have to be: in the half that the policy is not made from.
     estimate = gain.estimate if proved is None else in_sample.gain.value
     if assured and len(advice.changed) and estimate > 0:

@@ -7,16 +7,39 @@ from surefoot.advice.gain import FINITE_SAMPLE
 from surefoot.advice.gates import GROUP
 from surefoot.certificates.certificate import rows_left_out
 from surefoot.core.labels import as_text
+from surefoot.diagnosis.finding import (
+    BASELINE,
+    CONTRADICTIONS,
+    COPIES,
+    CUTS,
+    DRIFT,
+    MARKOV,
+    POLICY_DRIFT,
+    PROPENSITIES,
+    TIME,
+)
 
 ALWAYS = (
     "nothing outside the state drives both the choice of action and the outcome (no hidden cause)",
     "the world tomorrow is the world of this log",
 )
+OTHERWISE = {
+    DRIFT: "the world stayed the same while the log was made",
+    POLICY_DRIFT: "the baseline stayed the same while the log was made",
+    MARKOV: "the state says enough (Markov)",
+    BASELINE: "the given baseline made the log",
+    COPIES: "every episode is there once",
+    CONTRADICTIONS: "each row leads to the next",
+    PROPENSITIES: "the propensities are true",
+    CUTS: "no row is left out for what it held",
+    TIME: "actions look no better for when, or after what, they were taken",
+}
 
 
 def assumptions_of(advice: Advice) -> list[str]:
     """Of the test; of the proof, where that is what decided."""
     gain, problem = advice.gain, advice.problem
+    wrong = _waived(advice)
     proof = None if advice.assurance is None else advice.assurance.certificate
     if gain is None:
         return [] if proof is None else [*ALWAYS, *proof.assumptions]
@@ -57,4 +80,14 @@ def assumptions_of(advice: Advice) -> list[str]:
         )
     if any(gate.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
         found.append("the baseline treats all groups alike, given the state")
+    return [*wrong, *found]
+
+
+def _waived(advice: Advice) -> list[str]:
+    """What must be true though the log says otherwise, or nobody could look."""
+    found = []
+    for x in advice.against:
+        if x.key in advice.waived:
+            known = "FOUND TO BE FALSE" if x.looked else "NOT LOOKED AT"
+            found.append(f"{OTHERWISE[x.key]}: {known} ({x.sentence})")
     return found

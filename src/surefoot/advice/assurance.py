@@ -16,7 +16,7 @@ from surefoot.certificates import APPROXIMATE, RIGOROUS, Certificate, certify
 from surefoot.certificates.certificate import OWN_LOG
 from surefoot.core import Solution
 from surefoot.diagnosis import Finding
-from surefoot.diagnosis.finding import BASELINE, POLICY_DRIFT
+from surefoot.diagnosis.finding import BASELINE, POLICY_DRIFT, joint_words
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
 from surefoot.problems import Problem
@@ -26,10 +26,13 @@ TOO_LARGE = "the problem is large (its counts are sparse): ask surefoot.certify 
 
 @dataclass(frozen=True)
 class Assurance:
-    """A certificate of the candidate, or why there is none."""
+    """A certificate of the candidate, or why there is none; `waived`: the keys of what speaks
+    against it, and was passed over as asked.
+    """
 
     certificate: Certificate | None
     no_certificate: str = ""
+    waived: tuple[str, ...] = ()
 
 
 def proves_itself(problem: Problem, algorithm: Algorithm) -> bool:
@@ -99,7 +102,7 @@ def weighed(
     against = [x for x in against if of_pi_b or x.key not in (BASELINE, POLICY_DRIFT)]
     stands = [x for x in against if x.key == BASELINE or x.key not in despite]
     if stands:
-        words = "; ".join(x.sentence for x in stands)
+        words = joint_words(stands)
         ways = [x.key for x in stands if x.key != BASELINE]
         accept = f". To accept this: --despite {','.join(ways)}"
         if len(ways) < len(stands):
@@ -110,7 +113,8 @@ def weighed(
         return Assurance(found)
     said = tuple(f"this is not so, as asked (--despite {x.key}): {x.sentence}" for x in against)
     label = APPROXIMATE if found.label == RIGOROUS else found.label
-    return Assurance(replace(found, label=label, assumptions=(*found.assumptions, *said)))
+    made = replace(found, label=label, assumptions=(*found.assumptions, *said))
+    return Assurance(made, waived=tuple(x.key for x in against))
 
 
 def assurance_summary(found: Assurance | None) -> dict[str, Any]:

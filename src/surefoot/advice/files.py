@@ -65,8 +65,9 @@ def write_advice(
         texts[REPORT] = [report]
     if not advice.supported and not advice.accepted and advice.solution is not None:
         texts[CANDIDATE] = _policy(advice, advice.candidate, elsewhere)
-    if summary.get("training_fingerprints") and advice.problem.log is not None:
-        texts[TRAINING] = as_bytes(fingerprints(advice.log, advice.problem.log))
+    if summary.get("training_fingerprints"):
+        held = [] if advice.problem.log is None else [advice.problem.log]
+        texts[TRAINING] = as_bytes(fingerprints(advice.log, *held))
     texts[SUMMARY] = [
         json.dumps(
             {"schema": SCHEMA} | plain(summary), indent=2, ensure_ascii=False, allow_nan=False

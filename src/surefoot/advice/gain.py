@@ -264,7 +264,8 @@ def _clear(sketch: EpisodeValues, n: int) -> bool:
 def explained(
     problem: Problem, units: Units, chosen: np.ndarray, v: np.ndarray, weight: np.ndarray
 ) -> float:
-    """What time and the past explain of a gain in the chosen units; 0 where rows are not in memory.
+    """What time and the past explain of a gain in the chosen units: of all rows, or of those that
+    stand for them (`Units.sample`); 0 where there are none, which `advise` then says.
 
     `weight` is d(s) (pi - pi_b)(a|s), v the baseline's values. With x the circumstances of a step
     and e = y - q(s, a) what its outcome y = r + gamma v(s') has beyond its pair, beta is the
@@ -274,6 +275,8 @@ def explained(
     nothing.
     """
     log = problem.log
+    if log is None and units.sample is not None:
+        log, units = units.sample
     if log is None or len(units.unit) != len(log):
         return 0.0
     pair = units.pair

@@ -30,6 +30,7 @@ from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.logs import Log
 
 TRAINING = "training.npz"
+MOST_ROWS = 20_000_000  # of a larger log no fingerprints are kept
 PIECE = 20  # rows: a longer episode is compared piece by piece
 COINCIDENCE = 1e-5  # probability below which a coincidence of two logs is none
 # share of episodes with the content of another up to which content alone tells which episodes are
@@ -98,19 +99,33 @@ class Shared:
     trouble: str = ""
 
 
-def fingerprints(log: Log, batch: Batch) -> Fingerprints:
-    """The fingerprints of the episodes of a log, whose coded rows are `batch`."""
+def can_be_told(log: Log) -> bool:
+    """Whether a log has fingerprints: its rows are there in order, and not too many to keep."""
+    ordered = log.reading is not None and log.starts is not None
+    return ordered and log.accounting.used <= MOST_ROWS
+
+
+def fingerprints(log: Log, *batches: Batch) -> Fingerprints:
+    """The fingerprints of episodes of a log, whose coded rows are in `batches`; without them, of
+    all its episodes, block by block.
+    """
 
     def hashed(labels: Sequence[Any]) -> np.ndarray:
         digests = (hashlib.blake2b(as_text(x).encode(), digest_size=8).digest() for x in labels)
         return np.array([int.from_bytes(x, "little") for x in digests], dtype=np.uint64)
 
-    state, action = hashed(log.states), hashed(log.actions)
-    start = np.flatnonzero(batch.first)
-    label = _labels(log)[batch.row[start]]
-    return of_rows(
-        label, state[batch.state], action[batch.action], log.reward.sign * batch.reward, start
-    )
+    state, action, labels = hashed(log.states), hashed(log.actions), _labels(log)
+    parts = []
+    for batch in batches or log.blocks():
+        start = np.flatnonzero(batch.first)
+        rows = state[batch.state], action[batch.action], log.reward.sign * batch.reward
+        parts.append(of_rows(labels[batch.row[start]], *rows, start))
+    before = np.cumsum([0, *map(len, parts)])
+    parts = [
+        replace(part, of=part.of + np.int32(n)) for part, n in zip(parts, before, strict=False)
+    ]
+    names = [f.name for f in fields(Fingerprints)]
+    return Fingerprints(*(np.concatenate([getattr(x, name) for x in parts]) for name in names))
 
 
 def of_rows(

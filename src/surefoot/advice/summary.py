@@ -21,12 +21,12 @@ from surefoot.advice.estimate import DELTA, EVENTS
 from surefoot.advice.few_changes import limit_lines, limit_summary
 from surefoot.advice.gain import FINITE_SAMPLE, Gain
 from surefoot.advice.gate_words import gate_lines, gates_summary
-from surefoot.advice.provenance import TRAINING
+from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.unit_model import Comparison
 from surefoot.advice.value_on_log import WHERE, own_lines
 from surefoot.algorithms import parameters_of
 from surefoot.core.labels import as_text
-from surefoot.diagnosis.finding import DOUBTFUL
+from surefoot.diagnosis.finding import DOUBTFUL, Finding
 from surefoot.logs import Disagreement, Log, remembered
 from surefoot.logs.accounting import OTHER, REASONS
 from surefoot.text import in_rows, plural, signed
@@ -133,11 +133,10 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "accepted_unsupported": advice.accepted,
         "policy_is": _policy_is(advice),
         "log": log_summary(advice.log, source),
-        "against": [
-            {"key": x.key, "sentence": x.sentence, "waived": x.key in advice.despite}
-            for x in advice.against
-        ],
+        "against": [_finding(x, advice) for x in advice.against if x.looked],
+        "not_looked_at": [_finding(x, advice) for x in advice.against if not x.looked],
         "despite": list(advice.despite),
+        "waived": list(advice.waived),
         "findings": [
             {"name": x.name, "level": x.level, "sentence": x.sentence} for x in advice.findings
         ],
@@ -177,9 +176,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "confounding": confounding_summary(advice.sensitivity),
         "converged": None if solution is None else bool(solution.status.ok),
         "notes": list(advice.notes),
-        "training_fingerprints": (
-            TRAINING if problem.log is not None and advice.log.reading is not None else None
-        ),
+        "training_fingerprints": (TRAINING if can_be_told(advice.log) else None),
     }
     return _in_rows(found) if advice.log.bandit else found
 
@@ -207,6 +204,10 @@ def _policy_is(advice: Advice) -> str:
         return words
     gain = advice.in_sample.gain.value - advice.over_renormalised
     return f"{words}: in sample {signed(gain)} against the policy that made the log"
+
+
+def _finding(x: Finding, advice: Advice) -> dict[str, Any]:
+    return {"key": x.key, "sentence": x.sentence, "waived": x.key in advice.despite}
 
 
 def _cannot_exclude(advice: Advice) -> dict[str, Any] | None:
@@ -261,7 +262,7 @@ def text(summary: Mapping[str, Any]) -> str:
     """The summary as a page for people: the conclusion, how sure it is, what it rests on; then
     how it was found.
     """
-    word = "SUPPORTED" if summary["supported"] else "NOT SUPPORTED by the data"
+    word = verdict_word(summary)
     nothing = summary["verdict"] == NOTHING_TO_LEARN
     changes = summary["changes"]
     lines = [
@@ -284,6 +285,14 @@ def text(summary: Mapping[str, Any]) -> str:
     lines += ["", *_row_lines(summary["log"]), *_baseline_lines(summary), *_method_lines(summary)]
     said = summary["log"]["warnings"]
     return "\n".join(lines + [f"note: {note}" for note in summary["notes"] if note not in said])
+
+
+def verdict_word(summary: Mapping[str, Any]) -> str:
+    """The verdict in capitals; what was waived stands in it."""
+    if not summary["supported"]:
+        return "NOT SUPPORTED by the data"
+    despite = ", ".join(summary.get("waived", ()))
+    return f"SUPPORTED despite {despite}" if despite else "SUPPORTED"
 
 
 def _worth_lines(summary: Mapping[str, Any]) -> list[str]:

@@ -18,13 +18,20 @@ from surefoot.errors import LogError, NotAvailableError
 from surefoot.logs import Log, Tally, add_up, make_log
 from surefoot.logs.on_dask import tallies_on_dask
 from surefoot.logs.read import options_of
+from surefoot.logs.row_blocks import joined
 from surefoot.logs.tally import TO_END
+from surefoot.ope.episodes import take_rows
 
 ENOUGH_EPISODES = 8  # fewer say little about what differs from one to the next
 BLOCKS = 100  # about so many blocks of a log that is one episode
 MOST_UNITS = 1000  # more episodes than this are put together: a finer scatter gains nothing
-COARSE_UNITS = 64  # units of a log too large for memory, whose triples are kept for each of them
 SETS = "sets of episodes"  # what a unit is where several episodes make one
+# of a log that is not held in memory, whose triples are kept for each unit: beyond so many entries
+# it has fewer units, but as many as COARSE_UNITS
+MOST_ENTRIES, COARSE_UNITS = 4_000_000, 64
+SAMPLED_ROWS = 2_000_000  # rows of such a log that are held all the same, for `Units.sample`
+PIECE = 1000  # rows in a row that stand for a log that is one episode
+GOLDEN = (5**0.5 - 1) / 2  # its multiples, less whole numbers, are spread evenly over [0, 1]
 DASK_PARTS = 16  # units that are counted on a cluster, at least
 ENTRY_COLUMNS = ("unit", "state", "action", "next_state", "k", "r", "m2", "goes_on")
 START_COLUMNS = ("start_unit", "start_state", "start_k")
@@ -42,6 +49,8 @@ class Units:
     `start_*`: so many episodes of a unit start in this state. `blocks`: units are pieces of the one
     episode. `turn`: the place of every episode in time, where the policy that made the log varies
     (units are then numbered by it, since what comes later may depend on what came before).
+    `sample`: rows that stand for those of a log that is not held in memory, and the same units of
+    these rows; None where there are none.
     """
 
     unit: np.ndarray
@@ -61,6 +70,7 @@ class Units:
     kind: str
     blocks: bool
     turn: np.ndarray | None = None
+    sample: tuple[Batch, Units] | None = None
 
     def __repr__(self) -> str:
         return f"Units({self.number} {self.kind}, {len(self.unit):,} entries)"
@@ -104,42 +114,61 @@ def units_of_batch(batch: Batch, gamma: float, stamps: np.ndarray | None = None)
     """The units of rows in memory: episodes, or contiguous blocks of a single one. `stamps` are the
     times of the rows of the log, where they say more than its order.
     """
-    kind, length = _kind(batch.n_episodes, len(batch), gamma, MOST_UNITS, BLOCKS)
-    unit = np.arange(len(batch)) // length if length else batch.episode % MOST_UNITS
-    turn = None
-    if batch.policy_varies and not length:
-        at = np.arange(batch.n_episodes) if stamps is None else stamps[batch.row[batch.first]]
-        turn = np.argsort(np.argsort(at, kind="stable"))
-        number = min(batch.n_episodes, MOST_UNITS)
-        unit = (turn * number // batch.n_episodes)[batch.episode]
+    kind, length = _kind(batch.n_episodes, len(batch), gamma, MOST_UNITS)
+    if length or not batch.policy_varies:
+        unit = np.arange(len(batch)) // length if length else batch.episode % MOST_UNITS
+        return _of_rows(batch, unit, kind, length)
+    at = np.arange(batch.n_episodes) if stamps is None else stamps[batch.row[batch.first]]
+    turn = np.argsort(np.argsort(at, kind="stable"))
+    number = min(batch.n_episodes, MOST_UNITS)
+    unit = (turn * number // batch.n_episodes)[batch.episode]
+    return replace(_of_rows(batch, unit, kind, length), turn=turn)
+
+
+def _of_rows(batch: Batch, unit: np.ndarray, kind: str, length: int) -> Units:
+    """Units with one entry for each row."""
     one, zero = np.ones(len(batch)), np.zeros(len(batch))
     on = one if batch.survives is None else batch.survives
     entries = unit, batch.state, batch.action, batch.next_state, one, batch.reward, zero, on
-    found = _joined(
-        [entries], [_starts(unit, batch)], batch.n_states, batch.n_actions, kind, length
-    )
-    return replace(found, turn=turn)
+    return _joined([entries], [_starts(unit, batch)], batch.n_states, batch.n_actions, kind, length)
 
 
 def units_of_log(log: Log, gamma: float) -> Units:
-    """The units of a log that need not fit in memory: its triples are counted in some 64 units,
-    block by block.
+    """The units of a log that need not fit in memory: its triples are counted in each unit, block
+    by block. They are those of rows in memory, unless that takes too many entries.
     """
     if log.reading is None or log.n_episodes is None:
         raise NotAvailableError(
             "this log holds counts alone: its rows were counted elsewhere, or read with"
             " check_order=False"
         )
-    n_rows = log.accounting.used
-    kind, length = _kind(log.n_episodes, n_rows, gamma, COARSE_UNITS, COARSE_UNITS)
-    entries, starts, episodes, rows = [], [], 0, 0
+    n_rows, most = log.accounting.used, _most_units(log)
+    kind, length = _kind(log.n_episodes, n_rows, gamma, most)
+    entries, starts, kept, kept_units, episodes, rows = [], [], [], [], 0, 0
     for batch in log.blocks():
         step, episode = np.arange(rows, rows + len(batch)), batch.episode + episodes
-        unit = step // length if length else episode % COARSE_UNITS
+        unit = step // length if length else episode % most
         entries.append(_grouped(unit, batch))
         starts.append(_starts(unit, batch))
+        piece = step // PIECE if length else episode
+        keep = piece * GOLDEN % 1 < SAMPLED_ROWS / n_rows
+        if keep.any():
+            kept.append(take_rows(batch, keep, piece))
+            kept_units.append(unit[keep])
         episodes, rows = episodes + batch.n_episodes, rows + len(batch)
-    return _joined(entries, starts, log.n_states, log.n_actions, kind, length)
+    found = _joined(entries, starts, log.n_states, log.n_actions, kind, length)
+    sample = joined(kept)
+    part = _of_rows(sample, np.concatenate(kept_units), kind, length)
+    return replace(found, sample=(sample, replace(part, number=found.number)))
+
+
+def _most_units(log: Log) -> int:
+    """As many as in memory, or fewer where all triples of all of them would be too many."""
+    if log.accounting.used <= MOST_ENTRIES:
+        return MOST_UNITS
+    n_sas = log.counts.n_sas
+    triples = n_sas.nnz if log.counts.is_sparse else np.count_nonzero(n_sas)
+    return int(min(MOST_UNITS, max(COARSE_UNITS, MOST_ENTRIES // max(int(triples), 1))))
 
 
 def units_of_tallies(tallies: Sequence[Tally], log: Log) -> Units:
@@ -187,11 +216,11 @@ def horizon(gamma: float) -> int:
     return min(1000, math.ceil(1 / (1 - gamma) - 1e-9)) if gamma < 1 else 1000
 
 
-def _kind(n_episodes: int, n_rows: int, gamma: float, most: int, blocks: int) -> tuple[str, int]:
+def _kind(n_episodes: int, n_rows: int, gamma: float, most: int) -> tuple[str, int]:
     """(what a unit is, in words; the steps of a block of a log that is one episode, else 0)."""
     if n_episodes > 1:
         return "episodes" if n_episodes <= most else SETS, 0
-    length = max(math.ceil(n_rows / blocks), horizon(gamma))
+    length = max(math.ceil(n_rows / min(BLOCKS, most)), horizon(gamma))
     return f"blocks of {length} steps", length
 
 
@@ -224,7 +253,7 @@ def _joined(
 ) -> Units:
     if not entries:
         raise LogError("no row of the log has a successor")
-    columns = {
+    columns: dict[str, Any] = {
         name: column[0] if len(column) == 1 else np.concatenate(column)
         for names, parts in ((ENTRY_COLUMNS, entries), (START_COLUMNS, starts))
         for name, column in zip(names, zip(*parts, strict=True), strict=True)

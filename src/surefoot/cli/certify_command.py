@@ -11,7 +11,7 @@ from surefoot.cli.log_options import LogOptions, listed
 from surefoot.cli.options import METHOD, POLICY, AsJson, Despite, Source, option
 from surefoot.cli.posing import given_policy, pose
 from surefoot.cli.safety_test import own_log, refuse_own_log
-from surefoot.cli.terminal import NO_SUPPORT, show
+from surefoot.cli.terminal import DESPITE, NO_SUPPORT, show
 from surefoot.errors import ParameterError
 
 MOST = 0.5  # a bound that is wrong more often than right is none
@@ -54,7 +54,8 @@ def certify(
     The bound holds with probability 1 - delta, if what it assumes is true; all of that is printed.
     It takes the baseline that made the log and the range of rewards. What a log can say against
     these assumptions is looked at, as by surefoot check, and forbids a bound. Exit code 0: the
-    policy is proved to be no worse than the baseline; 3: it is not.
+    policy is proved to be no worse than the baseline; 5: only despite what --despite names; 3: it
+    is not.
     """
     import surefoot
     from surefoot.advice.assurance import assurance_lines, assurance_summary, weighed
@@ -92,3 +93,5 @@ def certify(
     show("certify", found, lambda: lines, as_json)
     if certificate is None or not certificate.useful:
         raise typer.Exit(NO_SUPPORT)
+    if assurance.waived:
+        raise typer.Exit(DESPITE)

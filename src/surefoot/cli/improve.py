@@ -23,7 +23,7 @@ from surefoot.cli.options import (
     option,
 )
 from surefoot.cli.posing import Posed, pose
-from surefoot.cli.terminal import NO_SUPPORT, bars, show
+from surefoot.cli.terminal import DESPITE, NO_SUPPORT, bars, show
 from surefoot.text import aligned, interval, signed
 
 if TYPE_CHECKING:
@@ -87,8 +87,9 @@ def improve(
     With --guard and --group it is supported only if the other half also shows that no guarded
     column and no group is worse.
 
-    Exit code 0: supported, or accepted with --accept. Exit code 3: not supported; policy.csv then
-    holds the baseline (without its forbidden actions, where --renormalise takes them out), and
+    Exit code 0: supported, or accepted with --accept. Exit code 5: supported only despite what
+    --despite names. Exit code 3: not supported; policy.csv then holds the baseline (without its
+    forbidden actions, where --renormalise takes them out), and
     candidate.csv the policy that was not supported.
     """
     from surefoot.advice import advise, chosen_algorithm, summarise
@@ -118,6 +119,8 @@ def improve(
     show("improve", summary | {"files": files}, lambda: [text(summary), last], as_json)
     if not (advice.supported or advice.accepted):
         raise typer.Exit(NO_SUPPORT)
+    if advice.waived:
+        raise typer.Exit(DESPITE)
 
 
 def compare(

@@ -23,7 +23,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
-DONE, CRASH, WRONG_INPUT, NO_SUPPORT, WORSE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 4, 130, 141
+DONE, CRASH, WRONG_INPUT, NO_SUPPORT, WORSE, DESPITE = 0, 1, 2, 3, 4, 5
+INTERRUPTED, PIPE_CLOSED = 130, 141
 # Raised when a field of --json goes away or changes its meaning, not when one is added.
 JSON_VERSION = 1
 

@@ -11,19 +11,29 @@ from surefoot.diagnosis import coverage
 from surefoot.diagnosis.copies import copied, copies_in
 from surefoot.diagnosis.cuts import cuts
 from surefoot.diagnosis.drift import drift, policy_drift
-from surefoot.diagnosis.finding import NOTE, WARNING, Finding
+from surefoot.diagnosis.finding import (
+    CONTRADICTIONS,
+    COPIES,
+    CUTS,
+    DRIFT,
+    MARKOV,
+    NOTE,
+    POLICY_DRIFT,
+    TIME,
+    WARNING,
+    Finding,
+    not_looked_at,
+)
 from surefoot.diagnosis.memory import memory
 from surefoot.diagnosis.propensities import propensities
 from surefoot.diagnosis.time_order import contradictions, gaps
 from surefoot.diagnosis.walk import Walk, walk
 from surefoot.errors import ProblemError
 from surefoot.logs import Log
+from surefoot.logs.accounting import CUT
 from surefoot.text import in_rows
 
-UNKNOWN_ORDER = (
-    "the order of the rows is unknown: memory, drift, copies, contradictions, time and returns were"
-    " not looked at"
-)
+UNKNOWN_ORDER = "the order of the rows is unknown: time gaps and returns were not looked at"
 
 
 def check_log(
@@ -57,7 +67,7 @@ def _findings(log: Log, gamma: float, baseline: Policy | None) -> list[Finding]:
         *cuts(log),
     ]
     if log.reading is None or log.starts is None:
-        return [*found, Finding("order", NOTE, UNKNOWN_ORDER)]
+        return [*found, *unseen(log), Finding("order", NOTE, UNKNOWN_ORDER)]
     seen = walk(log, gamma)
     independent = coverage.independent(log, seen.thinned, gamma)
     return [*found, independent, *_assumptions(log, seen), gaps(log)]
@@ -69,16 +79,23 @@ def vetoes(log: Log, baseline: Policy | None = None) -> tuple[Finding, ...]:
     Each has its key (see `KEYS`). The world changed, the baseline changed, the past matters beyond
     the state, the given baseline did not make the log, episodes are copies, rows contradict each
     other, rows are left out only because they did not end. The three tests are stricter than those
-    of warnings (0.5 % in place of 5 %). Where the order of the rows is unknown, only a given
-    baseline and rows left out can be looked at. Measured by
+    of warnings (0.5 % in place of 5 %). Where the order of the rows is unknown, what could not be
+    looked at is among them (`Finding.looked`). Measured by
     `tests/diagnosis/test_diagnosis_rates.py`: 0 to 2 % of 100 logs without fault are vetoed, in
     each of seven families.
     """
     found = [*([] if baseline is None else _made_by(log, baseline)), *_propensities(log)]
     found += cuts(log)
-    if log.reading is not None and log.starts is not None:
-        found += _assumptions(log, walk(log))
+    rows = log.reading is not None and log.starts is not None
+    found += _assumptions(log, walk(log)) if rows else unseen(log)
     return tuple(finding for finding in found if finding.vetoes)
+
+
+def unseen(log: Log) -> list[Finding]:
+    """What cannot be looked at in a log whose rows are not there in order."""
+    lost = log.reading is None and not log.terminal.any() and log.accounting.left_out_as(CUT) > 1
+    keys = (MARKOV, DRIFT, POLICY_DRIFT, COPIES, CONTRADICTIONS, TIME, *[CUTS] * lost)
+    return [not_looked_at(key) for key in keys]
 
 
 def _made_by(log: Log, baseline: Policy) -> list[Finding]:
@@ -102,6 +119,6 @@ def _assumptions(log: Log, seen: Walk) -> list[Finding]:
         memory(log, seen),
         drift(log, seen),
         policy_drift(log, seen),
-        copied(copies_in(seen.contents)),
+        copied(copies_in(seen.contents), log.accounting.used),
         contradictions(log, seen.contradictions),
     ]

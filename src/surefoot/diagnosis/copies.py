@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,8 +52,23 @@ class Copies:
     p_value: float
 
 
-def copied(found: Copies) -> Finding:
-    """Is every episode there once?"""
+def with_look_back(blocks: Iterable[Batch], rows: int) -> Iterator[tuple[bool, Batch]]:
+    """(whether to look for copies and memory there, block): in all of them up to MOST_ROWS rows,
+    else in evenly spaced ones of about so many in all.
+    """
+    every = -(-rows // MOST_ROWS)
+    for i, block in enumerate(blocks):
+        yield i % max(every, 1) == 0, block
+
+
+def looked_back(looked_at: int, rows: int) -> str:
+    """How many rows were looked at, in words; "" where all were."""
+    return f" ({looked_at:,} of {rows:,} rows, in evenly spaced blocks)" * (looked_at < rows)
+
+
+def copied(found: Copies, rows: int) -> Finding:
+    """Is every episode there once? `rows` are those of the log."""
+    where = looked_back(len(found.repeated), rows)
     episodes = len(found.is_copy)
     n_copies, rows = int(found.is_copy.sum()), int(found.repeated.sum())
     equal = episodes - int(found.group.max(initial=-1)) - 1
@@ -66,7 +82,7 @@ def copied(found: Copies) -> Finding:
     if found.p_value >= BY_CHANCE:
         by_chance = f"{plural(equal, 'episode')} of {episodes:,} repeat others, as by chance"
         words = by_chance if equal else "no episode repeats another"
-        return Finding("copies", OK, words, numbers, COPIES)
+        return Finding("copies", OK, words + where, numbers, COPIES)
     words = (
         f"{n_copies:,} of {plural(episodes, 'episode')} are copies of others: the same states,"
         " actions and rewards to the last step"
@@ -76,24 +92,23 @@ def copied(found: Copies) -> Finding:
     )
     p = f"p = {found.p_value:.1g}" if found.p_value > 1e-12 else "p < 1e-12"
     sentence = (
-        f"{words} (by chance {p}). Copies make every result look surer than it is: leave them out"
+        f"{words} (by chance {p}){where}. Copies make every result look surer than it is: leave"
+        " them out"
     )
     return Finding("copies", WARNING, sentence, numbers, COPIES, vetoes=True)
 
 
 def copies(log: Log) -> Copies:
-    """The copies in a log (in its first 2,000,000 rows), episodes in the order of `Log.blocks`."""
+    """The copies in a log (of more than 2,000,000 rows: in evenly spaced blocks), episodes in the
+    order of `Log.blocks`.
+    """
     if log.reading is None or log.starts is None:
         raise NotAvailableError(
             "this log holds counts alone: its rows were counted elsewhere, or their order was not"
             " looked at"
         )
-    parts: list[Contents] = []
-    for block in log.blocks():
-        parts.append(contents(block))
-        if sum(len(part.row) for part in parts) >= MOST_ROWS:
-            break
-    return copies_in(tuple(parts))
+    blocks = with_look_back(log.blocks(), log.accounting.used)
+    return copies_in(tuple(contents(block) for look, block in blocks if look))
 
 
 def contents(block: Batch) -> Contents:

@@ -25,7 +25,7 @@ def enough_history(log: Log, markov: Finding) -> Finding | None:
     `markov` is what `memory` found. A history that passes need not be enough: with more states
     there are fewer visits of each, so the test sees less.
     """
-    if markov.level != WARNING or log.reading is None or log.starts is None:
+    if markov.level != WARNING or not markov.looked:
         return None
     plain, steps = remembered(log)
     tried = [_cost(log, markov, steps)]

@@ -17,10 +17,21 @@ STRICT = 0.005  # of every test that vetoes; three together: nominally 1.5 % of 
 DOUBTFUL = 1e-3  # a baseline less likely than this to have made the log did not make it
 MUCH = 0.1  # a test of a smaller share of the steps than this says so
 SLIGHT = 0.001  # a context that explains less than this share of the uncertainty hardly matters
-DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS, PROPENSITIES, CUTS = KEYS = (
+DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS, PROPENSITIES, CUTS, TIME = KEYS = (
     "drift", "policy-drift", "markov", "baseline", "copies", "contradictions", "propensities",
-    "cuts",
+    "cuts", "time",
 )  # fmt: skip
+# what needs the rows of a log, in words
+BY_ROWS = {
+    MARKOV: "memory",
+    DRIFT: "drift",
+    POLICY_DRIFT: "drift of the baseline",
+    COPIES: "copies",
+    CONTRADICTIONS: "contradictions",
+    TIME: "what time and the past explain of a gain",
+    CUTS: "rows left out since nothing ends",
+}
+NO_ROWS = "its rows were counted elsewhere, or without their order"
 
 
 @dataclass(frozen=True)
@@ -29,7 +40,7 @@ class Finding:
 
     `key` names a kind of finding that can make a promise untrue; `vetoes` says that this one does,
     beyond the doubt that a warning allows: a log without fault is vetoed in at most about 3 % of
-    cases, over all keys together.
+    cases, over all keys together. Not `looked`: nobody could look, so nothing can be promised.
     """
 
     name: str
@@ -38,6 +49,7 @@ class Finding:
     numbers: Mapping[str, Any] = field(default_factory=dict)
     key: str = ""
     vetoes: bool = False
+    looked: bool = True
 
     def __post_init__(self) -> None:
         if self.level not in (OK, NOTE, WARNING):
@@ -53,6 +65,19 @@ def check_keys(despite: Sequence[str]) -> None:
     unknown = [key for key in despite if key not in KEYS]
     if unknown:
         raise ParameterError(f"despite takes {', '.join(KEYS)}, got {unknown[0]!r}")
+
+
+def not_looked_at(key: str) -> Finding:
+    """That nobody could look for what this key names, as the log has no rows in order."""
+    sentence = f"not looked at: {BY_ROWS[key]} ({NO_ROWS})"
+    return Finding(BY_ROWS[key], WARNING, sentence, {}, key, vetoes=True, looked=False)
+
+
+def joint_words(found: Sequence[Finding]) -> str:
+    """What several findings say; those that nobody could look for in one sentence."""
+    unseen = ", ".join(x.name for x in found if not x.looked)
+    words = [x.sentence for x in found if x.looked]
+    return "; ".join(words + [f"not looked at: {unseen} ({NO_ROWS})"] * bool(unseen))
 
 
 def concluded(

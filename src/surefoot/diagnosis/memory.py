@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from surefoot.diagnosis.copies import MOST_ROWS
+from surefoot.diagnosis.copies import MOST_ROWS, looked_back
 from surefoot.diagnosis.finding import MARKOV, OK, Finding, concluded, tested
 from surefoot.diagnosis.independence import GROUPS, Result, Tables, by_context, verdict
 from surefoot.diagnosis.walk import LEVEL_BEFORE, NEXT, PAIR, REWARD, SECOND, Walk
@@ -48,7 +48,7 @@ def memory(log: Log, seen: Walk) -> Finding:
             evidence.append(Result(words, x.p_value, x.explained, rows, of))
     result = verdict(log, pairs.state, found, evidence)
     looked_at = seen.rows_after
-    where = f" (the first {looked_at:,} rows)" if looked_at < log.accounting.used else ""
+    where = looked_back(looked_at, log.accounting.used)
     how = tested(result) + where
     conclusion = concluded(
         "Markov",

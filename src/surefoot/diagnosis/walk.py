@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefoot.core import Batch
-from surefoot.diagnosis.copies import MOST_ROWS, Contents, contents
+from surefoot.diagnosis.copies import Contents, contents, with_look_back
 from surefoot.diagnosis.independence import Alike, Tables, alike, tables
 from surefoot.diagnosis.time_order import Clock, clock
 from surefoot.errors import NotAvailableError
@@ -124,11 +124,10 @@ def walk(log: Log, gamma: float | None = None) -> Walk:
             " looked at"
         )
     found: Walk | None = None
-    rows, pairs, time = 0, tested_pairs(log), clock(log)
-    for block in log.blocks(BLOCK):
-        part = _walk_block(block, pairs, gamma, time, look_back=rows < MOST_ROWS)
+    pairs, time = tested_pairs(log), clock(log)
+    for look, block in with_look_back(log.blocks(BLOCK), log.accounting.used):
+        part = _walk_block(block, pairs, gamma, time, look_back=look)
         found = part if found is None else _joined(found, part)
-        rows += len(block)
     if found is None:
         raise NotAvailableError("no row of the log has a successor")
     return found

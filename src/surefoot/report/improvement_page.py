@@ -94,7 +94,7 @@ def improvement_page(
         title=f"{headline(summary)} ({log['source']})",
         source=log["source"],
         baseline_is=_baseline_is(summary),
-        good=summary["supported"],
+        good=summary["supported"] and not summary.get("waived"),
         word=headline(summary),
         certainty=certainty(summary),
         reason=sentence(summary["reason"]),

@@ -53,11 +53,16 @@ def headline(summary: Mapping[str, Any]) -> str:
     """The verdict in a few words."""
     if summary["verdict"] == NOTHING_TO_LEARN:
         return "Nothing to learn from this log"
+    despite = ", ".join(summary.get("waived", ()))
+    if despite:
+        return f"Supported despite {despite}: true only if that does not matter"
     if summary["supported"]:
         return "Supported: the data show that the new policy is better"
+    unseen = ", ".join(x["key"] for x in summary.get("not_looked_at", ()))
+    unseen = f" (not looked at: {unseen})" if unseen else ""
     if summary["accepted_unsupported"]:
-        return "Used at the user's wish: the data do not show that it is better"
-    return "Not supported: the data do not show that a change is better"
+        return f"Used at the user's wish: the data do not show that it is better{unseen}"
+    return f"Not supported: the data do not show that a change is better{unseen}"
 
 
 def certainty(summary: Mapping[str, Any]) -> str:
@@ -71,10 +76,11 @@ def certainty(summary: Mapping[str, Any]) -> str:
     where = f"{WHERE[summary['start']]}, on data that it was not learned from"
     if summary["supported"] and low > 0:
         how = "at most" if summary["worth"]["held_out"]["test"] == FINITE_SAMPLE else "about"
+        false = ", which was found false, or not looked at" if summary.get("waived") else ""
         return (
             f"The new policy earns {number(gain)} more than the baseline {where}, and at least"
             f" {number(low)} more; such a statement is wrong for {how} 5 % of logs, if what must be"
-            " true for it is true (see below)."
+            f" true for it is true{false} (see below)."
         )
     return (
         f"The candidate's gain {where} is {signed_number(gain)}; anything from"
