@@ -14,7 +14,7 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot.advice import model_of_units, units_of_batch
+from surefoot.advice import chosen_algorithm, model_of_units, units_of_batch
 from surefoot.advice.value_on_log import own_return
 
 Run = Any
@@ -236,6 +236,47 @@ def test_gains_count_against_the_policy_that_made_the_log_forced_changes_include
         left = "the baseline without its forbidden actions, which was not tested: in sample -0."
         assert found["policy_is"].startswith(left)
         assert "baseline, unchanged" not in text
+
+
+@pytest.mark.parametrize("how", ["given", "estimated", "smoothed", "one of several"])
+def test_python_answers_as_the_command_does_where_actions_are_forbidden(
+    how: str, tmp_path: Path, run: Run
+) -> None:
+    rng = np.random.default_rng(0)
+    n, names = 1200, ("best", "fair", "poor")
+    action = rng.choice(3, size=n, p=[0.8, 0.1, 0.1])
+    reward = np.array([1.0, 0.5, 0.0])[action] + 0.1 * rng.normal(size=n)
+    rows = [
+        (i, 0, "s", names[a], repr(float(r)), 1, "xy"[i % 2])
+        for i, (a, r) in enumerate(zip(action, reward, strict=True))
+    ]
+    path = logfiles.write(tmp_path / "log.csv", (*logfiles.VISIT, "who"), rows)
+    rule = logfiles.write(
+        tmp_path / "rule.csv",
+        ("state", "action", "probability"),
+        [("s", name, p) for name, p in zip(names, (0.8, 0.1, 0.1), strict=True)],
+    )
+    forbidden = logfiles.write(tmp_path / "no.csv", ("state", "action"), [("s", "best")])
+    options: dict[str, tuple[Any, ...]] = {
+        "given": ("--baseline", rule),
+        "estimated": (),
+        "smoothed": ("--smoothing", 3),
+        "one of several": ("--policy-column", "who", "--baseline-policy", "x"),
+    }
+    given = ("--gamma", 0.9, "--forbidden", forbidden, "--renormalise", *options[how])
+    run("improve", path, *given, "--out", tmp_path / "out", "--no-report")
+    told = json.loads((tmp_path / "out" / "summary.json").read_text())["worth"]
+    log = surefoot.read_log(path, policy="who" if how == "one of several" else None)
+    mask = np.array([[name != "best" for name in log.actions]] * log.n_states)
+    pi_b = {"given": rule, "smoothed": log.estimated_baseline(3, mask)}.get(how)
+    label = "x" if how == "one of several" else None
+    problem = log.problem(
+        0.9, pi_b, forbidden=forbidden, masked_baseline="renormalise", baseline_policy=label
+    )
+    found = surefoot.advise(log, problem, chosen_algorithm(problem))
+    assert found.gain is not None and found.gain.estimate < -0.3
+    assert found.gain.estimate == pytest.approx(told["held_out"]["gain"], abs=1e-12)
+    assert found.over_renormalised == pytest.approx(told["over_renormalised"], abs=1e-12)
 
 
 def test_without_episodes_the_start_is_the_distribution_of_visits(tmp_path: Path, run: Run) -> None:

@@ -162,17 +162,18 @@ def advise(
     the log speaks against the test (`against`: by default the findings of `check_log` that veto),
     but for what `despite` names. An algorithm with a proof of its own is supported by that proof,
     which is about a policy from all data: `gain` is None then.
-    `pi_b` is the policy that made the log where it differs from the problem's baseline (forbidden
-    actions were taken out of it). `units` are those of the log where they are known. At most
-    `most_changes` states change, those whose change is worth most in the half that the policy is
-    learned from (`few_changes`); what is tested has no others, and no proof stands in for the test.
+    `pi_b` is the policy that made the log, by default that of the problem (`logging_policy`: the
+    baseline before forbidden actions were taken out of it). `units` are those of the log where they
+    are known. At most `most_changes` states change, those whose change is worth most in the half
+    that the policy is learned from (`few_changes`); what is tested has no others, and no proof
+    stands in for the test.
     Where the problem has guards, or the log was read with a group, none of them may be worse on the
     held-out half, groups not by more than `group_tolerance` (`gates`).
     """
     check_keys(despite)
     check_gates(log, problem)
     base = np.asarray(problem.pi_b)
-    made = base if pi_b is None else np.asarray(pi_b)
+    made = np.asarray(problem.logging_policy if pi_b is None else pi_b)
     advice = Advice(
         log=log, problem=problem, algorithm=algorithm, pi_b=made, candidate=base,
         verdict=NOTHING_TO_LEARN, despite=tuple(despite),
@@ -259,11 +260,14 @@ def advise(
     return advice
 
 
-def findings_about(log: Log, problem: Problem, pi_b: np.ndarray) -> tuple[Finding, ...]:
-    """What `check_log` says of a log; `pi_b` made it, unless the problem's baseline was
-    estimated.
+def findings_about(
+    log: Log, problem: Problem, pi_b: np.ndarray | None = None
+) -> tuple[Finding, ...]:
+    """What `check_log` says of a log; `pi_b` made it (default: as the problem says), unless the
+    problem's baseline was estimated.
     """
-    given = None if problem.pi_b_estimated else Policy(pi=pi_b, labels=log.labels)
+    made = np.asarray(problem.logging_policy if pi_b is None else pi_b)
+    given = None if problem.pi_b_estimated else Policy(pi=made, labels=log.labels)
     return check_log(log, gamma=problem.gamma, baseline=given)
 
 

@@ -76,9 +76,10 @@ def evaluation(
     log: Log, problem: Problem, pi: np.ndarray, pi_b: np.ndarray | None = None
 ) -> dict[str, Any]:
     """Values at the start by the model counted from the log, with intervals, and the share of
-    the policy that was never seen.
+    the policy that was never seen. `pi_b` made the log (default: as the problem says).
     """
     check_allowed(log, problem, pi)
+    pi_b = np.asarray(problem.logging_policy if pi_b is None else pi_b)
     units = units_of(log, problem.log, problem.gamma)
     found = model_of_units(problem, units, pi_b=pi_b).compare(pi)
     values = {}

@@ -76,7 +76,7 @@ def certify(
         refuse_own_log(posed.log, log, policy, own_log(policy))
         more = {"data": "fresh"}
     made = surefoot.certify(posed.problem, pi, method or None, delta=delta, **more)
-    against = vetoes(posed.log, Policy(pi=posed.made_by, labels=posed.log.labels))
+    against = vetoes(posed.log, Policy(pi=posed.problem.logging_policy, labels=posed.log.labels))
     assurance = weighed(made, against, listed(despite))
     found: dict[str, Any] = {
         "log": log_summary(posed.log, log),

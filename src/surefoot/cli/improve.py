@@ -105,7 +105,6 @@ def improve(
         posed.problem,
         chosen_algorithm(posed.problem, algorithm, parsed_settings(settings)),
         units=posed.units,
-        pi_b=posed.made_by,
         accept=accept,
         assured=True,
         despite=listed(despite),
@@ -159,16 +158,14 @@ def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
 
     log, problem = posed.log, posed.problem
     units = units_of(log, problem.log, problem.gamma)
-    findings = findings_about(log, problem, posed.made_by)
+    findings = findings_about(log, problem)
     against = [x for x in findings if x.vetoes]
     rows = []
     with bars() as shown:
         for i, name in enumerate(names):
             try:
                 algorithm = chosen_algorithm(problem, name)
-                advice = advise(
-                    log, problem, algorithm, units=units, pi_b=posed.made_by, against=against
-                )
+                advice = advise(log, problem, algorithm, units=units, against=against)
                 rows.append(_row(advice))
             except (BaselineError, NotAvailableError, ParameterError) as error:
                 rows.append({"algorithm": name, "not_available": str(error)})

@@ -41,7 +41,7 @@ def evaluate(
         "log": log_summary(posed.log, log),
         "policy": str(policy),
         "gamma": options.gamma,
-        **evaluation(posed.log, posed.problem, pi, posed.made_by),
+        **evaluation(posed.log, posed.problem, pi),
         "notes": posed.notes,
     }
     lines = [*read_lines(found["log"]), *evaluation_lines(found)]

@@ -13,8 +13,6 @@ from surefoot.cli.terminal import ProgressLines, errors, tell
 from surefoot.errors import ParameterError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from surefoot.advice import Units
     from surefoot.core import Policy
     from surefoot.logs import Disagreement, Log
@@ -28,14 +26,12 @@ class Posed:
 
     `disagreement` says whether a given baseline can have made the log, `units` are what a Dask
     cluster counted beside the log. `elsewhere` are the rows of the baseline file about states that
-    the log never visits. `made_by` is the policy that made the log, before forbidden actions were
-    taken out of it.
+    the log never visits.
     """
 
     log: Log
     problem: Problem
     disagreement: Disagreement | None
-    made_by: np.ndarray
     units: Units | None = None
     elsewhere: tuple[Any, ...] = ()
 
@@ -111,14 +107,10 @@ def pose(source: str, options: LogOptions, dask: str | None = None) -> Posed:
         masked_baseline="renormalise" if options.renormalise else "error",
         needs_returns=None if dask is None else False,
     )
-    made_by = log.estimated_baseline() if given.estimated else given
-    if options.baseline_policy is not None:
-        made_by = baseline_of(log, options.baseline_policy)
     return Posed(
         log,
         problem,
         None if given.estimated or log.has_propensities else disagreement(log, given),
-        made_by.pi,
         units,
         given.elsewhere,
     )

@@ -220,7 +220,8 @@ def _largest_ratio(policy: Path, posed: Posed, options: TestOptions) -> float | 
     if options.baseline is None or changed or posed.log.has_propensities:
         return None
     given, acting = given_policy(policy, posed.log), ~posed.log.terminal
-    found = largest_ratio(given.pi[acting], posed.made_by[acting], given.elsewhere, posed.elsewhere)
+    made = posed.problem.logging_policy
+    found = largest_ratio(given.pi[acting], made[acting], given.elsewhere, posed.elsewhere)
     return max(found, 1.0) if found < math.inf else None
 
 

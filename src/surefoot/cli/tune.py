@@ -150,7 +150,7 @@ def _remembering(log: str, options: TuneOptions) -> tuple[TuneOptions, Posed, li
     for k in sorted({int(x) for x in words}):
         posed[k] = found = pose(log, replace(options, history=k))
         algorithm = chosen_algorithm(found.problem, "priced-soft-spibb")
-        tried.append(try_history(found.log, found.problem, algorithm, k, pi_b=found.made_by))
+        tried.append(try_history(found.log, found.problem, algorithm, k))
     best = best_history(tried)
     rows = [dataclasses.asdict(x) | {"passes": x.passes, "chosen": x is best} for x in tried]
     return replace(options, history=best.history), posed[best.history], rows

@@ -294,6 +294,9 @@ class Log:
             pi_b = Policy(pi=pi, labels=self.labels)
         elif isinstance(pi_b, Policy) and not pi_b.estimated:
             pi_b = fitted(pi_b, self)
+        made_log = None
+        if isinstance(pi_b, Policy) and pi_b.of_policy is not None:
+            made_log = baseline_of(self, self.beside["policy"][pi_b.of_policy]).pi
         data = Counted(
             counts=counts,
             terminal=self.terminal,
@@ -309,9 +312,16 @@ class Log:
             n_dropped=sum(self.accounting.left_out_as(x) for x in REASONS),
         )
         mask = permitted(self, allowed, forbidden)
-        given = {"allowed": mask, "cut_returns": cut_returns, **self.reward.declared(declared)}
+        given = {"allowed": mask, "cut_returns": cut_returns, "made_log": made_log}
         try:
-            return build(data, gamma, pi_b, self._start(start, data), **given)
+            return build(
+                data,
+                gamma,
+                pi_b,
+                self._start(start, data),
+                **given,
+                **self.reward.declared(declared),
+            )
         except ProblemError as error:
             if self.reward.sign > 0:
                 raise

@@ -18,6 +18,7 @@ from surefoot.problems.given import (
     baseline_array,
     checked_gamma,
     declared_rewards,
+    estimate_baseline,
     estimated_policy,
     given_baseline,
     given_start,
@@ -114,8 +115,12 @@ def build(
     ties: str = "baseline",
     masked_baseline: str = "error",
     cut_returns: str | int = "as-end",
+    made_log: np.ndarray | None = None,
 ) -> Problem:
-    """The Problem of a counted log (of arrays or files) and of what is declared with it."""
+    """The Problem of a counted log (of arrays or files) and of what is declared with it.
+
+    made_log: the policy that made the log, where that cannot be told from pi_b or the counts.
+    """
     check_name("masked_baseline", masked_baseline, ("error", "renormalise"))
     check_cut_returns(cut_returns)
     gamma = checked_gamma(gamma)
@@ -124,8 +129,11 @@ def build(
     if pi_b is None:
         pi_b = estimated_policy(data.n_sa, data.labels, allowed=mask)
     policy = given_baseline(pi_b, data, notes)
-    renormalised = masked_baseline == "renormalise" and renormalise(policy, data, mask, notes)
     estimated = isinstance(pi_b, Policy) and pi_b.estimated
+    if made_log is None:
+        made_log = estimate_baseline(data.n_sa) if estimated else policy.copy()
+    renormalised = masked_baseline == "renormalise" and renormalise(policy, data, mask, notes)
+    made_log = np.where(data.terminal[:, None], policy, made_log)  # nothing is chosen there
     if not estimated:
         notes += impossible_rows(policy, data, mask)
     table = declared_rewards(reward_table, data)
@@ -145,6 +153,7 @@ def build(
         pi_b_estimated=estimated,
         pi_b_policy=pi_b.of_policy if isinstance(pi_b, Policy) else None,
         pi_b_renormalised=renormalised,
+        made_log=None if np.array_equal(made_log, policy) else made_log,
         unseen_states=unseen_states,
         ties=ties,
         cut_returns=cut_returns,

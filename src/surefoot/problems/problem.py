@@ -56,11 +56,13 @@ class Problem:
     counts; None: the start is known, or (`start_visits`) it is how often the log was in each state.
     `pi_b_policy`: the code of the policy whose rows pi_b was estimated from, where it is one of
     several. `pi_b_renormalised`: forbidden actions were taken out of pi_b, so it is not the policy
-    that made the log. `labels` say what the codes stand for. `guards` are columns beside the log's
-    steps that must not get worse (`with_guards`). `time_limit`: after so many rows every episode
-    of a log without next states was cut (0: not known). `n_unfollowed`: rows left out because they
-    did not end and nothing is known to follow them. `n_dropped`: bad rows left out. Build one with
-    `surefoot.problem`, or directly for a batch.
+    that made the log. `made_log`: what made it, or seems to, where that is not pi_b: with the
+    forbidden actions, and without smoothing (`logging_policy` is either). `labels` say what the
+    codes stand for. `guards` are columns beside the log's steps that must not get worse
+    (`with_guards`). `time_limit`: after so many rows every episode of a log without next states was
+    cut (0: not known). `n_unfollowed`: rows left out because they did not end and nothing is known
+    to follow them. `n_dropped`: bad rows left out. Build one with `surefoot.problem`, or directly
+    for a batch.
     """
 
     counts: Counts
@@ -76,6 +78,7 @@ class Problem:
     pi_b_estimated: bool = False
     pi_b_policy: int | None = None
     pi_b_renormalised: bool = False
+    made_log: Array | None = None
     unseen_states: str = "baseline"
     ties: str = "baseline"
     cut_returns: str | int = "as-end"
@@ -246,6 +249,11 @@ class Problem:
         return arrivals(self.counts, self.reward_table, self.reward_range[0])
 
     @property
+    def logging_policy(self) -> Array:
+        """The policy that made the log: pi_b as it was before forbidden actions were taken out."""
+        return self.pi_b if self.made_log is None else self.made_log
+
+    @property
     def pi_b_is_mixture(self) -> bool:
         """Whether the baseline is what all rows of the log show on average."""
         return self.pi_b_estimated and self.pi_b_policy is None
@@ -311,6 +319,7 @@ class Problem:
             start=change(self.start),
             terminal=change(self.terminal),
             allowed=change(self.allowed),
+            made_log=None if self.made_log is None else change(self.made_log),
             reward_table=None if self.reward_table is None else change(self.reward_table),
             returns_given=None if given is None else given.map(change),
         )

@@ -50,11 +50,11 @@ def try_history(
     algorithm: Algorithm,
     steps: int,
     *,
-    pi_b: np.ndarray | None = None,
     seed: int = 0,
 ) -> TriedHistory:
     """What a history of so many steps is worth; `log` and `problem` have it already."""
     units = units_of(log, problem.log, problem.gamma)
+    pi_b = np.asarray(problem.logging_policy)
     # the same half as in `held_out_gain`, which does not depend on the history
     learning = random_part(units.number, units.number // 2, np.random.default_rng(seed))
     first = learning & random_part(
