@@ -43,10 +43,11 @@ def problem(
                           episode, time, terminal, truncated, and n_states, n_actions,
                           terminal_states, sparse (see `surefoot.problems.problem`)
     gamma                 the discount factor in [0, 1]; 1 needs a return_range
-    pi_b                  the baseline: the path of a policy file, a Policy, an array [S, A], a
-                          function from a state's label (its id) to {action: probability}, or
-                          `OfRows`: one of raw rows; None estimates it from the log and marks the
-                          problem as such
+    pi_b                  the baseline: the path of a policy file, a Policy, a table with one row a
+                          pair (state, action, probability) or one column an action, {state:
+                          {action: probability}}, a function from a state's label (its id) to
+                          {action: probability}: by labels; an array [S, A]; or `OfRows`: one of raw
+                          rows; None estimates it from the log and marks the problem as such
     start                 a state's label (of arrays: its id), or a distribution over states, taken
                           as known (default: where the episodes started, an estimate)
     allowed, forbidden    masks [S, A], or paths of files, of the actions that may, and must not,

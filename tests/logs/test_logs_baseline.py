@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import surefoot
 from surefoot import BaselineError, LogError, ParameterError, PolicyError, ProblemError
 from surefoot.logs import (
     Log,
@@ -169,7 +170,8 @@ def test_the_right_baseline_is_rarely_called_wrong_even_with_few_visits() -> Non
     p_values = []
     for _ in range(200):
         n_sa = np.stack([rng.multinomial(rng.integers(1, 6), row) for row in pi_b]).astype(float)
-        made: Any = type("Counted", (), {"n_sa": n_sa, "states": tuple(range(300))})
+        labels = surefoot.Labels(tuple(range(300)), tuple(range(5)))
+        made: Any = type("Counted", (), {"n_sa": n_sa, "states": labels.states, "labels": labels})
         p_values.append(disagreement(made, pi_b).p_value)
     assert np.mean(np.array(p_values) < 0.05) <= 0.05
 
@@ -314,3 +316,63 @@ def test_rounding_below_zero_in_an_older_policy_file_is_zero(tmp_path: Path) -> 
     file.write_text("state,action,probability\na,x,-0.01\na,y,1.01\n")
     with pytest.raises(PolicyError, match="must hold a probability"):
         load_policy(file)
+
+
+WIDE = {"state": ["c", "b", "a"], "y": [0.5, 0.0, 0.75], "x": [0.5, 1.0, 0.25]}
+LONG = {name: [row[i] for row in ROWS[::-1]] for i, name in enumerate(("state", "action", "p"))}
+
+
+def frames(columns: dict[str, list[Any]]) -> list[Any]:
+    pandas, polars, arrow = map(pytest.importorskip, ("pandas", "polars", "pyarrow"))
+    return [columns, pandas.DataFrame(columns), polars.DataFrame(columns), arrow.table(columns)]
+
+
+@pytest.mark.parametrize("kind", range(4))
+@pytest.mark.parametrize("columns", [WIDE, LONG], ids=["wide", "long"])
+def test_a_table_is_a_baseline_by_its_labels_and_never_by_position(
+    columns: dict[str, list[Any]], kind: int
+) -> None:
+    found = log().problem(0.9, frames(columns)[kind]).pi_b
+    assert found.tolist() == [[0.25, 0.75], [1, 0], [0.5, 0.5]]
+
+
+def test_the_states_of_a_wide_frame_may_be_its_index() -> None:
+    frame = frames(WIDE)[1].set_index("state")
+    assert log().problem(0.9, frame).pi_b.tolist() == [[0.25, 0.75], [1, 0], [0.5, 0.5]]
+    with pytest.raises(BaselineError, match="says nothing about state 'a'"):
+        log().problem(0.9, frame.reset_index(drop=True))
+    with pytest.raises(BaselineError, match="a column for each action"):
+        log().problem(0.9, {"y": [0.5, 0.0, 0.75], "x": [0.5, 1.0, 0.25]})
+
+
+def test_a_dict_of_states_is_a_baseline() -> None:
+    said = {"b": {"x": 1}, "c": {"y": 0.5, "x": 0.5}, "a": {"y": 0.75, "x": 0.25}}
+    assert log().problem(0.9, said).pi_b.tolist() == [[0.25, 0.75], [1, 0], [0.5, 0.5]]
+
+
+def test_where_states_have_no_labels_a_table_is_refused_as_a_baseline_and_as_a_mask() -> None:
+    arrays = {"state": [0, 1], "action": [0, 1], "reward": [0.0, 1.0], "next_state": [1, 0]}
+    frame = frames({"0": [0.5, 0.5], "1": [0.5, 0.5]})[1]
+    given = {**arrays, "episode": [0, 0], "gamma": 0.9}
+    with pytest.raises(BaselineError, match="pi_b is a table"):
+        surefoot.problem(**given, pi_b=frame)
+    with pytest.raises(ProblemError, match="allowed is a table"):
+        surefoot.problem(**given, allowed=frame > 0)
+    turned = surefoot.Policy(pi=np.eye(2), labels=surefoot.Labels((1, 0), (0, 1)))
+    with pytest.raises(BaselineError, match="labels"):
+        surefoot.problem(**given, pi_b=turned)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_policy_is_checked_against_a_log_by_its_labels(turned: bool) -> None:
+    found = log()
+    actions = ("y", "x") if turned else ("x", "y")
+    right = np.array([[0.5, 0.5], [1, 0], [0.5, 0.5]])
+    labels = surefoot.Labels(("a", "b", "c"), actions)
+    for pi, level in ((right, "ok"), (right[:, ::-1], "warning")):
+        given = surefoot.Policy(pi=pi[:, ::-1] if turned else pi, labels=labels)
+        said = {x.name: x.level for x in surefoot.check_log(found, baseline=given)}
+        assert said["baseline"] == level
+    with pytest.raises(BaselineError, match="not in the log"):
+        other = surefoot.Labels(("a", "b", "c"), ("x", "z"))
+        surefoot.check_log(found, baseline=surefoot.Policy(pi=right, labels=other))

@@ -15,13 +15,25 @@ MOST_PAIRS = 10**9  # states x actions beyond this are refused: they would not f
 ROUNDING = 1e-9  # a probability may lie below 0 by this much, from computing
 SUMS = 1e-6  # a row of probabilities may miss 1 by this much
 # what float() would read, or cut to its real part
+TABLES = ("pandas", "polars", "pyarrow", "duckdb")  # what DuckDB reads, beside columns in a dict
 NO_NUMBERS = (str, bytes, complex, np.complexfloating)
+
+
+def is_table(values: Any) -> bool:
+    """Whether it is a frame or table of pandas, polars or Arrow, whose columns have labels."""
+    library = type(values).__module__.partition(".")[0]
+    return library in TABLES and (hasattr(values, "columns") or hasattr(values, "column_names"))
 
 
 def plain_array(name: str, values: Any, error: type[SurefootError] = LogError) -> np.ndarray:
     """A fresh array of `values`; what NumPy cannot take, or is masked, is an error."""
     if np.ma.is_masked(values):
         raise error(f"{name} has masked entries: fill or drop them first")
+    if is_table(values):
+        raise error(
+            f"{name} is a table, whose labels would be ignored here: give an array in the order of"
+            " the codes"
+        )
     try:
         found: np.ndarray = np.array(values)
     except (TypeError, ValueError, RuntimeError) as trouble:

@@ -5,6 +5,7 @@ promise untrue.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from surefoot.core import Policy
 from surefoot.diagnosis import coverage
@@ -31,18 +32,18 @@ from surefoot.diagnosis.walk import Walk, walk
 from surefoot.errors import ProblemError
 from surefoot.logs import Log
 from surefoot.logs.accounting import CUT
+from surefoot.logs.given_policies import policy_for
 from surefoot.text import in_rows
 
 UNKNOWN_ORDER = "the order of the rows is unknown: time gaps and returns were not looked at"
 
 
-def check_log(
-    log: Log, *, gamma: float = 0.95, baseline: Policy | None = None
-) -> tuple[Finding, ...]:
+def check_log(log: Log, *, gamma: float = 0.95, baseline: Any = None) -> tuple[Finding, ...]:
     """The findings about a log.
 
-    `gamma` is the discount of a step (see `Log.step_discount`), and says how far returns reach;
-    without a baseline, the one estimated from the log is used.
+    `gamma` is the discount of a step (see `Log.step_discount`), and says how far returns reach. The
+    `baseline` may be given as `pi_b` of `Log.problem` may; without one, that estimated from the log
+    is used.
     """
     if isinstance(gamma, bool) or not isinstance(gamma, (int, float)) or not 0 <= gamma <= 1:
         raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
@@ -52,9 +53,9 @@ def check_log(
     return tuple(found)
 
 
-def _findings(log: Log, gamma: float, baseline: Policy | None) -> list[Finding]:
+def _findings(log: Log, gamma: float, baseline: Any) -> list[Finding]:
     """What all checks find."""
-    policy = log.estimated_baseline() if baseline is None else baseline
+    policy = log.estimated_baseline() if baseline is None else policy_for(baseline, log)
     found = [
         coverage.size(log),
         *(Finding("reading", WARNING if x in log.warnings else NOTE, x) for x in log.notes),
@@ -73,7 +74,7 @@ def _findings(log: Log, gamma: float, baseline: Policy | None) -> list[Finding]:
     return [*found, independent, *_assumptions(log, seen), gaps(log)]
 
 
-def vetoes(log: Log, baseline: Policy | None = None) -> tuple[Finding, ...]:
+def vetoes(log: Log, baseline: Any = None) -> tuple[Finding, ...]:
     """The findings that make a promise about a policy learned from this log untrue.
 
     Each has its key (see `KEYS`). The world changed, the baseline changed, the past matters beyond
@@ -84,7 +85,8 @@ def vetoes(log: Log, baseline: Policy | None = None) -> tuple[Finding, ...]:
     `tests/diagnosis/test_diagnosis_rates.py`: 0 to 2 % of 100 logs without fault are vetoed, in
     each of seven families.
     """
-    found = [*([] if baseline is None else _made_by(log, baseline)), *_propensities(log)]
+    given = [] if baseline is None else _made_by(log, policy_for(baseline, log))
+    found = [*given, *_propensities(log)]
     found += cuts(log)
     rows = log.reading is not None and log.starts is not None
     found += _assumptions(log, walk(log)) if rows else unseen(log)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surefoot.core import Policy
 from surefoot.core.labels import as_text
-from surefoot.errors import BaselineError
+from surefoot.logs.given_policies import policy_for
 from surefoot.problems.action_distance import action_distance
 
 if TYPE_CHECKING:
@@ -51,14 +50,9 @@ class Disagreement:
         return "\n".join(lines)
 
 
-def disagreement(log: Log, pi_b: Policy | np.ndarray) -> Disagreement:
-    """Compare the actions of a log with a baseline (see `action_distance`)."""
-    policy = pi_b.pi if isinstance(pi_b, Policy) else np.asarray(pi_b, dtype=float)
-    if policy.shape != log.n_sa.shape:
-        raise BaselineError(
-            f"pi_b must be [S, A] = {list(log.n_sa.shape)}, got {list(policy.shape)}"
-        )
-    found = action_distance(log.n_sa, policy)
+def disagreement(log: Log, pi_b: Any) -> Disagreement:
+    """Compare the actions of a log with a baseline (see `policy_for` and `action_distance`)."""
+    found = action_distance(log.n_sa, policy_for(pi_b, log).pi)
     never = found.impossible > 0  # what it never does has happened
     return Disagreement(
         p_values=np.where(never, 0.0, found.p_values),

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,14 @@ from surefoot.core.labels import as_text
 from surefoot.errors import LogError, NotAvailableError, ProblemError
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, Accounting
 from surefoot.logs.database import Database, Workspace
-from surefoot.logs.policy_files import fitted, permitted, read_policy
+from surefoot.logs.given_policies import labelled
+from surefoot.logs.policy_files import permitted
 from surefoot.logs.policy_rows import baseline_of
 from surefoot.logs.query import Reading
 from surefoot.logs.reward import Reward
 from surefoot.logs.row_blocks import coded_blocks, joined, returns_of
 from surefoot.logs.views import Timed, View
 from surefoot.problems import Problem
-from surefoot.problems.baseline_function import tabulated
 from surefoot.problems.build import build, uneven
 from surefoot.problems.given import (
     Counted,
@@ -243,9 +242,11 @@ class Log:
         """The Problem of this log; `declared` as in `surefoot.problem`, arrays are over codes.
         Ranges and tables of rewards are declared in the units of the column, whatever is better.
 
-        pi_b            a Policy, the path of a policy file, an array [S, A], a function that
-                        returns {action: probability} for the label of a state, or None: estimated
-                        from the log without smoothing
+        pi_b            a Policy, the path of a policy file, a table with one row a pair (state,
+                        action, probability) or one column an action, {state: {action:
+                        probability}}, a function that returns {action: probability} for the label
+                        of a state; all by labels. An array [S, A], by codes. None: estimated from
+                        the log without smoothing
         baseline_policy the label of the policy (see `read_log`) whose rows show the baseline
         allowed         a mask [S, A], or the path of a file with the allowed (state, action)
         forbidden       the same of what must never be chosen; with both, what is allowed and not
@@ -287,13 +288,8 @@ class Log:
             if pi_b is not None:
                 raise ProblemError("give pi_b, or baseline_policy, not both")
             pi_b = baseline_of(self, baseline_policy)
-        elif isinstance(pi_b, (str, Path)):
-            pi_b = read_policy(pi_b, self, unknown_states="ignore")
-        elif callable(pi_b):
-            pi = tabulated(pi_b, self.labels, self.n_states, self.n_actions, self.terminal)
-            pi_b = Policy(pi=pi, labels=self.labels)
-        elif isinstance(pi_b, Policy) and not pi_b.estimated:
-            pi_b = fitted(pi_b, self)
+        else:
+            pi_b = labelled(pi_b, self)
         made_log = None
         if isinstance(pi_b, Policy) and pi_b.of_policy is not None:
             made_log = baseline_of(self, self.beside["policy"][pi_b.of_policy]).pi

@@ -97,11 +97,11 @@ def read_policy(
     """
     check_name("unknown_states", unknown_states, ("error", "ignore"))
     of_pair, found = (
-        _Pairs(log.labels, state, action),
+        Pairs(log.labels, state, action),
         [probability] if probability else PROBABILITY,
     )
     rows = read_table(source, lambda names: of_pair(names) | {"probability": found})
-    return _over(rows, of_pair.lifted, log, what, unknown_states == "ignore")
+    return over_log(rows, of_pair.lifted, log, what, unknown_states == "ignore")
 
 
 def fitted(policy: Policy, log: Log) -> Policy:
@@ -113,19 +113,23 @@ def fitted(policy: Policy, log: Log) -> Policy:
         (states[s], actions[a], policy.pi[s, a]) for s, a in np.argwhere(policy.pi > 0)
     ]
     rows += policy.elsewhere
-    lifted = (
-        log.labels.now > 0 and not policy.labels.now and _width(policy.labels) == log.labels.now
-    )
-    found = _over(rows, lifted, log, "baseline", ignore=True)
+    lifted = not policy.labels.now and 0 < log.labels.now == width(states)
+    found = over_log(rows, lifted, log)
     return replace(found, notes=(*policy.notes, *found.notes))
 
 
-def _width(labels: Labels) -> int:
-    """How many columns its states have."""
-    return len(labels.states[0]) if isinstance(labels.states[0], tuple) else 1
+def width(states: Sequence[Any]) -> int:
+    """How many columns the labels of states have."""
+    return len(states[0]) if isinstance(states[0], tuple) else 1
 
 
-def _over(rows: list[tuple[Any, ...]], lifted: bool, log: Log, what: str, ignore: bool) -> Policy:
+def over_log(
+    rows: list[tuple[Any, ...]],
+    lifted: bool,
+    log: Log,
+    what: str = "baseline",
+    ignore: bool = True,
+) -> Policy:
     """The policy of some rows over the states of a log; `lifted`: they are about observations."""
     if not lifted:
         return _policy(rows, log.labels, log.terminal, what, ignore)
@@ -140,7 +144,7 @@ def read_allowed(source: Any, log: Log, *, state: str = "", action: str = "") ->
     """The mask [S, A] of a file that lists the allowed (state, action), its columns as in
     `read_policy`; a state it does not name allows everything.
     """
-    of_pair = _Pairs(log.labels, state, action)
+    of_pair = Pairs(log.labels, state, action)
     rows = read_table(source, of_pair)
     mask = _marked([(of_pair.code(s), log.labels.action_code(a)) for s, a in rows], of_pair, log)
     mask[~mask.any(axis=1)] = True
@@ -152,7 +156,7 @@ def read_forbidden(source: Any, log: Log, *, state: str = "", action: str = "") 
 
     A label that the log does not have may be a misspelt one that the log has: it is refused.
     """
-    of_pair, pairs = _Pairs(log.labels, state, action), []
+    of_pair, pairs = Pairs(log.labels, state, action), []
     for number, (s, a) in enumerate(read_table(source, of_pair), start=1):
         try:
             pairs.append((of_pair.code(s), log.labels.action_code(a)))
@@ -164,7 +168,7 @@ def read_forbidden(source: Any, log: Log, *, state: str = "", action: str = "") 
     return _marked(pairs, of_pair, log)
 
 
-def _marked(pairs: list[tuple[int, int]], of_pair: _Pairs, log: Log) -> np.ndarray:
+def _marked(pairs: list[tuple[int, int]], of_pair: Pairs, log: Log) -> np.ndarray:
     """The mask [S, A] of some pairs."""
     labels, of = of_pair.labels.observed if of_pair.lifted else (log.labels, slice(None))
     mask = np.zeros((len(labels.states), log.n_actions), dtype=bool)
@@ -195,7 +199,7 @@ def permitted(log: Log, allowed: Any = None, forbidden: Any = None) -> np.ndarra
     return mask
 
 
-class _Pairs:
+class Pairs:
     """Finds the columns of a pair: as named, as in the log, or "state" and "action". `lifted`:
     the states of the log are histories, and the file is about observations.
     """

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from surefoot.atomic import settle
+from surefoot.core.array_checks import TABLES
 from surefoot.core.labels import nearest
 from surefoot.errors import LogError
 
-TABLES = ("pandas", "polars", "pyarrow", "duckdb")  # what DuckDB reads, beside columns in a dict
 TEXT, PARQUET = ("csv", "tsv", "txt"), ("parquet", "pq")
 NAME_IT = (
     "name its encoding, such as --encoding latin-1 (encoding='latin-1', 'cp1252' or 'utf-16' in"

@@ -8,7 +8,7 @@ import numpy as np
 
 from surefoot.core import Batch, Policy, count, make_batch
 from surefoot.core.array_checks import number
-from surefoot.errors import ProblemError
+from surefoot.errors import BaselineError, ProblemError
 from surefoot.parameters import check_name
 from surefoot.problems.baseline_function import tabulated
 from surefoot.problems.given import (
@@ -76,7 +76,7 @@ def problem(
     [[1.0, 0.0], [0.0, 1.0]]
     """
     if pi_b is not None and not callable(pi_b):
-        pi_b = baseline_array(pi_b)
+        pi_b = baseline_array(_by_id(pi_b))
         n_states = pi_b.shape[0] if n_states is None else n_states
         n_actions = pi_b.shape[1] if n_actions is None else n_actions
     batch = make_batch(
@@ -168,6 +168,16 @@ def build(
         n_unfollowed=data.n_unfollowed,
         n_dropped=data.n_dropped,
     )
+
+
+def _by_id(pi_b: Any) -> Any:
+    """A baseline without labels, or one whose labels are the ids in their order."""
+    if isinstance(pi_b, Policy) and not pi_b.labels.same(Policy(pi=pi_b.pi).labels):
+        raise BaselineError(
+            "this baseline has labels of its own, and arrays have ids 0, 1, 2, ...: give pi_b as an"
+            " array [S, A] in the order of the ids"
+        )
+    return pi_b
 
 
 def _size(name: str, n: Any) -> int | None:
