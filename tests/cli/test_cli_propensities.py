@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import surefoot
 from support import logfiles
+from surefoot.advice.value_on_log import evaluation
 
 MADE = np.array([[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]])
 OLD, NEW = [0.7, 0.2, 0.1], [0.1, 0.1, 0.8]
@@ -70,6 +72,20 @@ def test_evaluate_gives_ips_snips_and_dr_with_what_they_assume(
 def test_without_weights_that_can_be_true_there_are_none(run: Run, files: dict[str, Path]) -> None:
     found = run("evaluate", files["log"], "--bandit", "--policy", files["new"], "--propensity", "-")
     assert "--propensity" in found["weighted"]["not_available"]
+
+
+def test_weights_that_the_log_refutes_give_no_values_in_the_command_and_in_python(
+    run: Run, files: dict[str, Path]
+) -> None:
+    found = run("evaluate", files["wrong"], "--bandit", "--policy", files["new"])
+    assert "propensities cannot be true" in found["weighted"]["not_available"]
+    log = surefoot.read_log(files["wrong"], bandit=True)
+    pi = surefoot.read_policy(files["new"], log).pi
+    told = evaluation(log, log.problem(0.0), pi)["weighted"]
+    assert told == found["weighted"]
+    start = "evaluate", files["log"], "--bandit", "--policy", files["new"], "--propensity", "-"
+    found = run(*start, "--baseline", files["new"])  # which did not make it
+    assert "did not make this log" in found["weighted"]["not_available"]
 
 
 def test_improve_compares_with_a_baseline_that_did_not_make_the_log(

@@ -15,6 +15,8 @@ from surefoot.advice.estimate import DELTA
 from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import ENOUGH_EPISODES, units_of
 from surefoot.advice.weighted_values import weighted_lines, weighted_values
+from surefoot.core import Policy
+from surefoot.diagnosis import wrong_weights
 from surefoot.errors import PolicyError
 from surefoot.logs import Log
 from surefoot.ope.estimates import episode_returns
@@ -89,6 +91,8 @@ def evaluation(
         values[name] = {"value": estimate.value, "low": low, "high": high}
     n_s = log.n_sa.sum(axis=1, keepdims=True)
     own = own_return(problem, found.baseline.value)
+    given = None if problem.pi_b_estimated else Policy(pi=pi_b, labels=log.labels)
+    wrong = wrong_weights(log, given)
     return {
         "values": values,
         "quantiles": [DELTA, 1 - DELTA],
@@ -98,7 +102,7 @@ def evaluation(
         "baseline_estimated": problem.pi_b_estimated,
         "start": problem.start_from,
         "own_return": None if own is None else asdict(own),
-        "weighted": weighted_values(problem, pi),
+        "weighted": {"not_available": wrong} if wrong else weighted_values(problem, pi),
     }
 
 

@@ -10,8 +10,19 @@ independence   the statistical tests
 finding        an answer
 """
 
-from surefoot.diagnosis.check_log import check_log, vetoes
+from surefoot.diagnosis.check_log import check_log, vetoes, wrong_weights
 from surefoot.diagnosis.copies import Copies, copies
 from surefoot.diagnosis.finding import KEYS, NOTE, OK, WARNING, Finding
 
-__all__ = ["KEYS", "NOTE", "OK", "WARNING", "Copies", "Finding", "check_log", "copies", "vetoes"]
+__all__ = [
+    "KEYS",
+    "NOTE",
+    "OK",
+    "WARNING",
+    "Copies",
+    "Finding",
+    "check_log",
+    "copies",
+    "vetoes",
+    "wrong_weights",
+]

@@ -93,6 +93,16 @@ def vetoes(log: Log, baseline: Any = None) -> tuple[Finding, ...]:
     return tuple(finding for finding in found if finding.vetoes)
 
 
+def wrong_weights(log: Log, baseline: Policy | None = None) -> str:
+    """Why importance weights of this log mean nothing: its propensities, or where it has none the
+    given baseline, cannot be true; "" where they can.
+    """
+    found = _propensities(log)
+    if baseline is not None and not log.has_propensities:
+        found = _made_by(log, baseline)
+    return "; ".join(x.sentence for x in found if x.vetoes)
+
+
 def unseen(log: Log) -> list[Finding]:
     """What cannot be looked at in a log whose rows are not there in order."""
     lost = log.reading is None and not log.terminal.any() and log.accounting.left_out_as(CUT) > 1
