@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from surefoot.advice.safety import (
     whole_sample,
 )
 from surefoot.ope import Standard
+from surefoot.ope.episodes import take_rows
 
 Run = Any
 
@@ -520,3 +522,55 @@ def test_rows_left_out_for_not_having_ended_make_a_verdict_conditional(
     code, text, said = run("safety-test", log, *given, "--episode-end", "terminal", "--json")
     found = json.loads(text)
     assert (code, found["verdict"], found["condition"]) == (3, "no evidence", ""), said
+
+
+@pytest.mark.parametrize("estimator", ["pdis", "is"])
+@pytest.mark.parametrize("others", [False, True])
+def test_the_estimated_gain_does_not_depend_on_the_declared_range(
+    estimator: str, others: bool
+) -> None:
+    """Rewards near 5: what the weights alone add to a value grows with the distance to the range,
+    and the mean of the values changes its sign; the floor, and so the bound, may change.
+    """
+    rng = np.random.default_rng(3)
+    n = 60
+    made = rng.uniform(0.3, 0.7, n * 2)
+    action = (rng.random(n * 2) < made).astype(int)
+    batch = surefoot.problem(
+        state=np.zeros(n * 2, dtype=int),
+        action=action,
+        reward=5 + 0.05 * action + 0.1 * rng.uniform(-1, 1, n * 2),
+        next_state=np.tile([0, 1], n),
+        episode=np.repeat(np.arange(n), 2),
+        gamma=0.9,
+        terminal_states=[1],
+        pi_b=np.full((2, 2), 0.5),
+        propensity=np.where(action == 1, made, 1 - made) if others else None,
+    ).log
+    pi, pi_b = np.full((2, 2), [0.2, 0.8]), np.full((2, 2), 0.5)
+    found = [
+        safety_test(
+            None,
+            Sample(batch, pi, pi_b),
+            0.9,
+            Standard(reward_range=x, horizon=2, estimator=estimator),
+        )
+        for x in ((0, 6), (-20, 6), (-1, 40))
+    ]
+    estimates = [x.estimate for x in found]
+    assert estimates == pytest.approx([estimates[0]] * 3, abs=1e-9)
+    assert estimates[0] == pytest.approx(0.3 * 0.05 * 1.9, abs=0.02)  # the truth
+    assert len({x.gain.bound.value for x in found}) == 3
+
+
+def test_the_estimate_of_doubly_robust_values_does_not_depend_on_the_range() -> None:
+    found = problem(0, better=0.3)
+    first, second = Sample(found.log, np.full((2, 2), [0.1, 0.9]), np.full((2, 2), 0.5)).split(0.5)
+    some = replace(first, batch=take_rows(first.batch, first.batch.action == 0))
+    estimates = [
+        safety_test(
+            some, second, 0.9, Standard(estimator="dr", bound="student-t", reward_range=x)
+        ).estimate
+        for x in ((0, 1), (-9, 3))
+    ]
+    assert estimates[0] == pytest.approx(estimates[1], abs=1e-12)

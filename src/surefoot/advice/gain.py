@@ -240,7 +240,7 @@ def _finite_sample(
     compared = model_of_units(problem, units, ~learning, pi_b).compare(found.pi)
     return replace(
         found,
-        estimate=mean,
+        estimate=tested.estimate,
         low=uncapped_betting(tested.x[order], DELTA, lo=tested.lo).value,
         high=mean + spread,
         test=FINITE_SAMPLE,

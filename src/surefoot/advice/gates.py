@@ -255,7 +255,7 @@ def _weighed(
     except SurefootError:  # weights or ranges that this test cannot use
         return gate
     return replace(
-        gate, tested=part.n_episodes, estimate=float(values.x.mean()), low=low, high=-loss,
+        gate, tested=part.n_episodes, estimate=values.estimate, low=low, high=-loss,
         low_of_all=low_of_all, high_of_all=-loss_of_all, size=float(np.abs(values.x).max()),
         explained=explained(problem, units, held_out, compared.v, compared.weight),
     )  # fmt: skip

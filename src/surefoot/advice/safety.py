@@ -64,7 +64,7 @@ class SafetyTest:
     condition   what the verdict assumes though nobody declared it: that no reward lies outside
                 those observed, that rows left out have nothing to do with what happened; else ""
     remedy      what would do without the condition
-    estimate    of V^pi - V^{pi_b}, the mean over the tested episodes
+    estimate    of V^pi - V^{pi_b}, from the tested episodes; no range changes it
     gain, loss  lower bounds on V^pi - V^{pi_b} and on V^{pi_b} - V^pi; at most one of them is
                 positive
     chosen_on   on how many other episodes the cap of the bounds, or the model, was chosen; 0 where
@@ -213,7 +213,7 @@ def safety_test(
         condition=" and ".join(conditions),
         remedy=". ".join(conditions.values()),
         delta=standard.delta,
-        estimate=gain.bound.mean,
+        estimate=gain.values.estimate,
         gain=gain,
         loss=loss,
         chosen_on=training.batch.n_episodes if training is not None and prepared else 0,

@@ -117,6 +117,7 @@ class EpisodeValues:
     `declared` says whether that floor rests on declared ranges; effective_size, largest_weight and
     overlap are those of pi; effective_size is the smaller one where the baseline is weighted too.
     `compared` says what X_b is; `control` is what may centre the values, None where nothing may.
+    `shifts` [n, any]: what another range would add to x, but for factors; each has mean 0.
     """
 
     x: np.ndarray
@@ -128,7 +129,23 @@ class EpisodeValues:
     n_cut: int
     compared: str = OWN_RETURNS
     control: Control | None = None
+    shifts: np.ndarray | None = None
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def estimate(self) -> float:
+        """The mean, less what the weights alone add to it: x is regressed on its shifts, which have
+        mean 0, so no range changes it.
+        """
+        mean, shifts = float(self.x.mean()), self.shifts
+        if shifts is None or not np.isfinite(shifts).all():
+            return mean
+        size = np.abs(shifts).max(axis=0)
+        shifts = shifts[:, size > 0] / size[size > 0]
+        scale = float(np.abs(self.x).max()) or 1.0
+        there = shifts.mean(axis=0)
+        k = np.linalg.lstsq(shifts - there, (self.x - mean) / scale, rcond=None)[0]
+        return mean - scale * float(there @ k)
 
 
 def episode_values(
@@ -178,6 +195,10 @@ def episode_values(
     else:
         x, lo, declared = _over_returns(weights, gamma, standard, quantity)
     own = made is not None and not weighted and quantity == GAIN
+    shifts = None
+    if standard.estimator != "dr":
+        of = (weights, base) if weighted else (weights,)
+        shifts = np.stack([_shift(x, gamma, standard) for x in of], axis=1)
     return EpisodeValues(
         x=x,
         lo=lo,
@@ -187,6 +208,7 @@ def episode_values(
         overlap=weights.overlap,
         n_cut=int(batch.cuts.sum()),
         compared=WEIGHTED if weighted else OWN_RETURNS,
+        shifts=shifts,
         control=_control(weights, gamma, standard, lo) if own and declared else None,
         notes=weight_notes(weights) + (_weighted_notes(base) if weighted else ()),
     )
@@ -210,6 +232,20 @@ def _over_returns(
             left = _discounts_left(weights, gamma, standard.horizon)
             x -= m * (weights.episode_weights(clip=clip) - 1) * left
     return (x + g, lo + hi, declared) if quantity == VALUE else (x, lo, declared)
+
+
+def _shift(weights: Weights, gamma: float, standard: Standard) -> np.ndarray:
+    """What the weights add to the value of every episode for each 1 that all rewards (or returns)
+    are more; its mean is 0. Not finite where episodes without end count whole.
+    """
+    clip = standard.floored
+    whole = weights.episode_weights(clip=clip) - 1
+    if standard.estimator == "is":
+        return whole
+    excess = weights.discounted(gamma, clip=clip) - weights.equal().discounted(gamma)
+    left = _discounts_left(weights, gamma, standard.horizon)
+    with np.errstate(invalid="ignore"):  # 0 times inf
+        return np.asarray(np.bincount(weights.batch.episode, weights=excess) + whole * left)
 
 
 def _control(weights: Weights, gamma: float, standard: Standard, lo: float) -> Control | None:

@@ -235,12 +235,13 @@ def best_of(
 
 
 def model_for(standard: Standard, training: Batch, gamma: float) -> Model | None:
-    """The model behind doubly robust values; None for the others."""
+    """The model behind doubly robust values, which hold with any: no declared range is needed to
+    make it, but for gamma = 1. None for other values.
+    """
     if standard.estimator != "dr":
         return None
-    return fitted_model(
-        training, gamma, reward_range=standard.reward_range, return_range=standard.return_range
-    )
+    returns = standard.return_range if gamma == 1 else None
+    return fitted_model(training, gamma, return_range=returns)
 
 
 def negated(batch: Batch) -> Batch:
