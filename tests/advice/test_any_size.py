@@ -16,7 +16,7 @@ from support import logfiles
 from surefoot.advice import advise, chosen_algorithm, summarise
 from surefoot.advice.provenance import read_fingerprints
 from surefoot.advice.summary import text
-from surefoot.advice.units import Units, units_of_log, units_of_tallies
+from surefoot.advice.units import Units, units_of_batch, units_of_log, units_of_tallies
 from surefoot.diagnosis import check_log
 from surefoot.logs import Log, add_up, count_part, make_log, read_log
 from surefoot.logs.read import options_of
@@ -102,6 +102,8 @@ def test_a_log_that_is_not_held_in_memory_gets_the_answer_of_one_that_is(
     assert other["units"] == 1000
     for name in ("gain", "low", "high", "explained_by_time_and_past"):
         assert other[name] == pytest.approx(one[name], abs=1e-9)
+    for name in ("outcome", "could_take"):
+        assert large["cannot_exclude"][name] == pytest.approx(small["cannot_exclude"][name])
     assert any("not held in memory" in note for note in large["notes"])
     found = [read_fingerprints(tmp_path / x / "training.npz") for x in ("small", "large")]
     for name in ("label", "content", "head", "piece", "of"):
@@ -123,6 +125,41 @@ def test_what_time_explains_is_taken_off_where_rows_are_not_held_in_memory(
         run, path, tmp_path / "out", "--despite", "drift,policy-drift", "--no-report"
     )
     assert code == 3 and found["worth"]["held_out"]["explained_by_time_and_past"] > 0.1
+
+
+def test_the_log_of_other_policies_is_known_as_such_where_rows_are_not_held_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [(*x, 0.25 if x[3] == "try" else 0.75) for x in logfiles.steps(600)]
+    header = (*logfiles.HEADER, "propensity")
+    log = read_log(logfiles.write(tmp_path / "log.csv", header, rows))
+    other = {s: {"keep": 0.5, "try": 0.5} for s in ("low", "mid", "high")}
+    monkeypatch.setattr("surefoot.logs.log.IN_MEMORY", 100)
+    assert log.problem(0.9, other).off_policy
+    assert not log.problem(0.9, logfiles.rule(tmp_path)).off_policy
+
+
+def test_the_returns_of_the_log_are_held_against_the_model_where_rows_are_not_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = read_log(logfiles.visits(tmp_path / "visits.csv"))
+    held = log.problem(0.9)
+    small = advise(log, held, chosen_algorithm(held)).own
+    monkeypatch.setattr("surefoot.logs.log.IN_MEMORY", 100)
+    streamed = log.problem(0.9)
+    large = advise(log, streamed, chosen_algorithm(streamed)).own
+    assert streamed.log is None and small is not None and large == small
+
+
+def test_the_least_reward_of_many_rows_is_known_or_thought_lower(tmp_path: Path) -> None:
+    path = logfiles.good_log(tmp_path, n=1200)
+    rows = units_of_batch(read_log(path).batch(), 0.9)
+    log, parts = counted_elsewhere(path)
+    for units, slack in ((units_of_log(read_log(path), 0.9), 1e-12), (parts, np.inf)):
+        for pair in np.unique(rows.pair):
+            least = rows.r[rows.pair == pair].min()
+            found = units.ends[0][units.pair == pair].min()
+            assert max(least - slack, log.rewards[0]) <= found <= least + 1e-12
 
 
 @pytest.mark.parametrize("episodes", [True, False])

@@ -213,7 +213,7 @@ def advise(
         advice, against=tuple(against), findings=findings, solution=solution,
         gain=gain if proved is None else None,  # what was tested is another policy
         candidate=pi, in_sample=in_sample, gates=gates,
-        own=own_return(problem, in_sample.baseline.value),
+        own=own_return(problem, in_sample.baseline.value, units),
     )  # fmt: skip
     if masked:
         known = replace(problem, pi_b_estimated=False)

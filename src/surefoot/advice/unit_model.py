@@ -245,7 +245,8 @@ class UnitModel:
         u, n_states = self.whole, len(base.v)
         y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * base.v[u.next_state]
         mean = _sum(u.state, u.k * y, n_states) / _or_1(_sum(u.state, u.k, n_states))
-        surprise = float(np.max(mean[u.state] - y, initial=0.0))
+        least = y - u.r / u.k + u.ends[0]
+        surprise = float(np.max(mean[u.state] - least, initial=0.0))
         drop = np.maximum(base.v - self._ends(base.v, 0)[0], surprise)
         return float((chain.d * excess * drop).sum())
 
@@ -361,6 +362,7 @@ class UnitModel:
             y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
             n = np.maximum(_sum(u.pair, u.k, self.n_sa.size), 1e-300)
             mean = _sum(u.pair, u.k * y, self.n_sa.size) / n
+            y = y - u.r / u.k + u.ends[end]
             surprise = float(np.max(sign * (mean[u.pair] - y), initial=0.0))
         least = np.full(self.problem.n_states, np.inf)
         np.minimum.at(least, u.state, sign * y)

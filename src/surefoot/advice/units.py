@@ -49,8 +49,9 @@ class Units:
     `start_*`: so many episodes of a unit start in this state. `blocks`: units are pieces of the one
     episode. `turn`: the place of every episode in time, where the policy that made the log varies
     (units are then numbered by it, since what comes later may depend on what came before).
-    `sample`: rows that stand for those of a log that is not held in memory, and the same units of
-    these rows; None where there are none.
+    `extremes` [2, entries]: the lowest and the highest reward of each entry, or beyond; None where
+    an entry is one row. `sample`: rows that stand for those of a log that is not held in memory,
+    and the same units of these rows; None where there are none.
     """
 
     unit: np.ndarray
@@ -70,6 +71,7 @@ class Units:
     kind: str
     blocks: bool
     turn: np.ndarray | None = None
+    extremes: np.ndarray | None = None
     sample: tuple[Batch, Units] | None = None
 
     def __repr__(self) -> str:
@@ -80,13 +82,18 @@ class Units:
         """s * A + a of every entry."""
         return np.asarray(self.state.astype(np.int64) * self.n_actions + self.action)
 
+    @property
+    def ends(self) -> np.ndarray:
+        """The lowest and the highest reward of every entry [2, entries]."""
+        return np.stack([self.r / self.k] * 2) if self.extremes is None else self.extremes
+
     def some(self, chosen: np.ndarray) -> Units:
         """The entries of the chosen units [number]; units keep their numbers."""
         keep, first = chosen[self.unit], chosen[self.start_unit]
         entries = {name: getattr(self, name)[keep] for name in ENTRY_COLUMNS}
-        return replace(
-            self, **entries, **{name: getattr(self, name)[first] for name in START_COLUMNS}
-        )
+        starts = {name: getattr(self, name)[first] for name in START_COLUMNS}
+        extremes = None if self.extremes is None else self.extremes[:, keep]
+        return replace(self, **entries, **starts, extremes=extremes)
 
     def counts(self, *, as_sparse: bool) -> Counts:
         """What all of them count together."""
@@ -144,11 +151,14 @@ def units_of_log(log: Log, gamma: float) -> Units:
         )
     n_rows, most = log.accounting.used, _most_units(log)
     kind, length = _kind(log.n_episodes, n_rows, gamma, most)
-    entries, starts, kept, kept_units, episodes, rows = [], [], [], [], 0, 0
+    entries, starts, ends, episodes, rows = [], [], [], 0, 0
+    kept, kept_units = [], []
     for batch in log.blocks():
         step, episode = np.arange(rows, rows + len(batch)), batch.episode + episodes
         unit = step // length if length else episode % most
-        entries.append(_grouped(unit, batch))
+        entry, extremes = _grouped(unit, batch)
+        entries.append(entry)
+        ends.append(extremes)
         starts.append(_starts(unit, batch))
         piece = step // PIECE if length else episode
         keep = piece * GOLDEN % 1 < SAMPLED_ROWS / n_rows
@@ -159,7 +169,9 @@ def units_of_log(log: Log, gamma: float) -> Units:
     found = _joined(entries, starts, log.n_states, log.n_actions, kind, length)
     sample = joined(kept)
     part = _of_rows(sample, np.concatenate(kept_units), kind, length)
-    return replace(found, sample=(sample, replace(part, number=found.number)))
+    sample_units = replace(part, number=found.number)
+    extremes = np.concatenate(ends, axis=1)
+    return replace(found, extremes=extremes, sample=(sample, sample_units))
 
 
 def _most_units(log: Log) -> int:
@@ -188,7 +200,10 @@ def units_of_tallies(tallies: Sequence[Tally], log: Log) -> Units:
         entries.append((np.full(len(t.s), i), t.s, t.a, next_state, k, t.r, t.m2, k))
         at = np.flatnonzero(n)
         starts.append((np.full(len(at), i), at, n[at].astype(float)))
-    return _joined(entries, starts, log.n_states, log.n_actions, SETS, 0)
+    found = _joined(entries, starts, log.n_states, log.n_actions, SETS, 0)
+    # k values with the scatter m2 lie within sqrt( m2 (k - 1) / k ) of their mean (Samuelson 1968)
+    mean, far = found.r / found.k, np.sqrt(found.m2 * (found.k - 1) / found.k)
+    return replace(found, extremes=np.clip([mean - far, mean + far], *log.rewards))
 
 
 def log_and_units_on_dask(
@@ -229,8 +244,8 @@ def _starts(unit: np.ndarray, batch: Batch) -> Columns:
     return unit[batch.first], batch.state[batch.first], np.ones(batch.n_episodes)
 
 
-def _grouped(unit: np.ndarray, batch: Batch) -> Columns:
-    """The rows of a batch as one entry for each (unit, s, a, s')."""
+def _grouped(unit: np.ndarray, batch: Batch) -> tuple[Columns, np.ndarray]:
+    """The rows of a batch as one entry for each (unit, s, a, s'), and their `Units.extremes`."""
     key = (unit.astype(np.int64) * batch.n_states + batch.state) * batch.n_actions + batch.action
     order = np.lexsort((batch.next_state, key))
     key, to, r = key[order], batch.next_state[order], batch.reward[order]
@@ -240,7 +255,9 @@ def _grouped(unit: np.ndarray, batch: Batch) -> Columns:
     total = np.add.reduceat(r, first)
     m2 = np.add.reduceat((r - (total / k)[entry]) ** 2, first)
     at = order[first]
-    return unit[at], batch.state[at], batch.action[at], batch.next_state[at], k, total, m2, k
+    extremes = np.stack([np.minimum.reduceat(r, first), np.maximum.reduceat(r, first)])
+    pair = unit[at], batch.state[at], batch.action[at]
+    return (*pair, batch.next_state[at], k, total, m2, k), extremes
 
 
 def _joined(

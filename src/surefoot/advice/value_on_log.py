@@ -13,7 +13,7 @@ import numpy as np
 
 from surefoot.advice.estimate import DELTA
 from surefoot.advice.unit_model import model_of_units
-from surefoot.advice.units import ENOUGH_EPISODES, units_of
+from surefoot.advice.units import ENOUGH_EPISODES, Units, units_of
 from surefoot.advice.weighted_values import weighted_lines, weighted_values
 from surefoot.core import Policy
 from surefoot.diagnosis import wrong_weights
@@ -45,11 +45,14 @@ class OwnReturn:
     contradicts_model: bool
 
 
-def own_return(problem: Problem, value: float) -> OwnReturn | None:
-    """The mean return of the episodes that ended, beside the model's value of the baseline; None
-    where episodes are cut, few, not in memory, or not the baseline's own.
+def own_return(problem: Problem, value: float, units: Units | None = None) -> OwnReturn | None:
+    """The mean return of the episodes that ended (where rows are not in memory: of those that the
+    units hold), beside the model's value of the baseline; None where episodes are cut, few, not
+    there, or not the baseline's own.
     """
     log = problem.log
+    if log is None and units is not None and units.sample is not None:
+        log = units.sample[0]
     if (
         log is None
         or problem.off_policy
@@ -90,7 +93,7 @@ def evaluation(
         low, high = estimate.interval()
         values[name] = {"value": estimate.value, "low": low, "high": high}
     n_s = log.n_sa.sum(axis=1, keepdims=True)
-    own = own_return(problem, found.baseline.value)
+    own = own_return(problem, found.baseline.value, units)
     given = None if problem.pi_b_estimated else Policy(pi=pi_b, labels=log.labels)
     wrong = wrong_weights(log, given)
     return {

@@ -310,7 +310,7 @@ class Log:
         mask = permitted(self, allowed, forbidden)
         given = {"allowed": mask, "cut_returns": cut_returns, "made_log": made_log}
         try:
-            return build(
+            found = build(
                 data,
                 gamma,
                 pi_b,
@@ -323,6 +323,11 @@ class Log:
                 raise
             turned = f"in these words the reward is minus {self.reward.column}"
             raise ProblemError(f"{error} ({turned})") from error
+        )
+        if batch is None and self.has_propensities and not found.pi_b_estimated:
+            own = blocks is not None and all(x.made_by(found.pi_b) for x in self.blocks())
+            return replace(found, others_made_log=not own)
+        return found
 
     def _start(self, start: Any, data: Counted) -> Start:
         """Given, a state's label, where episodes start, or all visits.

@@ -57,7 +57,8 @@ class Problem:
     `pi_b_policy`: the code of the policy whose rows pi_b was estimated from, where it is one of
     several. `pi_b_renormalised`: forbidden actions were taken out of pi_b, so it is not the policy
     that made the log. `made_log`: what made it, or seems to, where that is not pi_b: with the
-    forbidden actions, and without smoothing (`logging_policy` is either). `labels` say what the
+    forbidden actions, and without smoothing (`logging_policy` is either). `others_made_log`:
+    propensities say so, of rows that are not carried along. `labels` say what the
     codes stand for. `guards` are columns beside the log's steps that must not get worse
     (`with_guards`). `time_limit`: after so many rows every episode of a log without next states was
     cut (0: not known). `n_unfollowed`: rows left out because they did not end and nothing is known
@@ -79,6 +80,7 @@ class Problem:
     pi_b_policy: int | None = None
     pi_b_renormalised: bool = False
     made_log: Array | None = None
+    others_made_log: bool = False
     unseen_states: str = "baseline"
     ties: str = "baseline"
     cut_returns: str | int = "as-end"
@@ -263,7 +265,7 @@ class Problem:
         """Whether the log says that another policy than the baseline made it: the propensities of
         its rows are not those of a baseline that was given, or it is one policy of several.
         """
-        if self.pi_b_policy is not None:
+        if self.pi_b_policy is not None or self.others_made_log:
             return True
         if self.log is None or self.pi_b_estimated or len(self.pi_b.shape) > 3:
             return False
