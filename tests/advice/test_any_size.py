@@ -192,6 +192,20 @@ def test_the_units_of_a_large_log_grow_fewer_where_its_triples_are_many(
     assert units_of_log(log, 0.9).number == 64
 
 
+@pytest.mark.parametrize("comparable", [True, False])
+def test_drift_is_not_looked_at_where_too_many_rows_lie_in_another_order_than_that_of_time(
+    comparable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("surefoot.diagnosis.time_order.MOST_STAMPS", 100)
+    rows = [
+        (x[0], (1000 - i // 5 if comparable else 0) + x[1], *x[2:])
+        for i, x in enumerate(logfiles.steps(600))
+    ]
+    log = read_log(logfiles.write(tmp_path / "log.csv", logfiles.HEADER, rows))
+    unseen = [x.key for x in check_log(log) if not x.looked]
+    assert unseen == (["drift", "policy-drift"] if comparable else [])
+
+
 def test_copies_that_come_late_in_a_large_log_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

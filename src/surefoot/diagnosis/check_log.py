@@ -27,7 +27,7 @@ from surefoot.diagnosis.finding import (
 )
 from surefoot.diagnosis.memory import memory
 from surefoot.diagnosis.propensities import propensities
-from surefoot.diagnosis.time_order import contradictions, gaps
+from surefoot.diagnosis.time_order import MOST_STAMPS, contradictions, gaps
 from surefoot.diagnosis.walk import Walk, walk
 from surefoot.errors import ProblemError
 from surefoot.logs import Log
@@ -36,6 +36,7 @@ from surefoot.logs.given_policies import policy_for
 from surefoot.text import in_rows
 
 UNKNOWN_ORDER = "the order of the rows is unknown: time gaps and returns were not looked at"
+TOO_MANY = f"beyond {MOST_STAMPS:,} rows times are not sorted"
 
 
 def check_log(log: Log, *, gamma: float = 0.95, baseline: Any = None) -> tuple[Finding, ...]:
@@ -127,10 +128,12 @@ def _propensities(log: Log) -> list[Finding]:
 
 def _assumptions(log: Log, seen: Walk) -> list[Finding]:
     """The questions about what every method takes for granted."""
+    changes = [drift(log, seen), policy_drift(log, seen)]
+    if seen.clock.unsorted:
+        changes = [not_looked_at(key, TOO_MANY) for key in (DRIFT, POLICY_DRIFT)]
     return [
         memory(log, seen),
-        drift(log, seen),
-        policy_drift(log, seen),
+        *changes,
         copied(copies_in(seen.contents), log.accounting.used),
         contradictions(log, seen.contradictions),
     ]

@@ -67,17 +67,22 @@ def check_keys(despite: Sequence[str]) -> None:
         raise ParameterError(f"despite takes {', '.join(KEYS)}, got {unknown[0]!r}")
 
 
-def not_looked_at(key: str) -> Finding:
-    """That nobody could look for what this key names, as the log has no rows in order."""
-    sentence = f"not looked at: {BY_ROWS[key]} ({NO_ROWS})"
-    return Finding(BY_ROWS[key], WARNING, sentence, {}, key, vetoes=True, looked=False)
+def not_looked_at(key: str, why: str = NO_ROWS) -> Finding:
+    """That nobody could look for what this key names."""
+    sentence = f"not looked at: {BY_ROWS[key]} ({why})"
+    return Finding(BY_ROWS[key], WARNING, sentence, {"why": why}, key, vetoes=True, looked=False)
 
 
 def joint_words(found: Sequence[Finding]) -> str:
-    """What several findings say; those that nobody could look for in one sentence."""
-    unseen = ", ".join(x.name for x in found if not x.looked)
+    """What several findings say; those that nobody could look for, by the reason."""
     words = [x.sentence for x in found if x.looked]
-    return "; ".join(words + [f"not looked at: {unseen} ({NO_ROWS})"] * bool(unseen))
+    unseen: dict[str, list[str]] = {}
+    for x in found:
+        if not x.looked:
+            unseen.setdefault(x.numbers["why"], []).append(x.name)
+    return "; ".join(
+        words + [f"not looked at: {', '.join(names)} ({why})" for why, names in unseen.items()]
+    )
 
 
 def concluded(

@@ -35,12 +35,14 @@ class Clock:
     words      the order that was used
     segment    of every row; None: the rows lie in order
     calendar   the day of the week, ... of every row, by name, where times are dates
+    unsorted   the rows lie in another order than that of time, and are too many to be sorted
     """
 
     words: str
     rows: int
     segment: np.ndarray | None = None
     calendar: Mapping[str, np.ndarray] = field(default_factory=dict)
+    unsorted: bool = False
 
     def segments(self, row: np.ndarray) -> np.ndarray:
         """The segment of some rows."""
@@ -58,26 +60,30 @@ def clock(log: Log) -> Clock:
     that do not start or end alike in most episodes, as a count of steps does); else that of the
     file as it came.
     """
-    words, stamps = row_stamps(log)
+    words, stamps, unsorted = row_stamps(log)
     if stamps is None:
-        return Clock(words, log.accounting.rows)
+        return Clock(words, log.accounting.rows, unsorted=unsorted)
     dated = words == BY_TIME and (log.stored.dated or _epoch(stamps))
     return Clock(words, len(stamps), _segments(stamps), _calendar(stamps) if dated else {})
 
 
-def row_stamps(log: Log) -> tuple[str, np.ndarray | None]:
-    """(the order of the rows in words, a number for each row, in the order of `Log.blocks`, that
-    rises with it; None: they lie in order, or are too many).
+def row_stamps(log: Log) -> tuple[str, np.ndarray | None, bool]:
+    """(the order of the rows in words; a number for each row, in the order of `Log.blocks`, that
+    rises with it, None: they lie in order, or are too many; whether they are too many and may lie
+    in another order).
     """
     reading, rows = log.stored, log.accounting.rows
-    if rows > MOST_STAMPS:
-        return BY_FILE, None
     with log.database() as database:
-        if reading.time_kind and (log.n_episodes == 1 or _comparable(database, reading)):
-            return BY_TIME, _seconds(_column(database, reading, time_sql(reading)))
+        timed = reading.time_kind and (log.n_episodes == 1 or _comparable(database, reading))
+        if rows > MOST_STAMPS:
+            other = timed and (reading.dated or log.n_episodes != 1)
+            return BY_FILE, None, bool(other or reading.store.anew)
+        if timed:
+            return BY_TIME, _seconds(_column(database, reading, time_sql(reading))), False
         if reading.store.anew:  # they were sorted
-            return BY_FILE, _column(database, reading, "row_number() over (order by file, row)")
-    return BY_FILE, None
+            places = _column(database, reading, "row_number() over (order by file, row)")
+            return BY_FILE, places, False
+    return BY_FILE, None, False
 
 
 def _seconds(stamps: np.ndarray) -> np.ndarray:
