@@ -57,7 +57,12 @@ NoReport = Annotated[
 ]
 Dask = Annotated[
     str | None,
-    option(READING, "ADDRESS", "Count on a Dask cluster: its scheduler, such as tcp://host:8786."),
+    option(
+        READING,
+        "ADDRESS",
+        "Count on a Dask cluster: its scheduler, such as tcp://host:8786. What needs rows in order"
+        " is then not looked at, and forbids the verdict unless --despite names it.",
+    ),
 ]
 Only = Annotated[
     str, option(METHOD, "NAME,...", "Compare only these, such as basic-rl,ramdp+pi-b-spibb.")
