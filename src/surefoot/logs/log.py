@@ -307,15 +307,15 @@ class Log:
             n_unfollowed=self.n_unfollowed or uneven(batch, self._never_ending),
             n_dropped=sum(self.accounting.left_out_as(x) for x in REASONS),
         )
-        mask = permitted(self, allowed, forbidden)
-        given = {"allowed": mask, "cut_returns": cut_returns, "made_log": made_log}
         try:
             found = build(
                 data,
                 gamma,
                 pi_b,
                 self._start(start, data),
-                **given,
+                allowed=permitted(self, allowed, forbidden),
+                cut_returns=cut_returns,
+                made_log=made_log,
                 **self.reward.declared(declared),
             )
         except ProblemError as error:
@@ -323,7 +323,6 @@ class Log:
                 raise
             turned = f"in these words the reward is minus {self.reward.column}"
             raise ProblemError(f"{error} ({turned})") from error
-        )
         if batch is None and self.has_propensities and not found.pi_b_estimated:
             own = blocks is not None and all(x.made_by(found.pi_b) for x in self.blocks())
             return replace(found, others_made_log=not own)
