@@ -12,6 +12,7 @@ import pytest
 from support.faulty_logs import Log, chain, decisions, season
 from surefoot.diagnosis import Finding, check_log
 from surefoot.diagnosis.drift import waves
+from surefoot.diagnosis.finding import WARNING
 from surefoot.diagnosis.independence import tables
 from surefoot.logs import read_log
 
@@ -96,14 +97,66 @@ def test_weekends_are_found() -> None:
     assert "days of the week" in found.sentence
 
 
+HOURS = np.arange(3_000) * 0.37  # 111 waves over the log, more than are looked for
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [
+        (HOURS, "resemble each other"),
+        (1_700_000_000 + 3600 * HOURS, "hours of the day"),
+        (1_700_000_000_000 + 3_600_000 * HOURS, "hours of the day"),
+    ],
+    ids=["number", "seconds", "milliseconds"],
+)
+def test_rewards_of_single_rows_that_follow_the_time_of_day_are_found(
+    time: np.ndarray, words: str
+) -> None:
+    start = 1_700_000_000 % 86_400 / 3600 if words == "hours of the day" else 0.0
+    night = ((HOURS + start) % 24 < 8).astype(float)
+    log = decisions(11, 3_000, rewards=0.8 * night) | {"time": time}
+    found = check(shuffled(log))["drift"]
+    assert found.vetoes
+    assert words in found.sentence
+    plain = decisions(11, 3_000) | {"time": time}
+    assert not check(shuffled(plain))["drift"].vetoes
+
+
+def test_neighbouring_rows_that_resemble_each_other_are_found_in_the_order_of_the_file() -> None:
+    rng = np.random.default_rng(12)
+    level = np.repeat(rng.choice([-0.5, 0.5], 500), 4)  # of wards in turn, say
+    found = check(decisions(12, 2_000, rewards=level))["drift"]
+    assert found.vetoes
+    assert "the rewards" in found.sentence and "resemble each other" in found.sentence
+
+
+def binned(seed: int, n: int, drifts: float = 0.0) -> Log:
+    """A stationary autoregressive process in eight bins: rows resemble those before beyond their
+    bin; `drifts` is added to its mean over the log.
+    """
+    rng = np.random.default_rng(seed)
+    x, action = np.zeros(n + 1), rng.integers(0, 2, n)
+    for t in range(n):
+        x[t + 1] = 0.97 * x[t] + 0.1 * (action[t] - 0.5) + 0.25 * rng.normal()
+    x = x + drifts * np.linspace(0, 1, n + 1)
+    state = np.searchsorted(np.quantile(x, np.arange(1, 8) / 8), x)
+    reward = 1 - 0.3 * x[1:] ** 2
+    return {"episode": np.zeros(n), "state": state[:n], "action": action, "reward": reward}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_measurements_in_bins_that_come_and_go_are_no_drift(seed: int) -> None:
+    assert check(binned(seed, 4_000))["drift"].level != WARNING
+
+
 def test_waves_that_match_are_named_and_keep_their_level() -> None:
     rng = np.random.default_rng(9)
     stratum, segment = rng.integers(0, 100, 2_000), np.arange(2_000) * 96 // 2_000
     wrong = 0
     for _ in range(200):
         table = tables(stratum, segment, (rng.random(2_000) < 0.2).astype(int))
-        wrong += waves("rewards", table, table.outcome.astype(float), 100).p_value < 0.05
+        wrong += waves("rewards", table, table.outcome.astype(float), 100)[0].p_value < 0.05
     assert wrong <= 20
     table = tables(stratum, segment, (rng.random(2_000) < 0.2 + 0.2 * season(2_000, 7)).astype(int))
-    found = waves("rewards", table, table.outcome.astype(float), 100)
+    found, _ = waves("rewards", table, table.outcome.astype(float), 100)
     assert found.source == "rewards rise and fall 7 times over the log"

@@ -51,6 +51,22 @@ def test_an_action_that_pays_two_steps_later_is_found() -> None:
     assert "two steps back" in found.sentence
 
 
+def test_an_action_that_pays_three_steps_later_is_found() -> None:
+    found = markov(chain(3, 20, 100, after=0.8, lag=3))
+    assert found.vetoes
+    assert "the action three steps back" in found.sentence
+
+
+def test_where_an_episode_came_from_is_found_though_its_last_steps_do_not_tell() -> None:
+    log = chain(6, 400, 6)
+    first = np.repeat(log["state"][::6], 6)
+    later = np.tile(np.arange(6) > 3, 400)  # beyond what the last three steps know
+    log["reward"] = log["reward"] + later * np.where(first < 2, 0.8, -0.8)
+    found = markov(log)
+    assert found.vetoes
+    assert "depends on the first state of the episode" in found.sentence
+
+
 def test_a_weak_effect_of_the_previous_action_on_all_rewards_is_found_in_short_episodes() -> None:
     assert markov(chain(4, 400, 5, after=0.5)).vetoes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from surefoot.diagnosis.finding import (
     concluded,
     tested,
 )
-from surefoot.diagnosis.independence import Result, Tables, by_context, mantel, verdict
+from surefoot.diagnosis.independence import GROUPS, Result, Tables, by_context, mantel, verdict
 from surefoot.diagnosis.time_order import SEGMENTS
 from surefoot.diagnosis.walk import ACTION, NEXT, REWARD, TIME, Walk
 from surefoot.logs import Log
@@ -28,6 +29,8 @@ PARTS = {
 }
 MOST_ACTIONS = 8  # the most frequent actions are followed through time, each by itself
 WAVES = 24  # at most so many times up and down over the log
+BANDS = (1, 9), (9, WAVES + 1), (WAVES + 1, SEGMENTS // 2)  # slow, middle and fast waves
+MEDIAN = 2 * math.log(2)  # of chi-square with two degrees of freedom
 
 
 def drift(log: Log, seen: Walk) -> Finding:
@@ -35,19 +38,27 @@ def drift(log: Log, seen: Walk) -> Finding:
 
     G-tests between halves, quarters and eighths of the rows in order of time, and between days of
     the week and so on where times are dates. Over all pairs together: a trend, or 1 to 24 waves
-    over the log (see `waves`).
+    over the log (see `waves`). Where every episode is one step: do neighbouring rows resemble each
+    other?
     """
     found: dict[str, Tables] = {}
-    evidence = []
+    evidence, inflation = [], 1.0
     pairs, n_pairs = seen.pairs, len(seen.pairs.code)
     for what in (NEXT, REWARD):
         found |= _in_parts(seen, what, f"{what}s")
         table = seen.tables[what, TIME]
-        evidence.append(waves(f"{what}s", table, pairs.scores(what, table), n_pairs))
+        wave, larger = waves(f"{what}s", table, pairs.scores(what, table), n_pairs)
+        evidence.append(wave)
+        inflation = max(inflation, larger)
     for name in seen.clock.calendar:
         table, words = seen.tables[REWARD, name], f"the mean rewards differ between {name}"
         evidence.append(by_context(words, table, pairs.scores(REWARD, table), n_pairs))
-    result = verdict(log, pairs.state, found, evidence)
+    if log.n_episodes == log.accounting.used:
+        for group in GROUPS[:-1]:
+            x = seen.alike[REWARD, group]
+            words = f"the rewards {group} resemble each other (correlation {x.correlation:.2g})"
+            evidence.append(Result(words, x.p_value, x.explained, int(x.rows)))
+    result = verdict(log, pairs.state, found, evidence, inflation)
     order = seen.clock.words
     how = f"({tested(result)}, {order})"
     return concluded(
@@ -67,12 +78,15 @@ def policy_drift(log: Log, seen: Walk) -> Finding:
     """Do the actions in a state change in time? The same tests, each frequent action by itself."""
     table, taken = seen.tables[ACTION, TIME], log.n_sa.sum(axis=0)
     some = [int(a) for a in np.argsort(-taken, kind="stable")[:MOST_ACTIONS] if taken[a]]
-    evidence = []
+    evidence, inflation = [], 1.0
     for a in some[1:] if len(some) == 2 else some:
         words = f"the shares of action {as_text(log.actions[a])[:60]!r}"
-        evidence.append(waves(words, table, (table.outcome == a).astype(float), log.n_states))
+        taken_then = (table.outcome == a).astype(float)
+        wave, larger = waves(words, table, taken_then, log.n_states)
+        evidence.append(wave)
+        inflation = max(inflation, larger)
     found = _in_parts(seen, ACTION, "the actions")
-    result = verdict(log, np.arange(log.n_states), found, evidence)
+    result = verdict(log, np.arange(log.n_states), found, evidence, inflation)
     order = seen.clock.words
     how = f"(p = {result.p_value:.2g}, {order})"
     if log.has_propensities and result.rows and result.p_value < LEVEL:
@@ -102,19 +116,26 @@ def _in_parts(seen: Walk, what: str, words: str) -> dict[str, Tables]:
     return {f"{words} differ between {name}": x for name, x in found.items()}
 
 
-def waves(what: str, given: Tables, y: np.ndarray, n_strata: int) -> Result:
-    """Do scores rise and fall with time? Mantel's test of a trend and of 1, ..., 24 waves.
+def waves(what: str, given: Tables, y: np.ndarray, n_strata: int) -> tuple[Result, float]:
+    """(do scores rise and fall with time? Mantel's test of a trend and of 1, ..., 24 waves; how
+    much larger waves are than those of independent rows).
 
     Contexts are segments, at t in (0, 1) of the log: cos(pi t) is a trend, sin and cos(2 pi j t)
-    together are j waves. The smallest p-value is multiplied by their number (Bonferroni).
+    together are j waves. The smallest p-value is multiplied by their number (Bonferroni). Where
+    rows resemble those before for another reason than drift, because states are bins of
+    measurements, say, all waves of a kind are larger than chance makes them, while drift is in few
+    of them: chi-square is divided by the largest of the medians of slow, middle and fast waves.
     """
     t = (np.arange(SEGMENTS) + 0.5) / SEGMENTS
-    both = [g(2 * np.pi * j * t) for j in range(1, WAVES + 1) for g in (np.sin, np.cos)]
+    both = [g(2 * np.pi * j * t) for j in range(1, SEGMENTS // 2) for g in (np.sin, np.cos)]
     found = mantel(given, y, np.stack([np.cos(np.pi * t), *both], axis=1), n_strata)
-    parts = [slice(0, 1), *(slice(2 * j - 1, 2 * j + 1) for j in range(1, WAVES + 1))]
-    results = [found.tested(part) for part in parts]
+    parts = [slice(0, 1), *(slice(2 * j - 1, 2 * j + 1) for j in range(1, SEGMENTS // 2))]
+    square = np.array([x if k == 2 else np.nan for x, k in map(found.chi_square, parts)])
+    medians = [np.median(square[i:j]) / MEDIAN for i, j in BANDS if not np.isnan(square[i:j]).any()]
+    inflation = max([1.0, *map(float, medians)])
+    results = [found.tested(part, inflation) for part in parts[: WAVES + 1]]
     worst = int(np.argmin([p for p, _ in results]))  # 0 is a trend
     p, explained = results[worst]
     rises = f"rise and fall {'once' if worst == 1 else f'{worst} times'} over the log"
     how = rises if worst else "show a trend over the log"
-    return Result(f"{what} {how}", min(1.0, p * len(parts)), explained, found.rows)
+    return Result(f"{what} {how}", min(1.0, p * len(results)), explained, found.rows), inflation

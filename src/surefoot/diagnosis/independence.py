@@ -181,15 +181,21 @@ class Mantel:
     rows: int
     scatter: float
 
-    def tested(self, at: slice = slice(None)) -> tuple[float, float]:
-        """(p-value, explained share of the variance): T' V^-1 T against chi-square."""
+    def tested(self, at: slice = slice(None), inflation: float = 1.0) -> tuple[float, float]:
+        """(p-value, explained share of the variance): T' V^-1 T / inflation against chi-square."""
+        chi, degrees = self.chi_square(at)
+        if not degrees:
+            return 1.0, 0.0
+        chi /= inflation
+        return float(stats.chi2.sf(chi, degrees)), max(chi - degrees, 0.0) / self.rows
+
+    def chi_square(self, at: slice = slice(None)) -> tuple[float, int]:
+        """(T' V^-1 T, its degrees of freedom)."""
         value, vector = np.linalg.eigh(self.variance[at, at])
         some = (value > SINGULAR * self.scatter) & (self.scatter > 0)
         degrees = int(some.sum())
-        if not degrees:
-            return 1.0, 0.0
         chi = float(((vector[:, some].T @ self.t[at]) ** 2 / value[some]).sum())
-        return float(stats.chi2.sf(chi, degrees)), max(chi - degrees, 0.0) / self.rows
+        return chi, degrees
 
 
 def mantel(given: Tables, y: np.ndarray, f: np.ndarray, n_strata: int) -> Mantel:
@@ -357,14 +363,20 @@ class Verdict:
 
 
 def verdict(
-    log: Log, state: np.ndarray, found: Mapping[str, Tables], evidence: Sequence[Result]
+    log: Log,
+    state: np.ndarray,
+    found: Mapping[str, Tables],
+    evidence: Sequence[Result],
+    inflation: float = 1.0,
 ) -> Verdict:
-    """G-tests of the tables get half of the level, the other evidence gets the other half.
+    """G-tests of the tables get half of the level, the other evidence gets the other half. G is
+    divided by `inflation`.
 
     The strata of the tables belong to `state` [strata]. A table has two p-values: all states
     together, and the worst state. Each p-value is multiplied by the number of those in its half.
     """
-    by_stratum = {name: g_tests(table, len(state)) for name, table in found.items()}
+    each = {name: g_tests(table, len(state)) for name, table in found.items()}
+    by_stratum = {name: replace(test, g=test.g / inflation) for name, test in each.items()}
     by_state = {name: test.by(state, log.n_states) for name, test in by_stratum.items()}
     times = 4 * len(found)
     tests = [

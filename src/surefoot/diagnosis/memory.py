@@ -16,24 +16,24 @@ import numpy as np
 from surefoot.diagnosis.copies import MOST_ROWS, looked_back
 from surefoot.diagnosis.finding import MARKOV, OK, Finding, concluded, tested
 from surefoot.diagnosis.independence import GROUPS, Result, Tables, by_context, verdict
-from surefoot.diagnosis.walk import LEVEL_BEFORE, NEXT, PAIR, REWARD, SECOND, Walk
+from surefoot.diagnosis.walk import FIRST, LEVEL_BEFORE, NEXT, PAIR, REWARD, SECOND, THIRD, Walk
 from surefoot.logs import Log
 
 
 def memory(log: Log, seen: Walk) -> Finding:
     """Does the past still predict the successor or the reward, given (s, a)?
 
-    G-tests in seven contexts, since the finest is the sharpest but needs most data: the previous
-    pair, state, action and reward, and the pair, state and action two steps back. And over all
-    states together: do mean rewards (or successors, in the order of their labels) differ between
-    these contexts? Do they resemble those of the step before, of 8 or 64 steps around, of the same
-    episode? A hidden level that stays makes them do so.
+    G-tests in eleven contexts, since the finest is the sharpest but needs most data: the pair,
+    state and action one, two and three steps back, the previous reward, the first state. And over
+    all states together: do mean rewards (or successors, in the order of their labels) differ
+    between these contexts? Do they resemble those of the step before, of 8 or 64 steps around, of
+    the same episode? A hidden level that stays makes them do so.
     """
     found: dict[str, Tables] = {}
     evidence = []
     pairs = seen.pairs
     for what in (NEXT, REWARD):
-        for back in (PAIR, SECOND, LEVEL_BEFORE):
+        for back in (PAIR, SECOND, THIRD, LEVEL_BEFORE, FIRST):
             table = seen.tables[what, back]
             y = pairs.scores(what, table)
             for name, context in _contexts(back, table.context, log.n_actions).items():
@@ -62,14 +62,14 @@ def memory(log: Log, seen: Walk) -> Finding:
             f" {result.explained:.1%} {result.of} ({how})"
         ),
         advice=(
-            "Something that matters is missing from the state; values and guarantees assume that"
-            " nothing is: add it to the state"
+            "Something that matters is missing from the state (add it), or its measurements are in"
+            " bins that are too coarse; values and guarantees assume neither"
         ),
         steps=looked_at,
     )
     if log.n_episodes == log.accounting.used:
         sentence = "every episode is one step long: there is no past that could matter"
-        return replace(conclusion, level=OK, sentence=sentence)
+        return replace(conclusion, level=OK, sentence=sentence, vetoes=False)
     return conclusion
 
 
@@ -79,8 +79,11 @@ def _contexts(back: str, before: np.ndarray, n_actions: int) -> dict[str, np.nda
         equal = before.max(initial=0) <= 1  # all earlier rewards are: a start is what it tells
         name = "whether the step is the first of its episode" if equal else "the previous reward"
         return {name: before}
+    if back == FIRST:
+        return {"the first state of the episode": before}
     none = before == 0
-    the, ago = ("the previous ", "") if back == PAIR else ("the ", " two steps back")
+    ago = {PAIR: "", SECOND: " two steps back", THIRD: " three steps back"}[back]
+    the = "the " if ago else "the previous "
     return {
         f"{the}state and action{ago}": before,
         f"{the}state{ago}": np.where(none, 0, (before - 1) // n_actions + 1),

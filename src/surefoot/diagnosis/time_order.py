@@ -36,6 +36,7 @@ class Clock:
     segment    of every row; None: the rows lie in order
     calendar   the day of the week, ... of every row, by name, where times are dates
     unsorted   the rows lie in another order than that of time, and are too many to be sorted
+    stamps     a number for each row that rises with time, where that is not the order of the rows
     """
 
     words: str
@@ -43,6 +44,7 @@ class Clock:
     segment: np.ndarray | None = None
     calendar: Mapping[str, np.ndarray] = field(default_factory=dict)
     unsorted: bool = False
+    stamps: np.ndarray | None = None
 
     def segments(self, row: np.ndarray) -> np.ndarray:
         """The segment of some rows."""
@@ -64,7 +66,8 @@ def clock(log: Log) -> Clock:
     if stamps is None:
         return Clock(words, log.accounting.rows, unsorted=unsorted)
     dated = words == BY_TIME and (log.stored.dated or _epoch(stamps))
-    return Clock(words, len(stamps), _segments(stamps), _calendar(stamps) if dated else {})
+    calendar = _calendar(stamps) if dated else {}
+    return Clock(words, len(stamps), _segments(stamps), calendar, stamps=stamps)
 
 
 def row_stamps(log: Log) -> tuple[str, np.ndarray | None, bool]:

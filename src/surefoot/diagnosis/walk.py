@@ -20,7 +20,8 @@ ENOUGH = 5
 MOST_PAIRS = 20_000  # the most visited pairs are tested: enough to find faults, little to hold
 BLOCK = 1_000_000
 NEXT, REWARD, ACTION = "the next state", "the reward", "the action"
-PAIR, SECOND, LEVEL_BEFORE, TIME = "previous pair", "pair two steps back", "previous reward", "time"
+PAIR, SECOND, THIRD = "previous pair", "pair two steps back", "pair three steps back"
+LEVEL_BEFORE, FIRST, TIME = "previous reward", "first state", "time"
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,9 +70,10 @@ class Walk:
     """What was seen on a walk.
 
     tables      by (outcome, context). Strata are tested pairs, for actions states. Contexts are the
-                previous pair and the one before it (s * A + a + 1; 0 before the start), the level
-                of the previous reward (1, ..., 4; 0 at a start), the segment of the log (TIME), and
-                what the calendar of the clock has
+                previous pair and the two before it (s * A + a + 1; 0 before the start), the level
+                of the previous reward (1, ..., 4; 0 at a start), the first state of the episode (s
+                + 1; 0 at a start), the segment of the log (TIME), and what the calendar of the
+                clock has
     alike       by (outcome, one of GROUPS)
     thinned     [S, A], the returns kept after thinning (of the first visits in each episode where
                 gamma = 1); 0 where they were not counted
@@ -157,7 +159,7 @@ def _walk_block(
         (what, group): x
         for what, scores, outcome in outcomes
         if look_back
-        for group, x in alike(scores.standard(pair, outcome), tested, block.time).items()
+        for group, x in _alike(block, scores.standard(pair, outcome), tested, time).items()
     }
     thinned = np.zeros(())
     if gamma is not None:
@@ -175,6 +177,16 @@ def _walk_block(
     )
 
 
+def _alike(block: Batch, z: np.ndarray, use: np.ndarray, time: Clock) -> dict[str, Alike]:
+    """Of the steps of episodes; of rows in the order of time where every episode is one step."""
+    if block.n_episodes < len(block):
+        return alike(z, use, block.time)
+    order = np.arange(len(block))
+    if time.stamps is not None:
+        order = np.argsort(time.stamps[block.row], kind="stable")
+    return alike(z[order], use[order], np.arange(len(block)))
+
+
 def _past(block: Batch, pair: np.ndarray, level: np.ndarray) -> dict[str, np.ndarray]:
     """What came before each row of its episode, as codes from 1 on; 0 where nothing did."""
     first = block.first
@@ -187,6 +199,8 @@ def _past(block: Batch, pair: np.ndarray, level: np.ndarray) -> dict[str, np.nda
         PAIR: np.where(first, 0, one),
         SECOND: np.where(second, 0, np.append(0, one[:-1])),
         LEVEL_BEFORE: np.where(first, 0, np.append(0, level[:-1] + 1)),
+        THIRD: np.where(block.time < 3, 0, np.append([0, 0], one)[: len(one)]),
+        FIRST: np.where(first, 0, block.state[np.flatnonzero(first)][block.episode] + 1),
     }
 
 
