@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import surefoot
 from surefoot.advice import chosen_algorithm, held_out_gain, model_of_units, units_of_batch
-from surefoot.advice.gain import explained
+from surefoot.advice.circumstances import circumstances_of
 
 
 def steps(n: int, length: int, action: Any, reward: Any) -> surefoot.Problem:
@@ -38,9 +39,10 @@ def gain_and_explained(problem: surefoot.Problem) -> tuple[float, float]:
     parts = units_of_batch(problem.log, problem.gamma)
     model = model_of_units(problem, parts)
     found = model.compare(np.array([[0.0, 1.0], [0.5, 0.5]]))
-    return found.gain.value, explained(
-        problem, parts, np.ones(parts.number, dtype=bool), found.v, found.weight
-    )
+    circumstances = circumstances_of(problem, parts, found)
+    assert circumstances is not None
+    everything = np.ones(parts.number, dtype=bool)
+    return found.gain.value, circumstances.explained(everything, found.weight)
 
 
 CIRCUMSTANCES = {
@@ -89,17 +91,8 @@ def test_of_a_true_gain_next_to_nothing_is_explained() -> None:
 
 
 def test_counts_alone_explain_nothing() -> None:
-    from dataclasses import replace
-
     problem = steps(50, 4, lambda t, before: 0.5, lambda rng, a, t, before: rng.normal(size=len(a)))
     parts = units_of_batch(problem.log, problem.gamma)
-    assert (
-        explained(
-            replace(problem, log=None),
-            parts,
-            np.ones(50, dtype=bool),
-            np.zeros(2),
-            np.zeros((2, 2)),
-        )
-        == 0.0
-    )
+    found = held_out_gain(replace(problem, log=None), parts, chosen_algorithm(problem))
+    assert found.circumstances is None
+    assert found.explained == 0.0

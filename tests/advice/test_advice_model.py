@@ -11,6 +11,7 @@ import pytest
 
 import surefoot
 from support import logfiles
+from support.naive_bias import bias_by_loops
 from surefoot.advice import UnitModel, model_of_units, units_of_batch
 
 
@@ -23,21 +24,44 @@ def some_policy(problem: surefoot.Problem, seed: int = 5) -> np.ndarray:
     return np.random.default_rng(seed).dirichlet(np.ones(problem.n_actions), size=problem.n_states)
 
 
+def bias_of(problem: surefoot.Problem, pi: np.ndarray) -> tuple[float, float]:
+    """How much too high the value of a policy is in the model of all rows, by loops."""
+    log, gamma, shape = problem.log, problem.gamma, (*pi.shape, len(pi))
+    n, r = np.zeros(shape), np.zeros(shape)
+    np.add.at(n, (log.state, log.action, log.next_state), 1)
+    np.add.at(r, (log.state, log.action, log.next_state), log.reward)
+    n_sa = n.sum(axis=2, keepdims=True)
+    p, pays = np.einsum("sa,sat->st", pi, n / n_sa), (pi[..., None] * r / n_sa).sum(axis=(1, 2))
+    back = np.linalg.inv(np.eye(len(pi)) - gamma * p)
+    v, d = back @ pays, np.asarray(problem.start) @ back
+    places = []
+    for s, a in np.ndindex(*pi.shape):
+        to = [int(t) for t in np.flatnonzero(n[s, a])]
+        k, x = n[s, a], r[s, a] / np.maximum(n[s, a], 1)
+        outcomes = [(t, k[t], k[t], x[t] + gamma * v[t]) for t in to]
+        places.append((d[s], pi[s, a] ** 2, s, outcomes))
+    return bias_by_loops(p, gamma, places)
+
+
 @pytest.mark.parametrize("direct", [True, False])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_where_every_pair_was_seen_values_are_those_of_the_estimated_model(
+def test_where_every_pair_was_seen_values_are_those_of_the_estimated_model_less_their_bias(
     sparse: bool, direct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("surefoot.advice.unit_model.DENSE_STATES", 1500 if direct else 0)
     problem = logfiles.random_problem(sparse=sparse)
     pi = some_policy(problem)
     found = pieces(problem).compare(pi)
-    assert found.policy.value == pytest.approx(
-        float(surefoot.evaluate_at_start(problem.model, pi, problem.start)), abs=1e-7
-    )
-    assert found.baseline.value == pytest.approx(
-        float(surefoot.evaluate_at_start(problem.model, problem.pi_b, problem.start)), abs=1e-7
-    )
+    left = []
+    for estimate, policy in ((found.policy, pi), (found.baseline, np.asarray(problem.pi_b))):
+        plain = float(surefoot.evaluate_at_start(problem.model, policy, problem.start))
+        bias, unsure = bias_of(problem, policy)
+        assert abs(bias) > 1e-5
+        assert estimate.value == pytest.approx(plain - bias, abs=1e-7)
+        assert estimate.left == pytest.approx(unsure, rel=1e-6)
+        left.append(unsure)
+    assert found.gain.value == pytest.approx(found.policy.value - found.baseline.value, abs=1e-12)
+    assert found.gain.left == pytest.approx(sum(left), rel=1e-6)
 
 
 def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its_unit() -> None:
@@ -59,12 +83,12 @@ def test_a_score_is_the_derivative_of_the_gain_with_respect_to_the_weight_of_its
 
         assert scores[unit] == pytest.approx(
             (gain(1) - gain(-1)) / 2e-5, rel=3e-2
-        )  # 1 / (1 - h) apart
+        )  # 1 / sqrt(1 - h) apart
 
 
 def test_the_scatter_of_a_unit_that_makes_most_of_its_mean_is_not_too_small() -> None:
-    """Over many logs of independent decisions the mean square of every unit's score is at least
-    what it truly adds to the variance.
+    """Over many logs of independent decisions the mean square of every unit's score is what it
+    truly adds to the variance.
     """
     sizes = [220, 20, 20, 20, 20, 20, 20, 20, 20, 20]
     episode, n = np.repeat(np.arange(10), sizes), 400
@@ -87,10 +111,8 @@ def test_the_scatter_of_a_unit_that_makes_most_of_its_mean_is_not_too_small() ->
     expected = (
         0.25 / 200**2 * np.array(sizes)
     )  # half of the difference of two means of 200 unit variances, shared out
-    h = np.array(sizes) / n
-    assert np.mean(found, axis=0) == pytest.approx(
-        expected / (1 - h), rel=0.3
-    )  # without the correction: expected * (1 - h)
+    # without the correction: expected * (1 - h), h = sizes / n
+    assert np.mean(found, axis=0) == pytest.approx(expected, rel=0.3)
     assert np.var(errors) == pytest.approx(expected.sum(), rel=0.25)
 
 
@@ -136,7 +158,6 @@ def test_the_baseline_gains_nothing_and_scores_nothing() -> None:
     found = pieces(problem).compare(np.asarray(problem.pi_b))
     assert found.gain.value == pytest.approx(0, abs=1e-12)
     assert np.abs(found.gain.scores).max() < 1e-12
-    assert found.gain.extra == pytest.approx(0, abs=1e-20)
 
 
 def test_a_pair_seen_once_is_neither_gain_nor_loss() -> None:
@@ -162,9 +183,7 @@ def test_a_pair_seen_once_is_neither_gain_nor_loss() -> None:
 
 
 def test_three_equal_outcomes_do_not_make_a_pair_certain() -> None:
-    """The pair counts as scattered as the others of its state, or 2 / (n + 1) of all that
-    happens there, whichever is more.
-    """
+    """That they might have been what else happens in its state counts by the rule of three."""
     n = 103
     action = (np.arange(n) >= 100).astype(int)
     reward = np.where(action == 1, 1.0, np.arange(n) % 2)
@@ -179,13 +198,9 @@ def test_three_equal_outcomes_do_not_make_a_pair_certain() -> None:
     )
     found = pieces(problem).compare(np.array([[0.0, 1.0]]))
     assert found.gain.value > 0.4
-    within = 100 * 0.25 / 101  # 103 steps, two pairs; the rare one shows no scatter
-    everything = reward.var(ddof=1)
-    common = 100 * 0.25 / 99  # what the common pair shows
-    expected = 0.95**2 / 3 * max(within, everything / 2) + 0.95**2 / 100 * max(
-        within - common, 2 / 101 * everything
-    )
-    assert found.gain.extra == pytest.approx(expected)
+    assert found.gain.loss.each == pytest.approx(0.95 / 3)  # it may pay 0, as the other does
+    assert found.gain.interval(unseen=False)[0] > 0.3
+    assert found.gain.interval()[0] < -0.3
 
 
 def rare(outcomes: int, worst: float, **options: object) -> surefoot.Problem:
@@ -218,6 +233,30 @@ def test_what_an_unseen_outcome_could_take_follows_the_rule_of_three() -> None:
     )
     assert declared.change == pytest.approx(np.log(20) / 30 * 0.4 * 1001)
     assert declared.worst == -1000
+
+
+@pytest.mark.parametrize(
+    ("shown", "n", "worst"),
+    [
+        (1.0, 30, -4.0),  # the other half has shown nothing bad either
+        (-1.0, 30, -4.0),  # 2 / 15 < 5 / 30
+        (-2.0, 15, -2.0),  # 3 / 15 > 5 / 30
+        (-4.0, 15, -4.0),
+    ],
+)
+def test_visits_of_the_half_that_made_the_policy_count_unless_it_has_shown_an_outcome_as_bad(
+    shown: float, n: float, worst: float
+) -> None:
+    problem = rare(30, -4.0)
+    learning = np.arange(230) % 2 == 0
+    reward = problem.log.reward.copy()
+    reward[200] = shown  # of the learning half, in the pair that gets mass
+    problem = replace(problem, log=replace(problem.log, reward=reward))
+    parts = units_of_batch(problem.log, 0.0)
+    loss = model_of_units(problem, parts, ~learning).compare(np.array([[0.5, 0.5]])).gain.loss
+    assert (loss.pair, loss.n, loss.worst) == (1, n, worst)
+    assert loss.each == pytest.approx(0.4 * (1 - worst) / n)
+    assert loss.change == pytest.approx(np.log(20) * loss.each)
 
 
 def test_what_becomes_rarer_may_have_hidden_a_good_outcome() -> None:

@@ -13,6 +13,7 @@ from scipy.stats import binom
 
 import surefoot
 from support import worlds
+from support.naive_bias import bias_by_loops
 from surefoot.certificates import certify
 from surefoot.certificates.delta_method import DeltaMethodBound, _lower_hull
 from surefoot.certificates.gaussian import Moments
@@ -202,7 +203,9 @@ def test_rare_outcomes_in_few_draws_break_it_seldom() -> None:
 
 
 def twin(problem: surefoot.Problem, n: np.ndarray, world: worlds.World, pi: np.ndarray) -> Any:
-    """(gain less what is missing, unshown) by loops, at delta 0.05; n are counts [S, A, S]."""
+    """(gain less its bias and what is missing, unshown, left of the bias) by loops, at delta 0.05;
+    n are counts [S, A, S].
+    """
     gamma, lo, hi = world.gamma, problem.return_range.lo, problem.return_range.hi
     base, n_sa, pairs = world.pi_b, n.sum(axis=2), list(np.ndindex(*world.pi_b.shape))
     often = n_sa >= 2
@@ -224,6 +227,21 @@ def twin(problem: surefoot.Problem, n: np.ndarray, world: worlds.World, pi: np.n
         y = [world.reward[s, to] + gamma * x[to] for x in v]
         return float(new * y[0] - old * y[1])
 
+    bias = left = 0.0
+    for x, worth, sign in ((pi, v[0], 1), (base, v[1], -1)):
+        spare = (x * ~often).sum(axis=1, keepdims=True) * often.any(axis=1, keepdims=True)
+        rows = np.where(often.any(axis=1, keepdims=True), x * often + spare * usual, x)
+        chain = np.einsum("sa,sat->st", rows, n / np.maximum(n_sa, 1)[..., None])
+        visits = np.linalg.inv(np.eye(len(base)) - gamma * chain)[0]
+        places = []
+        for s, a in pairs:
+            to = [int(t) for t in np.flatnonzero(n[s, a])]
+            outcomes = [
+                (t, n[s, a, t], n[s, a, t], world.reward[s, t] + gamma * worth[t]) for t in to
+            ]
+            places.append((visits[s], rows[s, a] ** 2, s, outcomes))
+        of_policy = bias_by_loops(chain, gamma, places)
+        bias, left = bias + sign * of_policy[0], left + of_policy[1]
     missing = unshown = 0.0
     for s, a in pairs:
         new, old = (x[s, a] for x in d)
@@ -239,7 +257,7 @@ def twin(problem: surefoot.Problem, n: np.ndarray, world: worlds.World, pi: np.n
         if n[s, a][known].sum() > 0:
             floor = max(floor, min(f(s, to, new, old) for to in known))
         missing += max(new * q - old * q_b - floor, 0.0)
-    return v[0][0] - v[1][0] - missing, unshown
+    return v[0][0] - v[1][0] - bias - missing, unshown, left
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -256,8 +274,10 @@ def test_it_agrees_with_its_formulas_by_loops_where_many_pairs_are_rare(
     pi[n.sum(axis=(1, 2)) == 0] = world.pi_b[n.sum(axis=(1, 2)) == 0]
     found = DeltaMethodBound(data="fresh").moments(problem, pi)
     assert (n.sum(axis=2) < 2).any()
-    gain, unshown = twin(problem, n, world, pi)
+    gain, unshown, left = twin(problem, n, world, pi)
+    assert left > 0
     assert (found.gain, found.unshown) == pytest.approx((gain, unshown), rel=1e-7)
+    assert found.left == pytest.approx(left, rel=1e-7)
 
 
 def test_the_points_that_are_left_hold_the_least_for_all_weights() -> None:
@@ -272,8 +292,10 @@ def test_the_points_that_are_left_hold_the_least_for_all_weights() -> None:
 
 
 def test_with_more_data_the_deviation_falls_as_the_root_and_the_rest_as_the_number() -> None:
-    found = Moments(gain=1.0, sigma=0.2, third=-0.004, unshown=0.3)
+    found = Moments(gain=1.0, sigma=0.2, third=-0.004, unshown=0.3, left=0.1)
     for scale in (1.0, 4.0, 100.0):
         error, skewed = 2 * 0.2 / math.sqrt(scale), 0.004 * (2 * 4 + 1) / (6 * 0.04) / scale
-        expected = 1.0 - math.hypot(error, 0.3 / scale) - skewed
+        expected = 1.0 - math.hypot(error, 0.3 / scale) - skewed - 0.1 / scale**2
         assert found.below(2.0, scale) == pytest.approx(expected)
+        high = 1.0 - 0.1 / scale**2 + error
+        assert found.below(-2.0, scale) == pytest.approx(high)

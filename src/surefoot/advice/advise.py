@@ -24,6 +24,7 @@ from surefoot.algorithms import Algorithm
 from surefoot.core import Policy, Solution
 from surefoot.diagnosis import Finding, check_log
 from surefoot.diagnosis.finding import (
+    DRIFT,
     MARKOV,
     OK,
     TIME,
@@ -31,12 +32,16 @@ from surefoot.diagnosis.finding import (
     joint_words,
     not_looked_at,
 )
+from surefoot.errors import ParameterError, option
+from surefoot.improvement import improve
 from surefoot.logs import Log
 from surefoot.problems import Problem
 from surefoot.text import impossible
 
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"
 DESPITE = f"{SUPPORTED} despite "  # then the keys of what was found, or not looked at, and waived
+MARGIN = 3.0  # circumstances that are not seen may matter so much more than those that are
+MOST_MOVES = 0.8  # share of the moves that must be seen in the circumstances in which they are made
 CHANGED = 1e-9  # mass moved in a state beyond rounding
 NOT_HELD = (
     "the rows of this log are not held in memory: the test that weighs whole episodes was not tried"
@@ -59,7 +64,9 @@ class Advice:
     asked; `against` those that forbid a promise, or that nobody could look for; `despite` are keys
     that were waived, and the `verdict` names those without which it would not hold. `sensitivity`
     says how strong a hidden confounder would have to be to explain the gain away. `gates` are what
-    the held-out half shows about guarded columns and groups.
+    the held-out half shows about guarded columns and groups. `slight` are findings that would
+    forbid the promise if they changed this gain enough. `refitted` is what the tested method learns
+    from all rows, where that was asked for; it was not tested itself.
     """
 
     log: Log
@@ -77,6 +84,8 @@ class Advice:
     against: tuple[Finding, ...] = ()
     findings: tuple[Finding, ...] = ()
     despite: tuple[str, ...] = ()
+    slight: tuple[Finding, ...] = ()
+    refitted: np.ndarray | None = None
     assurance: Assurance | None = None
     over_renormalised: float | None = None
     sensitivity: Sensitivity | None = None
@@ -133,6 +142,7 @@ class Advice:
             for x in self.against
             if x.key in self.despite
         ]
+        found += [x.sentence for x in self.slight]
         found += [x.sentence for x in self.findings if x.name == "time" and x.level != OK]
         if self.accepted:
             found.append(f"accepted although the data do not support it: {self.reason}")
@@ -152,6 +162,7 @@ def advise(
     despite: Sequence[str] = (),
     most_changes: int | None = None,
     group_tolerance: float = 0.0,
+    refit: bool = False,
     seed: int = 0,
 ) -> Advice:
     """Improve the baseline of a log's problem, and say whether the data support it.
@@ -168,10 +179,13 @@ def advise(
     that the policy is learned from (`few_changes`); what is tested has no others, and no proof
     stands in for the test.
     Where the problem has guards, or the log was read with a group, none of them may be worse on the
-    held-out half, groups not by more than `group_tolerance` (`gates`).
+    held-out half, groups not by more than `group_tolerance` (`gates`). `refit`: where it is
+    supported, learn once more, from all rows; that policy was not tested.
     """
     check_keys(despite)
     check_gates(log, problem)
+    if refit:
+        _check_refit(log, problem, algorithm, most_changes)
     base = np.asarray(problem.pi_b)
     made = np.asarray(problem.logging_policy if pi_b is None else pi_b)
     advice = Advice(
@@ -203,6 +217,9 @@ def advise(
     by_proof = whole and proves_itself(problem, algorithm)
     overruled = [x for x in against if x.key in despite]
     proved = proof(problem, algorithm, [x.key for x in overruled]) if by_proof else None
+    slight = () if by_proof else _hardly_matter(problem, gain, made, stands)
+    stands = [x for x in stands if x.key not in {y.key for y in slight}]
+    markov = all(x.key != MARKOV for x in stands if x.looked)
     if gain.test == FINITE_SAMPLE and not by_proof:
         stands, overruled = ([x for x in y if x.key != MARKOV] for y in (stands, overruled))
     solution = gain.solution if proved is None else proved[0]
@@ -210,7 +227,8 @@ def advise(
     # 4. What the policy changes and is worth in the model of all data.
     in_sample = model_of_units(problem, units, pi_b=made).compare(pi)
     advice = replace(
-        advice, against=tuple(against), findings=findings, solution=solution,
+        advice, against=tuple(x for x in against if x.key not in {y.key for y in slight}),
+        slight=slight, findings=findings, solution=solution,
         gain=gain if proved is None else None,  # what was tested is another policy
         candidate=pi, in_sample=in_sample, gates=gates,
         own=own_return(problem, in_sample.baseline.value, units),
@@ -247,6 +265,8 @@ def advise(
         found = assure(problem, made_of, algorithm, against=against, despite=despite)
     advice = replace(advice, verdict=verdict, reason=reason, assurance=found)
     advice = replace(advice, accepted=accept and not advice.supported)
+    if refit and advice.supported:
+        advice = replace(advice, refitted=np.asarray(improve(problem, algorithm).pi))
     # 6. How strong a hidden cause would have to be: in the half that the policy is not made from.
     estimate = gain.estimate if proved is None else in_sample.gain.value
     if assured and len(advice.changed) and estimate > 0:
@@ -258,6 +278,49 @@ def advise(
         )
         advice = replace(advice, sensitivity=hidden)
     return advice
+
+
+def _check_refit(
+    log: Log, problem: Problem, algorithm: Algorithm, most_changes: int | None
+) -> None:
+    """Raise where a policy learned again from all rows is not known to keep what was tested."""
+    reasons = {
+        f"{algorithm.name} has a threshold, and near it the same method can do otherwise with more"
+        " rows (docs/supported.md has figures)": not algorithm.smooth,
+        f"{option('most_changes')} chooses states on one half": most_changes is not None,
+        "guards and groups hold for the tested policy alone": bool(
+            problem.guards or log.beside.get("group")
+        ),
+    }
+    for why, so in reasons.items():
+        if so:
+            raise ParameterError(f"{option('refit', True)} is not possible here: {why}")
+
+
+def _hardly_matter(
+    problem: Problem, gain: Gain, pi_b: np.ndarray, stands: Sequence[Finding]
+) -> tuple[Finding, ...]:
+    """Those findings of memory and drift that hardly change the gain: in the model whose states
+    know the circumstances it is shown too, most moves can be checked there, and MARGIN times what
+    it differs by stays below the bound. They say so, and veto nothing. Of single decisions the past
+    says too little: what drives them is not seen.
+    """
+    some = [x for x in stands if x.key in (MARKOV, DRIFT) and x.looked]
+    found = gain.circumstances
+    if not some or gain.test == FINITE_SAMPLE or not gain.positive or found is None:
+        return ()
+    if found.log.n_episodes == len(found.log):
+        return ()
+    assert gain.held_out is not None
+    inside, checked = found.gain(problem, gain.held_out, gain.pi, pi_b)
+    low, differs = inside.interval()[0], abs(gain.estimate - inside.value)
+    if not (low > 0 and MARGIN * differs < gain.low and checked > MOST_MOVES):
+        return ()
+    words = (
+        ". It hardly matters for this gain: where the state knows the circumstances too, it is"
+        f" {inside.value:.4g}, at least {low:.4g}"
+    )
+    return tuple(replace(x, sentence=x.sentence.rstrip(".") + words, vetoes=False) for x in some)
 
 
 def findings_about(
@@ -291,12 +354,8 @@ def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
     elif np.isnan(gain.low) and gain.varies:
         why = (
             "no valid test: the policy that made the log varies, so that only its propensities may"
-            " judge, and these cannot here (whole episodes with a known start are needed)"
-        )
-    elif np.isnan(gain.low):
-        why = (
-            "no valid test: the states do not say enough (not Markov), and the test that does not"
-            " need this does not apply here"
+            " judge, and these cannot here: that takes a baseline that is given (--baseline), and"
+            " whole episodes from their start to their end"
         )
     elif gain.high < 0:
         why = (

@@ -43,12 +43,12 @@ def assumptions_of(advice: Advice) -> list[str]:
     proof = None if advice.assurance is None else advice.assurance.certificate
     if gain is None:
         return [] if proof is None else [*ALWAYS, *proof.assumptions]
-    found = [
-        *ALWAYS,
-        f"{gain.kind} depend little on each other"
-        if gain.blocks
-        else f"the {gain.kind} are independent",
-    ]
+    apart = f"the {gain.kind} are independent"
+    if gain.blocks:
+        apart = f"{gain.kind} depend little on each other"
+    elif gain.varies:
+        apart = f"what came before changes the {gain.kind} through the choice of actions alone"
+    found = [*ALWAYS, apart]
     if not problem.return_range.declared:
         low, high = problem.reward_range
         found.append(
@@ -63,10 +63,10 @@ def assumptions_of(advice: Advice) -> list[str]:
     elif gain.test == FINITE_SAMPLE:
         found.append(f"no episode has more than {gain.longest} steps, as in this log")
     else:
-        found += [
-            "the state says enough: given state and action, the past does not matter (Markov)",
-            "many units: the test is asymptotic",
-        ]
+        enough = "the state says enough: given state and action, the past does not matter (Markov)"
+        if any(x.key == MARKOV for x in advice.slight):
+            enough = "the past matters no more for the gain than this log shows: it is not Markov"
+        found += [enough, "many units: the test is asymptotic"]
     if problem.pi_b_policy is not None:
         name = as_text(advice.log.beside["policy"][problem.pi_b_policy])
         found.append(f"the baseline is what the rows of policy {name!r} show: it was estimated")

@@ -1,5 +1,5 @@
 """The files of an improvement: policy.csv, changes.csv, pairs.csv, summary.json, candidate.csv,
-training.npz and report.html, all of them or none.
+policy-all.csv, training.npz and report.html, all of them or none.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from surefoot.atomic import write_together
 from surefoot.core.policy import Row, quoted_csv
 
 POLICY, CANDIDATE, CHANGES, SUMMARY = "policy.csv", "candidate.csv", "changes.csv", "summary.json"
+REFITTED = "policy-all.csv"
 REPORT = "report.html"
 SCHEMA = "surefoot/improve/1"  # of summary.json, as of `surefoot improve --json`
 CHANGE_COLUMNS = (
@@ -65,6 +66,8 @@ def write_advice(
         texts[REPORT] = [report]
     if not advice.supported and not advice.accepted and advice.solution is not None:
         texts[CANDIDATE] = _policy(advice, advice.candidate, elsewhere)
+    if advice.refitted is not None:
+        texts[REFITTED] = _policy(advice, advice.refitted, elsewhere)
     if summary.get("training_fingerprints"):
         held = [] if advice.problem.log is None else [advice.problem.log]
         texts[TRAINING] = as_bytes(fingerprints(advice.log, *held))
@@ -79,7 +82,7 @@ def write_advice(
         folder,
         texts,
         last=POLICY,
-        known=(CHANGES, PAIRS, CANDIDATE, SUMMARY, TRAINING, REPORT, POLICY),
+        known=(CHANGES, PAIRS, CANDIDATE, REFITTED, SUMMARY, TRAINING, REPORT, POLICY),
     )
 
 

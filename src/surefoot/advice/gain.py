@@ -11,24 +11,27 @@ docs/supported.md has the proofs and what was measured.
 
 An action may look better because of when, or after what, it was taken: if outcomes drift and the
 behaviour drifts with them, or if both follow the past, it gets credit for its circumstances. Tests
-of drift and of memory see that where it is strong; `explained` takes it off the gain, however weak.
+of drift and of memory see that where it is strong; `circumstances` takes it off the gain, however
+weak.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
+from surefoot.advice.circumstances import Circumstances, circumstances_of
 from surefoot.advice.estimate import DELTA, Unseen
 from surefoot.advice.few_changes import check_most, few_changes
 from surefoot.advice.unit_model import Comparison, model_of_units
-from surefoot.advice.units import ENOUGH_EPISODES, Units
+from surefoot.advice.units import Units
 from surefoot.algorithms import Algorithm
 from surefoot.certificates import ASYMPTOTIC
-from surefoot.core import Batch, Solution
+from surefoot.core import Solution
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
 from surefoot.ope import Standard, uncapped_betting
@@ -42,10 +45,6 @@ FEWEST_EPISODES = 20  # held out, for the finite-sample test
 # the finite-sample test is taken where its bound promises this share of the mean on the learning
 # half
 CLEAR = 0.5
-# periods of the log, in the order of its rows: one for each 50 rows, from 8 to 32
-PERIODS, FEWEST_ROWS = (8, 32), 50
-SAMPLED_ROWS = 500_000  # rows looked at for what time explains, evenly spaced
-MOST_PREVIOUS_ACTIONS = 12  # beyond, the previous action is left out
 FINITE_SAMPLE = "finite-sample"
 
 
@@ -63,7 +62,8 @@ class Gain:
                     was taken back
     unseen          what an outcome that the held-out half has not shown could take away at most
     informative     how many held-out steps took an action that gains probability
-    explained       what time and the past explain of the gain; a gain must stay after that
+    explained       what time and the past (`circumstances`) explain of the gain; a gain must stay
+                    after that
     varies          the policy that made the log varies: only weights may judge
     longest         the steps of the longest episode, where episodes were weighed
     held_out        the units [number] that the policy was not learned from
@@ -90,6 +90,7 @@ class Gain:
     unseen: Unseen | None = None
     informative: int = 0
     explained: float = 0.0
+    circumstances: Circumstances | None = None
     varies: bool = False
     longest: int = 0
     held_out: np.ndarray | None = None
@@ -118,14 +119,15 @@ def held_out_gain(
     Where the policy that made the log varies (`Batch.policy_varies`), the earlier half makes the
     policy, and the later one tests it by its propensities, episode by episode in the order of time:
     each value has the gain as its mean given all that came before.
-    `pi_b` made the log (default: the baseline). With markov=False only the finite-sample test may
-    be used, which does not need it. At most `most_changes` states change, chosen by the half that
-    the policy is learned from.
+    `pi_b` made the log (default: the baseline). With markov=False the finite-sample test, which
+    does not need it, is used wherever it is possible. At most `most_changes` states change, chosen
+    by the half that the policy is learned from.
     """
     check_most(most_changes)
     pi_b = np.asarray(problem.pi_b if pi_b is None else pi_b)
     learning = random_part(units.number, units.number // 2, np.random.default_rng(seed))
-    varies = problem.log is not None and problem.log.policy_varies
+    rows = problem.log if units.sample is None else units.sample[0]
+    varies = rows is not None and rows.policy_varies
     if units.turn is not None:
         learning = np.arange(units.number) < units.number // 2
     found = replace(
@@ -141,7 +143,7 @@ def held_out_gain(
         )
         if weighed is not None:
             found = weighed
-        elif markov and not varies:
+        elif not varies:
             found = _asymptotic(found, problem, units, ~learning, pi_b)
     gains = (found.pi > np.asarray(problem.pi_b) + 1e-9).reshape(-1)
     informative = units.k[~learning[units.unit] & gains[units.pair]].sum()
@@ -193,8 +195,8 @@ def _asymptotic(
         low_seen=compared.gain.interval(unseen=False)[0],
         checked=kept / moved if moved > 0 else 1.0,
         unseen=compared.gain.loss,
-        explained=explained(problem, units, held_out, compared.v, compared.weight),
         values=compared,
+        **_explained(problem, units, held_out, compared),
     )
 
 
@@ -245,8 +247,8 @@ def _finite_sample(
         high=mean + spread,
         test=FINITE_SAMPLE,
         longest=longest,
-        explained=explained(problem, units, ~learning, compared.v, compared.weight),
         values=compared,
+        **_explained(problem, units, ~learning, compared),
     )
 
 
@@ -261,76 +263,10 @@ def _clear(sketch: EpisodeValues, n: int) -> bool:
     return bool(promised > CLEAR * mean)
 
 
-def explained(
-    problem: Problem, units: Units, chosen: np.ndarray, v: np.ndarray, weight: np.ndarray
-) -> float:
-    """What time and the past explain of a gain in the chosen units: of all rows, or of those that
-    stand for them (`Units.sample`); 0 where there are none, which `advise` then says.
-
-    `weight` is d(s) (pi - pi_b)(a|s), v the baseline's values. With x the circumstances of a step
-    and e = y - q(s, a) what its outcome y = r + gamma v(s') has beyond its pair, beta is the
-    regression of e on x within pairs, and
-        explained = sum over pairs of  weight  beta . ( mean of x in (s, a) - mean of x in s ).
-    Where nothing is wrong, both factors are of the order 1 / sqrt(n): their product costs next to
-    nothing.
-    """
-    log = problem.log
-    if log is None and units.sample is not None:
-        log, units = units.sample
-    if log is None or len(units.unit) != len(log):
-        return 0.0
-    pair = units.pair
-    y = log.reward + log.discounts(problem.gamma) * v[log.next_state]
-    x = _circumstances(log, units, _within(log.reward, pair, weight.size))
-    some = slice(None, None, -(-len(log) // SAMPLED_ROWS))
-    pair, y, x, held_out = pair[some], y[some], x[some], chosen[units.unit[some]]
-    inside = np.stack([_within(column, pair, weight.size) for column in x.T], axis=1)
-    scale = np.sqrt((inside**2).mean(axis=0))
-    inside = inside / np.where(scale > 1e-9, scale, np.inf)
-    beta = np.linalg.lstsq(
-        inside.T @ inside + 1e-6 * len(y) * np.eye(x.shape[1]),
-        inside.T @ _within(y, pair, weight.size),
-        rcond=None,
-    )[0]
-    effect = (x / np.where(scale > 1e-9, scale, np.inf)) @ beta
-    pair, effect = pair[held_out], effect[held_out]
-    credit = _mean(effect, pair, weight.size) - np.repeat(
-        _mean(effect, pair // weight.shape[1], len(weight)), weight.shape[1]
-    )
-    seen = np.bincount(pair, minlength=weight.size) > 0
-    return float((weight.reshape(-1) * credit)[seen].sum())
-
-
-def _circumstances(log: Batch, units: Units, residual: np.ndarray) -> np.ndarray:
-    """When a step was taken and after what [rows, features]: the period of the log; the step of the
-    episode; the reward before (beyond its pair) and the action before; and the mean of the other
-    rewards of its unit (beyond their pairs).
-    """
-    n = len(log)
-    before = np.where(log.first, 0.0, np.append(0.0, residual[:-1]))
-    count = np.bincount(units.unit, minlength=units.number)[units.unit]
-    others = (
-        np.bincount(units.unit, weights=residual, minlength=units.number)[units.unit] - residual
-    ) / np.maximum(count - 1, 1)
-    periods = min(max(n // FEWEST_ROWS, PERIODS[0]), PERIODS[1])
-    codes = [(np.arange(n) * periods // n, periods)]
-    if log.n_episodes >= ENOUGH_EPISODES:
-        codes.append((np.minimum(np.log2(log.time + 1).astype(int), 5), 6))
-    if log.n_actions <= MOST_PREVIOUS_ACTIONS:
-        last = np.where(log.first, 0, np.append(0, log.action[:-1] + 1))
-        codes.append((last, log.n_actions + 1))
-    first, *rest = (np.eye(size)[code, 1:] for code, size in codes)  # 0 or 1 for each value
-    return np.column_stack([first, before, others, *rest])
-
-
-def _mean(x: np.ndarray, at: np.ndarray, n: int) -> np.ndarray:
-    """The mean of x in each group; 0 where it is empty."""
-    found: np.ndarray = np.bincount(at, weights=x, minlength=n) / np.maximum(
-        np.bincount(at, minlength=n), 1
-    )
-    return found
-
-
-def _within(x: np.ndarray, at: np.ndarray, n: int) -> np.ndarray:
-    """x less the mean of its group."""
-    return np.asarray(x - _mean(x, at, n)[at])
+def _explained(
+    problem: Problem, units: Units, held_out: np.ndarray, compared: Comparison
+) -> dict[str, Any]:
+    """The circumstances of the rows, and what they explain of the gain."""
+    found = circumstances_of(problem, units, compared)
+    share = 0.0 if found is None else found.explained(held_out, compared.weight)
+    return {"circumstances": found, "explained": share}

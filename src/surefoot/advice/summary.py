@@ -135,6 +135,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "log": log_summary(advice.log, source),
         "against": [_finding(x, advice) for x in advice.against if x.looked],
         "not_looked_at": [_finding(x, advice) for x in advice.against if not x.looked],
+        "slight": [_finding(x, advice) for x in advice.slight],
         "despite": list(advice.despite),
         "waived": list(advice.waived),
         "findings": [
@@ -194,6 +195,11 @@ def _policy_is(advice: Advice) -> str:
     """What policy.csv holds."""
     if advice.accepted:
         return "the candidate, accepted although the data do not support it"
+    if advice.supported and advice.refitted is not None:
+        return (
+            "the improved policy; policy-all.csv holds the tested method, learned from all rows:"
+            " that policy itself was not tested"
+        )
     if advice.supported:
         return "the improved policy"
     masked = bool(np.abs(np.asarray(advice.problem.pi_b) - advice.pi_b).max() > CHANGED)
@@ -220,7 +226,7 @@ def _cannot_exclude(advice: Advice) -> dict[str, Any] | None:
     return {
         "state": as_text(advice.log.states[s]),
         "action": as_text(advice.log.actions[a]),
-        "held_out_visits": u.n,
+        "visits": u.n,
         "more_often": u.shift > 0,
         "outcome": u.worst,
         "not_excluded_one_in": max(u.n / EVENTS, 1.0),
@@ -338,8 +344,8 @@ def unseen_sentence(found: Mapping[str, Any] | None) -> str:
             f" decision for {where} would take {signed(-undo * found['gain'])}"
         )
     return (
-        f"{outcome} in one of {undo:.3g} decisions for {where} would undo this gain; the held-out"
-        f" half has {found['held_out_visits']:.0f} of them and cannot exclude one in {possible:.3g}"
+        f"{outcome} in one of {undo:.3g} decisions for {where} would undo this gain;"
+        f" {found['visits']:.0f} visits cannot exclude one in {possible:.3g}"
     )
 
 

@@ -41,6 +41,7 @@ class Algorithm(ABC):
     """Abstract: what every algorithm declares; `surefoot.improve` is the door for users."""
 
     taxonomy: ClassVar[str] = NEITHER
+    smooth: ClassVar[bool] = False  # what it pays for uncertainty has no threshold: may be refitted
 
     @property
     @abstractmethod

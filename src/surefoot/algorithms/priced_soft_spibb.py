@@ -44,6 +44,7 @@ class PricedSoftSPIBB(Estimates, Restricts):
 
     name: ClassVar[str] = "priced-soft-spibb"
     taxonomy: ClassVar[str] = RESTRICTS
+    smooth: ClassVar[bool] = True
     epsilon: float
     z: float = 0.35
     shrink: float = 2.0

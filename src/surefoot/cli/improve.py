@@ -49,6 +49,16 @@ MostChanges = Annotated[
         default=False,
     ),
 ]
+Refit = Annotated[
+    bool,
+    option(
+        METHOD,
+        "",
+        "If supported, also write policy-all.csv: the tested method, learned from all rows. That"
+        " policy itself is not tested.",
+        "--refit",
+    ),
+]
 Folder = Annotated[
     Path, option(OUTPUT, "FOLDER", "Where policy.csv, report.html and the other files go.")
 ]
@@ -76,6 +86,7 @@ def improve(
     accept: Accept = False,
     despite: Despite = "",
     most_changes: MostChanges = None,
+    refit: Refit = False,
     out: Folder = Path("improved"),
     no_report: NoReport = False,
     dask: Dask = None,
@@ -94,8 +105,8 @@ def improve(
 
     Exit code 0: supported, or accepted with --accept. Exit code 5: supported only despite what
     --despite names. Exit code 3: not supported; policy.csv then holds the baseline (without its
-    forbidden actions, where --renormalise takes them out), and
-    candidate.csv the policy that was not supported.
+    forbidden actions, where --renormalise takes them out), and candidate.csv the policy that was
+    not supported.
     """
     from surefoot.advice import advise, chosen_algorithm, summarise
     from surefoot.advice.few_changes import check_most
@@ -115,6 +126,7 @@ def improve(
         despite=listed(despite),
         most_changes=most_changes,
         group_tolerance=options.group_tolerance,
+        refit=refit,
     )
     summary = summarise(advice, log, posed.disagreement) | made_by() | {"gamma": options.gamma}
     written = write_improvement(out, advice, summary, posed.elsewhere, page=not no_report)

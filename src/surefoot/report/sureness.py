@@ -218,7 +218,7 @@ def unseen_words(found: Mapping[str, Any]) -> str:
     )
     return (
         f"The gain would be gone if {percent(1 / undo)} of the decisions for {where} had {outcome}."
-        f" The half that tests has {found['held_out_visits']:.0f} of these decisions; {excluded}."
+        f" {found['visits']:.0f} of these decisions are known; {excluded}."
     )
 
 
