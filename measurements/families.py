@@ -77,6 +77,7 @@ def estimated(rng: np.random.Generator, n: int) -> Case:
 RANDOM_NULL = partial(hostile.benchmark, name="random-mdps", size=100, null=True)
 RIVER_NULL = partial(hostile.benchmark, name="wet-chicken", size=2000, null=True)
 STAY = stopping.stay_while_you_win
+STAY_BETTER = partial(STAY, states=100, each=40, better=0.05)
 UNDECLARED = partial(hostile.catastrophe, declared=False)
 
 FALSE = (
@@ -247,6 +248,7 @@ FALSE = (
         partial(stopping.time_of_day, stamps="epoch"),
     ),
     Family("time-of-day-dates", "the same, dates", partial(stopping.time_of_day, stamps="dates")),
+    Family("hours-of-one", "the same in one trajectory", stopping.hours_of_one),
     Family(
         "three-back", "the first state decides habit and level three steps on", stopping.three_back
     ),
@@ -264,47 +266,59 @@ FALSE = (
     ),
 )
 
-TRUE = tuple(
-    Family(f"{name}-{n}", words, partial(make, **{key: n}))
-    for name, words, make, sizes, key in (
-        ("small-effect", "one state, better by 0.2 sd", small_effect, (300, 1000, 3000), "n"),
-        ("large-effect", "5 states, better by 1 sd", large_effect, (100, 300, 1000), "n"),
-        ("clicks", "success .05 against .10", clicks, (500, 2000, 8000), "n"),
-        ("safer", "failure .10 against .02", safer, (300, 1000, 3000), "n"),
-        ("many-states", "100 states, better by 0.7 sd", many_states, (500, 1000, 3000), "n"),
-        (
-            "estimated",
-            "5 states, one trajectory, baseline estimated",
-            estimated,
-            (100, 300, 1000),
-            "n",
-        ),
-        (
-            "random-mdps",
-            "Random MDPs, trajectories",
-            partial(hostile.benchmark, name="random-mdps"),
-            (50, 200, 1000),
-            "size",
-        ),
-        (
-            "wet-chicken",
-            "Wet Chicken, steps",
-            partial(hostile.benchmark, name="wet-chicken"),
-            (1000, 5000, 20000),
-            "size",
-        ),
-    )
-    for n in sizes
-) + (
+TRUE = (
+    *(
+        Family(f"{name}-{n}", words, partial(make, **{key: n}))
+        for name, words, make, sizes, key in (
+            ("small-effect", "one state, better by 0.2 sd", small_effect, (300, 1000, 3000), "n"),
+            ("large-effect", "5 states, better by 1 sd", large_effect, (100, 300, 1000), "n"),
+            ("clicks", "success .05 against .10", clicks, (500, 2000, 8000), "n"),
+            ("safer", "failure .10 against .02", safer, (300, 1000, 3000), "n"),
+            ("many-states", "100 states, better by 0.7 sd", many_states, (500, 1000, 3000), "n"),
+            (
+                "estimated",
+                "5 states, one trajectory, baseline estimated",
+                estimated,
+                (100, 300, 1000),
+                "n",
+            ),
+            (
+                "random-mdps",
+                "Random MDPs, trajectories",
+                partial(hostile.benchmark, name="random-mdps"),
+                (50, 200, 1000),
+                "size",
+            ),
+            (
+                "wet-chicken",
+                "Wet Chicken, steps",
+                partial(hostile.benchmark, name="wet-chicken"),
+                (1000, 5000, 20000),
+                "size",
+            ),
+        )
+        for n in sizes
+    ),
     Family(
         "few-each-5",
-        "5 states, 20 visits each, better by 1 sd",
-        partial(stopping.few_each, states=5, n=100, effect=1.0),
+        "5 states, 20 visits each, better by .75 sd",
+        partial(stopping.few_each, states=5, n=100, effect=0.75),
     ),
     Family(
         "few-each-50",
         "50 states, about 3 held-out visits a pair, better by .55 sd",
         partial(stopping.few_each, states=50, n=600, effect=0.55),
+    ),
+    Family(
+        "stay-better-100",
+        "as U1, 100 states, 40 episodes each, one action ends .05 less",
+        STAY_BETTER,
+    ),
+    Family("stay-better-400", "the same with 400 states", partial(STAY_BETTER, states=400)),
+    Family(
+        "epsilon-greedy-better",
+        "as B1, the second arm better by .2",
+        partial(stopping.learning_log, contexts=10, better=0.2),
     ),
     Family("turbine-26000", "a turbine, 26,000 rows", stopping.turbine),
     Family("turbine-100000", "a turbine, 100,000 rows", partial(stopping.turbine, rows=100_000)),

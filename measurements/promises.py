@@ -2,7 +2,7 @@
 of logs with known truth.
 
     python measurements/promises.py [--logs 300] [--only NAME,NAME] [--kind false|true|studies]
-    [--direct] [--algorithm NAME] [--workers 2] [--out FILE]
+    [--direct] [--algorithm NAME] [--refit] [--workers 2] [--out FILE]
 
 Each log is a CSV file that goes through the command line (`surefoot improve`, in this process);
 exit code 0 is SUPPORTED, 5 SUPPORTED despite what was waived. A false promise is a supported policy
@@ -37,7 +37,7 @@ ZERO = 1e-12  # a true gain below this is none
 
 
 def improve(
-    case: Case, folder: Path
+    case: Case, folder: Path, refit: bool = False
 ) -> tuple[bool, np.ndarray, tuple[str, ...], tuple[str, ...], dict[str, object]]:
     """(supported, policy [S, A], states, actions, summary) as the command line writes them."""
     log, rule = case.write(folder)
@@ -50,6 +50,7 @@ def improve(
         str(folder / "out"),
         "--json",
     ]
+    command += ["--refit"] if refit else []
     every = ",".join(f"a{a:04d}" for a in range(case.world.pi_b.shape[1]))
     command += [] if rule is None else ["--baseline", str(rule), "--actions", every]
     command += [] if case.algorithm is None else ["--algorithm", case.algorithm]
@@ -59,7 +60,8 @@ def improve(
         exit_code = _command().main(command, standalone_mode=False)
     if exit_code not in (0, 3, 5, None):
         raise RuntimeError(f"{' '.join(command)}: exit code {exit_code}")
-    with open(folder / "out" / "policy.csv", newline="") as file:
+    again = folder / "out" / "policy-all.csv"
+    with open(again if again.exists() else folder / "out" / "policy.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     states, actions = (tuple(sorted({row[name] for row in rows})) for name in ("state", "action"))
     pi = np.zeros((len(states), len(actions)))
@@ -128,8 +130,12 @@ def direct(case: Case) -> tuple[bool, float]:
     return True, case.world.gain(np.where(problem.terminal[:, None], case.world.pi_b, found.pi))
 
 
-def one(name: str, i: int, quick: bool = False, algorithm: str | None = None) -> dict[str, object]:
-    """What happens on log i of a family; `algorithm` stands in for the default."""
+def one(
+    name: str, i: int, quick: bool = False, algorithm: str | None = None, refit: bool = False
+) -> dict[str, object]:
+    """What happens on log i of a family; `algorithm` stands in for the default; `refit`: the gain
+    is that of the policy learned from all rows, where the tested one is supported.
+    """
     family = {f.name: f for f in (*FALSE, *TRUE, *STUDIES)}[name]
     made = family.make(np.random.default_rng([seed_of(name), i]))
     made = replace(made, algorithm=made.algorithm or algorithm)
@@ -137,7 +143,7 @@ def one(name: str, i: int, quick: bool = False, algorithm: str | None = None) ->
         supported, gain = direct(made)
         return {"family": name, "log": i, "supported": supported, "gain": gain, "reason": ""}
     with tempfile.TemporaryDirectory() as folder:
-        supported, pi, states, actions, summary = improve(made, Path(folder))
+        supported, pi, states, actions, summary = improve(made, Path(folder), refit)
     for file in made.clean:
         file.unlink()
     gain = made.gain(pi, states, actions) if supported else 0.0
@@ -168,6 +174,9 @@ def main() -> None:
         action="store_true",
         help="the test alone: many times faster; masks and smoothing are left out",
     )
+    parser.add_argument(
+        "--refit", action="store_true", help="count what is learned again from all rows"
+    )
     parser.add_argument("--algorithm", default=None, help="in place of the default of improve")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
@@ -190,7 +199,8 @@ def main() -> None:
                 family.make(np.random.default_rng(0)).options
             ):
                 continue
-            each = [(family.name, i, given.direct, given.algorithm) for i in range(given.logs)]
+            how = given.direct, given.algorithm, given.refit
+            each = [(family.name, i, *how) for i in range(given.logs)]
             found = list(pool.map(one, *zip(*each, strict=True), chunksize=10))
             supported = sum(bool(x["supported"]) for x in found)
             wrong = sum(bool(x["supported"]) and float(str(x["gain"])) <= ZERO for x in found)

@@ -19,19 +19,20 @@ def stay_while_you_win(
     cured: bool = False,
     declared: bool = True,
     given: bool = True,
+    better: float = 0.0,
 ) -> Case:
     """An episode stays in its state; each step pays 1 and goes on, or pays 0 and ends; with `cured`
     it is the end that pays. Two actions that do the same, so many episodes for each state on
-    average.
+    average; with `better` the second one ends so much less often.
     """
-    stay = np.eye(states + 1)
-    stay[:states] *= 1 - ends
-    stay[:states, states] = ends
-    p = np.repeat(stay[:, None], 2, axis=1)
-    r = np.append(np.full(states, ends if cured else 1 - ends), 0.0)
+    p, r = np.zeros((states + 1, 2, states + 1)), np.zeros((states + 1, 2))
+    for a, chance in enumerate((ends, ends - better)):
+        p[:, a] = (1 - chance) * np.eye(states + 1)
+        p[:states, a, states], p[states, a, states] = chance, 1.0
+        r[:states, a] = chance if cured else 1 - chance
     world = World(
         p=p,
-        r=np.stack([r, r], axis=1),
+        r=r,
         draw=lambda rng, h, a, to, passed: ((to == states) == cured).astype(float),
         start=np.append(np.full(states, 1 / states), 0.0),
         gamma=gamma,
@@ -160,3 +161,19 @@ def turbine(rng: np.random.Generator, rows: int = 26_000) -> Case:
     usual = np.linalg.matrix_power(np.einsum("sa,sat->st", pi_b, p), 10_000)[0]
     world = World(p=p, r=r, draw=normal(r), start=usual, gamma=0.98, pi_b=pi_b)
     return case(world, rng, 1, rows, options={"reward_range": "-15,12"})
+
+
+def hours_of_one(rng: np.random.Generator, days: int = 120) -> Case:
+    """One trajectory of hours in which level and habit both follow the hour; the second action
+    costs .1; times are dates.
+    """
+    n = 24 * days
+    world = bandit(np.full((3, 2), 0.5), np.tile([0.0, -0.1], (3, 1)), normal(np.zeros((3, 2))))
+    found = world.log(rng, 1, n)
+    wave = np.cos(2 * np.pi * (np.arange(n) % 24) / 24)
+    action = (rng.random(n) < 0.5 + 0.4 * wave).astype(int)
+    found["action"] = [f"a{a:04d}" for a in action]
+    found["reward"] = (wave - 0.1 * action + rng.standard_normal(n)).tolist()
+    seconds = 1_700_006_400 + 3600 * np.arange(n)
+    found["time"] = seconds.astype("datetime64[s]").astype(str).tolist()
+    return Case(world=world, columns=found, given=False)
