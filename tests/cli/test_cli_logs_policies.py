@@ -267,7 +267,7 @@ def test_a_cluster_that_does_not_answer_exits_2(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("surefoot.logs.on_dask.PATIENCE", "1s")
+    monkeypatch.setattr("surefoot.cluster.PATIENCE", "1s")
     code, _, error = run(
         "improve",
         logfiles.good_log(tmp_path),
