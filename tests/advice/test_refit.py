@@ -5,6 +5,8 @@ it is refused.
 from __future__ import annotations
 
 import csv
+import importlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +121,21 @@ def test_python_refuses_in_the_same_words(tmp_path: Path) -> None:
     problem = with_guards(log.problem(0.5), ["cost:lower"])
     with pytest.raises(ParameterError, match="is not possible here: guards and groups hold"):
         advise(log, problem, chosen_algorithm(problem), refit=True)
+
+
+def test_what_does_not_converge_on_all_rows_is_not_written_and_said(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = importlib.import_module("surefoot.advice.advise")
+    right = made.improve
+
+    def lost(problem: Any, algorithm: Any) -> Any:
+        found = right(problem, algorithm)
+        return replace(found, status=replace(found.status, converged=np.asarray(False)))
+
+    monkeypatch.setattr(made, "improve", lost)
+    log, out = logfiles.good_log(tmp_path, better=0.15, n=1200), tmp_path / "out"
+    code, text, _ = run("improve", log, "--gamma", 0.5, "--out", out, "--no-report", "--refit")
+    assert code == 0
+    assert not (out / "policy-all.csv").exists()
+    assert "no policy from all rows: learning that did not converge" in " ".join(text.split())

@@ -266,7 +266,12 @@ def advise(
     advice = replace(advice, verdict=verdict, reason=reason, assurance=found)
     advice = replace(advice, accepted=accept and not advice.supported)
     if refit and advice.supported:
-        advice = replace(advice, refitted=np.asarray(improve(problem, algorithm).pi))
+        again = improve(problem, algorithm)
+        if again.status.ok:
+            advice = replace(advice, refitted=np.asarray(again.pi))
+        else:
+            lost = "; no policy from all rows: learning that did not converge"
+            advice = replace(advice, reason=advice.reason + lost)
     # 6. How strong a hidden cause would have to be: in the half that the policy is not made from.
     estimate = gain.estimate if proved is None else in_sample.gain.value
     if assured and len(advice.changed) and estimate > 0:

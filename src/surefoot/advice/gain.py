@@ -196,7 +196,7 @@ def _asymptotic(
         checked=kept / moved if moved > 0 else 1.0,
         unseen=compared.gain.loss,
         values=compared,
-        **_explained(problem, units, held_out, compared),
+        **explained_part(problem, units, held_out, compared),
     )
 
 
@@ -248,7 +248,7 @@ def _finite_sample(
         test=FINITE_SAMPLE,
         longest=longest,
         values=compared,
-        **_explained(problem, units, ~learning, compared),
+        **explained_part(problem, units, ~learning, compared),
     )
 
 
@@ -263,7 +263,7 @@ def _clear(sketch: EpisodeValues, n: int) -> bool:
     return bool(promised > CLEAR * mean)
 
 
-def _explained(
+def explained_part(
     problem: Problem, units: Units, held_out: np.ndarray, compared: Comparison
 ) -> dict[str, Any]:
     """The circumstances of the rows, and what they explain of the gain."""

@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.circumstances import circumstances_of
 from surefoot.advice.estimate import DELTA
-from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain
-from surefoot.advice.unit_model import Comparison, model_of_units
+from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, explained_part
+from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import ENTRY_COLUMNS, START_COLUMNS, Units
 from surefoot.core import Batch
 from surefoot.core.labels import as_text
@@ -219,16 +218,10 @@ def _tested(
         low_of_all=strict.gain.interval(DELTA / number)[0],
         high_of_all=plain.gain.interval(DELTA / number)[1],
         unseen=strict.gain.loss.change + plain.gain.value - strict.gain.value,
-        explained=_explained(problem, units, held_out, plain),
+        explained=explained_part(problem, units, held_out, plain)["explained"],
         checked=float((moved * model.often).sum()) / total if total > 0 else 1.0,
         size=v,
     )
-
-
-def _explained(problem: Problem, units: Units, held_out: np.ndarray, compared: Comparison) -> float:
-    """What time and the past explain of a change."""
-    found = circumstances_of(problem, units, compared)
-    return 0.0 if found is None else found.explained(held_out, compared.weight)
 
 
 def _weighed(
@@ -264,5 +257,5 @@ def _weighed(
     return replace(
         gate, tested=part.n_episodes, estimate=values.estimate, low=low, high=-loss,
         low_of_all=low_of_all, high_of_all=-loss_of_all, size=float(np.abs(values.x).max()),
-        explained=_explained(problem, units, held_out, compared),
+        explained=explained_part(problem, units, held_out, compared)["explained"],
     )  # fmt: skip
