@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from support.faulty_logs import stay_while_you_win
 from surefoot.diagnosis.independence import (
     GROUPS,
     MEAN,
@@ -16,6 +17,7 @@ from surefoot.diagnosis.independence import (
     alike,
     by_context,
     g_tests,
+    in_pieces,
     mantel,
     tables,
 )
@@ -154,6 +156,43 @@ def test_mantel_has_the_moments_of_all_permutations_within_strata() -> None:
     t = np.array(drawn)
     assert np.abs(t.mean(axis=0) / np.sqrt(np.diag(found.variance) / 4_000)).max() < 4
     assert np.cov(t.T) == pytest.approx(found.variance, rel=0.1, abs=0.05 * found.variance.max())
+
+
+def test_with_pieces_couples_of_different_pieces_alone_count() -> None:
+    rng = np.random.default_rng(5)
+    stratum, piece = rng.integers(0, 3, 60), rng.integers(0, 7, 60)
+    context, y, f = rng.integers(0, 4, 60), rng.integers(0, 5, 60), rng.normal(size=(4, 2))
+    naive = np.zeros(2)
+    for s in range(3):
+        rows = np.flatnonzero(stratum == s)
+        m = len(set(piece[rows]))
+        for i in rows:
+            for j in rows[rows > i]:
+                if piece[i] != piece[j]:
+                    naive += (y[i] - y[j]) * (f[context[i]] - f[context[j]]) / m
+    parts = [
+        tables(*(x[at] for x in (stratum, context, y)), None, *(x[at] for x in own))
+        for own in [in_pieces(stratum, piece, y.astype(float))]
+        for at in (slice(0, 25), slice(25, 60))
+    ]
+    table = parts[0] + parts[1]
+    assert mantel(table, table.outcome.astype(float), f, 3).t == pytest.approx(naive)
+
+
+def test_where_outcomes_decide_who_goes_on_later_steps_are_not_taken_for_unlucky() -> None:
+    z, old = [], []
+    for seed in range(60):
+        log = stay_while_you_win(seed, 100, 4, 0.3)
+        stratum, y = log["state"] * 2 + log["action"], log["reward"].astype(int)
+        first = np.diff(log["episode"], prepend=-1) != 0
+        own = in_pieces(stratum, log["episode"], y.astype(float))
+        for found, more in ((z, own), (old, ())):
+            table = tables(stratum, first.astype(int), y, None, *more)
+            t = mantel(table, table.outcome.astype(float), np.array([[0.0], [1.0]]), 200)
+            found.append(float(t.t[0] / t.variance[0, 0] ** 0.5))
+    assert abs(np.mean(z)) < 3 / 60**0.5
+    assert np.std(z) < 1.15
+    assert np.mean(old) > 1  # Mantel's law takes the number of rows as given
 
 
 def test_a_single_success_in_a_rare_context_proves_nothing() -> None:

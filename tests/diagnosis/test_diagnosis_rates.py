@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from support.effort import few
-from support.faulty_logs import Log, chain, decisions, season
+from support.faulty_logs import Log, chain, decisions, season, stay_while_you_win
 from support.rivers import river_log
 from surefoot.benchmarks import RandomMDPs, WetChicken
 from surefoot.diagnosis import check_log, vetoes
@@ -138,3 +138,16 @@ def test_a_fault_is_vetoed_in_nearly_all_logs(
     with capsys.disabled():
         print(f"\nvetoed, 40 logs in which {name}: {share:.1%}")
     assert share >= 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("states", "each", "ends"), few([(200, 6, 0.3), (100, 40, 0.175), (200, 12, 0.2)], 2)
+)
+def test_a_markov_log_in_which_outcomes_decide_who_goes_on_is_hardly_ever_vetoed(
+    states: int, each: int, ends: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    share = vetoed(lambda seed: stay_while_you_win(seed, states, each, ends), 40)
+    with capsys.disabled():
+        print(f"\nvetoed, 40 logs of {states} states, {each} episodes each: {share:.1%}")
+    assert 40 * share <= stats.binom.ppf(0.99, 40, 0.02)

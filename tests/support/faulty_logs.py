@@ -49,6 +49,24 @@ def chain(
     }
 
 
+def stay_while_you_win(seed: int, states: int, each: int, ends: float) -> Log:
+    """Markov episodes that stay in their state: each step pays 1 and goes on, or pays 0 and ends;
+    two actions that do the same, `each` episodes for every state.
+    """
+    rng = np.random.default_rng(seed)
+    length = rng.geometric(ends, states * each)
+    last = np.cumsum(length) - 1
+    reward = np.ones(int(length.sum()))
+    reward[last] = 0.0
+    return {
+        "episode": np.repeat(np.arange(len(length)), length),
+        "state": np.repeat(rng.permutation(np.repeat(np.arange(states), each)), length),
+        "action": rng.integers(0, 2, len(reward)),
+        "reward": reward,
+        "terminal": 1.0 - reward,
+    }
+
+
 def aliased(seed: int, episodes: int) -> Log:
     """Episodes of three steps through a left or right door into one room, which is another
     behind each door.

@@ -25,21 +25,47 @@ FEWEST = 20  # a test on fewer rows than this counts as no test
 
 @dataclass(frozen=True, repr=False)
 class Tables:
-    """k rows with this context and outcome in this stratum: whole numbers >= 0, entry by entry."""
+    """k rows with this context and outcome in this stratum: whole numbers >= 0, entry by entry.
+
+    Where outcomes decide how many rows follow in the same piece of the log, `own` and `pieces` are
+    known (see `in_pieces`): the sums over these rows of what is to be taken off, and of 1 / rows of
+    the stratum in the piece. None: every row is a piece of its own.
+    """
 
     stratum: np.ndarray
     context: np.ndarray
     outcome: np.ndarray
     k: np.ndarray
+    own: np.ndarray | None = None
+    pieces: np.ndarray | None = None
 
     def __add__(self, other: Tables) -> Tables:
         """The rows of both."""
-        names = ("stratum", "context", "outcome", "k")
-        return tables(*(np.append(getattr(self, x), getattr(other, x)) for x in names))
+        names = ("stratum", "context", "outcome", "k", "own", "pieces")
+        mine, theirs = ([getattr(x, name) for name in names] for x in (self, other))
+        both = zip(mine, theirs, strict=True)
+        return tables(*(None if x is None else np.append(x, y) for x, y in both))
+
+
+def in_pieces(
+    stratum: np.ndarray, piece: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(own, pieces) of every row, for `tables`: n y - (the sum of y) and 1 / n, n and the sum over
+    the rows of the same stratum in the same piece of the log.
+    """
+    wide = int(stratum.max(initial=0)) + 1
+    _, place = np.unique(piece * wide + stratum, return_inverse=True)
+    n = np.bincount(place)
+    return n[place] * y - np.bincount(place, y)[place], 1.0 / n[place]
 
 
 def tables(
-    stratum: np.ndarray, context: np.ndarray, outcome: np.ndarray, k: np.ndarray | None = None
+    stratum: np.ndarray,
+    context: np.ndarray,
+    outcome: np.ndarray,
+    k: np.ndarray | None = None,
+    own: np.ndarray | None = None,
+    pieces: np.ndarray | None = None,
 ) -> Tables:
     """Rows counted into tables: each combination once, in order."""
     tall, wider, wide = (int(x.max(initial=0)) + 1 for x in (stratum, context, outcome))
@@ -47,15 +73,15 @@ def tables(
         (contexts, c), (outcomes, o) = (
             np.unique(x, return_inverse=True) for x in (context, outcome)
         )
-        short = tables(stratum, c, o, k)
-        return Tables(short.stratum, contexts[short.context], outcomes[short.outcome], short.k)
+        short = tables(stratum, c, o, k, own, pieces)
+        return replace(short, context=contexts[short.context], outcome=outcomes[short.outcome])
     key = (stratum * wider + context) * wide + outcome
-    if k is None:
-        key, total = np.unique(key, return_counts=True)
-    else:
-        key, place = np.unique(key, return_inverse=True)
-        total = np.bincount(place, k, len(key))
-    return Tables(key // wide // wider, key // wide % wider, key % wide, total.astype(float))
+    key, place, total = np.unique(key, return_inverse=True, return_counts=True)
+    k, own, pieces = (
+        None if x is None else np.bincount(place, x, len(key)) for x in (k, own, pieces)
+    )
+    k = total.astype(float) if k is None else k
+    return Tables(key // wide // wider, key // wide % wider, key % wide, k, own, pieces)
 
 
 @dataclass(frozen=True, repr=False)
@@ -205,17 +231,33 @@ def mantel(given: Tables, y: np.ndarray, f: np.ndarray, n_strata: int) -> Mantel
     and outcome are independent within strata, T has mean 0 and variance sum over strata of
     S_yy S_ff / (n - 1), exactly, however small the strata (Mantel, JASA 58, 1963; with several
     functions: Landis, Heyman and Koch, Int. Statist. Rev. 46, 1978).
+
+    That takes the number of rows as given. Where outcomes decide who goes on, it is not: a first
+    step that ends the episode leaves no second one, so later steps are those of lucky first ones,
+    and the mean of y holds that luck. T is then the sum over couples of rows of *different* pieces,
+
+        T = sum over strata of 1/m sum over pieces A < B, i in A, j in B of (y_i - y_j)(f_i - f_j),
+
+    m the pieces that the stratum occurs in. If pieces are independent (episodes) and E[y] is the
+    same whatever came before, then E[sum_A y f] = mu E[sum_A f] and E[sum_A y] = mu E[n_A] by
+    optional stopping, so every A, B has mean 0, exactly. Mantel's sum over all couples, divided by
+    n, has the variance above; times (n / m)^2 it is that of T, or more, since T has fewer couples.
     """
     n, from_mean, scatter = _centred(given, y, n_strata)
-    scatter = np.where((n > 1) & (scatter > 1e-12 * n), scatter, 0.0)
-    weight = scatter / np.maximum(n - 1, 1)
+    m = n if given.pieces is None else np.bincount(given.stratum, given.pieces, n_strata)
+    scatter = np.where((m > 1.5) & (scatter > 1e-12 * n), scatter, 0.0)
+    each = n / np.maximum(m, 1)  # rows of a piece
+    weight = scatter * each**2 / np.maximum(n - 1, 1)
     counts = sparse.csr_array((given.k, (given.stratum, given.context)), shape=(n_strata, len(f)))
-    deviation = given.k * from_mean * (scatter > 0)[given.stratum]
+    deviation = given.k * from_mean * each[given.stratum]
+    if given.own is not None:
+        deviation -= given.own / np.maximum(m, 1)[given.stratum]
+    deviation *= (scatter > 0)[given.stratum]
     sums = counts @ f
     within = f.T @ ((weight @ counts)[:, None] * f)
     variance = within - sums.T @ ((weight / np.maximum(n, 1))[:, None] * sums)
     t = np.bincount(given.context, deviation, len(f)) @ f
-    return Mantel(t, variance, int(n[scatter > 0].sum()), float(scatter.sum()))
+    return Mantel(t, variance, int(n[scatter > 0].sum()), float((scatter * each**2).sum()))
 
 
 def _centred(

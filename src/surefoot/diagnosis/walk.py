@@ -9,7 +9,7 @@ import numpy as np
 
 from surefoot.core import Batch
 from surefoot.diagnosis.copies import Contents, contents, with_look_back
-from surefoot.diagnosis.independence import Alike, Tables, alike, tables
+from surefoot.diagnosis.independence import Alike, Tables, alike, g_tests, in_pieces, tables
 from surefoot.diagnosis.time_order import Clock, clock
 from surefoot.errors import NotAvailableError
 from surefoot.logs import Log
@@ -19,6 +19,11 @@ from surefoot.problems import monte_carlo
 ENOUGH = 5
 MOST_PAIRS = 20_000  # the most visited pairs are tested: enough to find faults, little to hold
 BLOCK = 1_000_000
+# Pieces of a log that count as independent: episodes, and of a long one about a hundredth of the
+# log.
+PIECES, SHORTEST = 100, 64
+FEWEST_PIECES = 40  # so many pieces can be put into eight parts by lots,
+LOTS, LOTS_ROWS = (4, 20), 1_000_000  # so often, on so many rows in all
 NEXT, REWARD, ACTION = "the next state", "the reward", "the action"
 PAIR, SECOND, THIRD = "previous pair", "pair two steps back", "pair three steps back"
 LEVEL_BEFORE, FIRST, TIME = "previous reward", "first state", "time"
@@ -59,10 +64,12 @@ class Pairs:
     successor: Scores
 
     def scores(self, what: str, table: Tables) -> np.ndarray:
-        """The outcomes of a table as numbers: successors standardised, levels of rewards as is."""
-        if what == NEXT:
-            return self.successor.standard(self.code[table.stratum], table.outcome)
-        return table.outcome.astype(float)
+        """The outcomes of a table as numbers."""
+        return self.score(what, self.code[table.stratum], table.outcome)
+
+    def score(self, what: str, pair: np.ndarray, outcome: np.ndarray) -> np.ndarray:
+        """Outcomes as numbers: successors standardised, levels of rewards as is."""
+        return self.successor.standard(pair, outcome) if what == NEXT else outcome.astype(float)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -127,17 +134,47 @@ def walk(log: Log, gamma: float | None = None) -> Walk:
         )
     found: Walk | None = None
     pairs, time = tested_pairs(log), clock(log)
+    length = piece_length(log)
     for look, block in with_look_back(log.blocks(BLOCK), log.accounting.used):
-        part = _walk_block(block, pairs, gamma, time, look_back=look)
+        part = _walk_block(block, pairs, gamma, time, length if look else 0)
         found = part if found is None else _joined(found, part)
     if found is None:
         raise NotAvailableError("no row of the log has a successor")
     return found
 
 
-def _walk_block(
-    block: Batch, pairs: Pairs, gamma: float | None, time: Clock, *, look_back: bool
-) -> Walk:
+def piece_length(log: Log) -> int:
+    """The most rows of an episode that count as one piece."""
+    return max(log.accounting.used // PIECES, SHORTEST)
+
+
+def larger_by_chance(log: Log, seen: Walk, what: str, parts: int) -> float:
+    """How much larger the G of tables by time is than that of independent rows, where nothing
+    drifts: the rows of an episode come together, and outcomes decide how many they are.
+
+    Every piece of the (first) block is put into one of so many parts of the log by lots, which
+    leaves nothing of time; mean of G / degrees, at least 1.
+    """
+    block = next(iter(log.blocks(BLOCK)))
+    piece = np.cumsum(block.time % piece_length(log) == 0) - 1
+    if piece[-1] + 1 in (len(block), *range(FEWEST_PIECES)):
+        return 1.0  # rows are independent, or hardly a piece is
+    stratum = block.state if what == ACTION else seen.pairs.place[block.pair]
+    level = seen.pairs.reward.levels(block.pair, block.reward)
+    outcome = {NEXT: block.next_state, REWARD: level, ACTION: block.action}[what]
+    use, rng = np.flatnonzero(stratum >= 0), np.random.default_rng(0)
+    times = int(np.clip(LOTS_ROWS // len(block), *LOTS))
+    g = degrees = 0.0
+    for _ in range(times):
+        part = rng.integers(0, parts, piece[-1] + 1)[piece]
+        found = g_tests(tables(stratum[use], part[use], outcome[use]), int(stratum.max()) + 1)
+        g, degrees = g + float(found.g.sum()), degrees + float(found.degrees.sum())
+    return max(1.0, g / degrees) if degrees else 1.0
+
+
+def _walk_block(block: Batch, pairs: Pairs, gamma: float | None, time: Clock, length: int) -> Walk:
+    """What one block shows; `length` of a piece of an episode, 0: do not look back."""
+    look_back = length > 0
     pair = block.pair
     stratum = pairs.place[pair]
     tested = stratum >= 0
@@ -147,11 +184,15 @@ def _walk_block(
         name: x[block.row].astype(np.int64) for name, x in time.calendar.items()
     }
     past = _past(block, pair, level) if look_back else {}
-    found = {
-        (what, name): tables(stratum[use], context[use], x[use])
-        for what, x in ((NEXT, block.next_state), (REWARD, level))
-        for name, context in (past | when).items()
-    }
+    found = {}
+    for what, x in ((NEXT, block.next_state), (REWARD, level)):
+        for name, context in when.items():
+            found[what, name] = tables(stratum[use], context[use], x[use])
+        if look_back:
+            piece = np.cumsum(block.time % length == 0)
+            own = in_pieces(stratum[use], piece[use], pairs.score(what, pair[use], x[use]))
+        for name, context in past.items():
+            found[what, name] = tables(stratum[use], context[use], x[use], None, *own)
     for name, context in when.items():
         found[ACTION, name] = tables(block.state, context, block.action)
     outcomes = (NEXT, pairs.successor, block.next_state), (REWARD, pairs.reward, block.reward)
