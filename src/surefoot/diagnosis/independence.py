@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse, stats
@@ -41,10 +42,12 @@ class Tables:
 
     def __add__(self, other: Tables) -> Tables:
         """The rows of both."""
-        names = ("stratum", "context", "outcome", "k", "own", "pieces")
-        mine, theirs = ([getattr(x, name) for name in names] for x in (self, other))
-        both = zip(mine, theirs, strict=True)
-        return tables(*(None if x is None else np.append(x, y) for x, y in both))
+
+        def both(name: str) -> Any:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            return None if mine is None else np.append(mine, theirs)
+
+        return tables(*map(both, ("stratum", "context", "outcome", "k", "own", "pieces")))
 
 
 def in_pieces(
