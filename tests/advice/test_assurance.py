@@ -190,7 +190,7 @@ def test_what_is_said_of_a_proved_policy_is_about_the_one_that_is_written(tmp_pa
     said = summarise(judged, "log.csv")
     assert said["worth"]["held_out"] is None and said["cannot_exclude"] is None
     assert {x["data"] for x in said["worth"]["estimates"]} == {"all data"}
-    assert said["assumptions"][2:] == said["certificate"]["assumptions"]
+    assert said["assumptions"][3:] == said["certificate"]["assumptions"]
     assert "worth     in sample, OPTIMISTIC: " in text(said)
     assert certainty(said).startswith("It is proved that the new policy earns at least 0.")
     assert headline(said).startswith("Supported")
@@ -284,7 +284,7 @@ def test_a_proof_that_held_out_data_contradict_supports_nothing(
     module = importlib.import_module("surefoot.advice.advise")
     test = module.held_out_gain
     monkeypatch.setattr(module, "held_out_gain", lambda *x, **y: test(*x, **{**y, "markov": False}))
-    path, _ = twice(tmp_path)
+    path, _ = twice(tmp_path, 4000)
     log = read_log(path)
     rule = read_policy(tmp_path / "rule.csv", log, unknown_states="ignore")
     problem = log.problem(0.9, rule, reward_range=(-2.2, 1.2), return_range=(-2.2, 2.4))

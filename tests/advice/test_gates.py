@@ -83,7 +83,7 @@ def advised(
 
 
 def test_a_guard_that_gains_too_is_supported() -> None:
-    found = advised(table(), "cost:lower")
+    found = advised(table(), "cost:lower:0:-10,10")
     assert found.supported
     assert found.reason.endswith("cost no worse")
     (gate,) = found.gates
@@ -215,11 +215,46 @@ def test_a_group_too_small_to_say_is_named_and_is_not_enough() -> None:
 
 def test_a_tolerance_is_what_may_be_lost() -> None:
     columns = table(cost=0.0)
-    (gate,) = advised(columns, "cost:lower").gates
+    (gate,) = advised(columns, "cost:lower:0:-10,10").gates
     assert gate.low < 0
     enough = -gate.low + max(gate.explained, 0.0) + gate.unseen
-    assert advised(columns, f"cost:lower:{enough + 0.01}").gates[0].holds
-    assert not advised(columns, f"cost:lower:{-gate.low - 0.01}").gates[0].holds
+    assert advised(columns, f"cost:lower:{enough + 0.01}:-10,10").gates[0].holds
+    assert not advised(columns, f"cost:lower:{-gate.low - 0.01}:-10,10").gates[0].holds
+
+
+def test_a_guard_whose_range_nobody_declared_is_not_shown_and_says_what_it_rests_on() -> None:
+    """A harm that has not been seen yet may be rare, and as bad as it likes."""
+    columns = table() | {"cost": np.zeros(len(table()["cost"]))}
+    found = advised(columns, "cost:lower")
+    (gate,) = found.gates
+    assert (gate.low, gate.within, gate.holds, gate.holds_within) == (0, (0, 0), False, True)
+    assert not found.supported
+    words = "cost is not shown to be no worse, unless no value of cost lies outside [0, 0]"
+    assert words in found.reason and "--guard cost:lower:0:LOW,HIGH" in found.reason
+    assert "NOT SHOWN to be no worse, unless no value of cost" in text(summarise(found, "log.csv"))
+
+
+def test_what_a_group_has_not_tried_counts_against_taking_it_away() -> None:
+    """ "old" is hardly seen in group B; who takes it away there may lose the best outcome."""
+    rng = np.random.default_rng(3)
+    n = 1000
+    group = np.where(np.arange(n) % 33 == 0, "B", "A")
+    new = rng.random(n) < 0.9
+    new[(group == "B") & (np.arange(n) > 33)] = True
+    reward = np.where(new, np.where(group == "A", 0.8, -2.0), 0.0) + 0.1 * rng.normal(size=n)
+    log = read_log(
+        {
+            "episode": np.arange(n), "state": np.zeros(n, dtype=int), "terminal": np.ones(n),
+            "action": np.where(new, "new", "old").tolist(), "reward": reward,
+            "sex": group.tolist(),
+        },
+        group="sex",
+    )  # fmt: skip
+    problem = log.problem(0.0, {0: {"new": 0.9, "old": 0.1}}, reward_range=(-4, 4))
+    found = advise(log, problem, DEFAULT, against=[])
+    assert found.gain is not None and found.gain.positive and not found.supported
+    gate = next(x for x in found.gates if x.name == "B")
+    assert gate.low < -0.3 and gate.unseen > 0.3  # 0.1 of decisions, 4 - (-2) at the most
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,13 @@ def look(run: Run, folder: Path, rows: list[Row], *more: Any, **changes: Any) ->
     return code, json.loads(text) if text else said
 
 
+def stamped(rows: list[Row]) -> list[Row]:
+    """The same with times that say which visit came first."""
+    return [(row[0], 1_700_000_000 + 60 * i, *row[2:]) for i, row in enumerate(rows)]
+
+
 def test_a_log_that_grows_is_counted_as_if_it_had_come_at_once(tmp_path: Path, run: Run) -> None:
-    rows, (one, many) = visits(160, 0.1), (tmp_path / "one", tmp_path / "many")
+    rows, (one, many) = stamped(visits(160, 0.1)), (tmp_path / "one", tmp_path / "many")
     for folder in (one, many):
         folder.mkdir()
     for n in (1, 2, 30, 30, 100, 160):
@@ -70,6 +75,28 @@ def test_a_log_that_grows_is_counted_as_if_it_had_come_at_once(tmp_path: Path, r
     _, whole = look(run, one, rows)
     for key in ("gain", "loss", "estimated_gain", "episodes_counted"):
         assert whole[key] == pytest.approx(found[key]), key
+
+
+def test_the_order_of_a_file_says_nothing(tmp_path: Path, run: Run) -> None:
+    """Nothing matters, and success is frequent. Sorted by action, a capital that bets in the order
+    of the file would win on the first half of nearly every batch.
+    """
+    for k, times in enumerate((lambda rows: rows, stamped)):
+        said = 0
+        for seed in range(8):
+            folder = tmp_path / f"{k}{seed}"
+            folder.mkdir()
+            rng, rows = np.random.default_rng(seed), []
+            for look_number in range(3):
+                some = [
+                    (f"v{look_number}-{i}", 0, "a", a, int(rng.random() < 0.9), 1)
+                    for i, a in enumerate(rng.choice(["new", "old"], 100))
+                ]
+                rows += sorted(times(some), key=lambda row: row[3])
+                code, found = look(run, folder, rows, new=1.0)
+            said += code != 3
+            assert found["order"].startswith("in the order of their times") == (times is stamped)
+        assert said <= 1
 
 
 def test_better_is_0_worse_is_4_and_what_was_shown_stays(tmp_path: Path, run: Run) -> None:
@@ -359,7 +386,7 @@ def test_people_are_told_the_verdict_first(tmp_path: Path, run: Run) -> None:
     assert code == 3
     assert text.splitlines()[3].startswith("verdict   NOT YET: shown to be neither")
     assert "40 shows it, wrong with probability 0.05 over all looks together" in text
-    assert "counted   10 new episodes, 10 in all, in 1 look\n" in text
+    assert "counted   10 new episodes, 10 in all, in 1 look; in an order drawn by lots" in text
     assert f"state     {tmp_path / 'capital.json'}" in text
 
 

@@ -24,8 +24,11 @@ from surefoot.algorithms import Algorithm
 from surefoot.core import Policy, Solution
 from surefoot.diagnosis import Finding, check_log
 from surefoot.diagnosis.finding import (
+    BASELINE,
     DRIFT,
     MARKOV,
+    MISSING,
+    NOTE,
     OK,
     TIME,
     check_keys,
@@ -209,6 +212,9 @@ def advise(
     gain = held_out_gain(
         problem, units, algorithm, pi_b=made, markov=markov, most_changes=most_changes,
         seed=seed)  # fmt: skip
+    if gain.test == FINITE_SAMPLE:  # weights need the baseline itself, not nearly
+        rough = [replace(x, vetoes=True) for x in findings if (x.key, x.level) == (BASELINE, NOTE)]
+        against, stands = against + rough, stands + [x for x in rough if x.key not in despite]
     # 3. An algorithm may prove its policy, from all data; a proof compares with the problem's own
     #    baseline, and needs the Markov property.
     masked = bool(np.abs(base - made).max() > CHANGED)
@@ -218,6 +224,7 @@ def advise(
     overruled = [x for x in against if x.key in despite]
     proved = proof(problem, algorithm, [x.key for x in overruled]) if by_proof else None
     slight = () if by_proof else _hardly_matter(problem, gain, made, stands)
+    slight += () if by_proof or gates else _too_few_missing(problem, gain, stands)
     stands = [x for x in stands if x.key not in {y.key for y in slight}]
     markov = all(x.key != MARKOV for x in stands if x.looked)
     if gain.test == FINITE_SAMPLE and not by_proof:
@@ -328,6 +335,30 @@ def _hardly_matter(
     return tuple(replace(x, sentence=x.sentence.rstrip(".") + words, vetoes=False) for x in some)
 
 
+def _too_few_missing(
+    problem: Problem, gain: Gain, stands: Sequence[Finding]
+) -> tuple[Finding, ...]:
+    """The finding that episodes are missing, where the gain would be shown if every one of them had
+    been as bad as it can be for the policy: unseen events at the most that each could take away, or
+    values at the floor. It says so, and vetoes nothing.
+    """
+    some = [x for x in stands if x.key == MISSING]
+    if not some or not gain.positive or not problem.return_range.declared:
+        return ()
+    gone = float(some[0].numbers["missing"])
+    if gain.test == FINITE_SAMPLE:
+        n, width = gain.tested, problem.return_range.width
+        left = (n * gain.low - gone * width) / (n + gone)
+    elif gain.unseen is not None and problem.log is not None:
+        left = gain.low - gone * (int(problem.log.time.max()) + 1) * gain.unseen.each
+    else:
+        return ()
+    if not left > max(gain.explained, 0.0):
+        return ()
+    words = f". Had all of them been as bad as can be, the gain would still be at least {left:.4g}"
+    return tuple(replace(x, sentence=x.sentence.rstrip(".") + words, vetoes=False) for x in some)
+
+
 def findings_about(
     log: Log, problem: Problem, pi_b: np.ndarray | None = None
 ) -> tuple[Finding, ...]:
@@ -355,6 +386,11 @@ def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
         why = (
             f"too few independent pieces: the log has {gain.units} {gain.kind}, at least"
             f" {FEWEST_UNITS} are needed"
+        )
+    elif gain.mistrust:
+        why = (
+            f"the given baseline did not make this log: {gain.mistrust}. Give the policy that did,"
+            " with its probabilities"
         )
     elif np.isnan(gain.low) and gain.varies:
         why = (

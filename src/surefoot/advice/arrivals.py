@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from surefoot.core import Batch
+from surefoot.diagnosis.time_order import BY_TIME, row_stamps
 from surefoot.logs import Log
 
 FILE = 1 << 40  # rows of a file that a place leaves room for
@@ -14,15 +15,20 @@ FILE = 1 << 40  # rows of a file that a place leaves room for
 
 @dataclass(frozen=True, repr=False)
 class Arrivals:
-    """The episodes of a log in the order of their first rows (`order`); whether each, by its number
+    """The episodes of a log in the order in which they began (`order`); whether each, by its number
     in the log, is over: finished, with none before it of which no step is known yet.
 
+    timed         whether that is the order of their times; else it is that of their first rows in
+                  the files, which may be sorted by what happened
+    began         when each of them began: equal where neither came first
     interleaved   whether rows of different episodes are mixed in the files
     stepless      how many unfinished episodes have no step yet: one row, which leads nowhere
     """
 
     order: np.ndarray
     over: np.ndarray
+    timed: bool
+    began: np.ndarray
     interleaved: bool
     stepless: int
 
@@ -40,7 +46,8 @@ class _Rows:
 
 
 def arrivals(log: Log, batch: Batch, horizon: int | None = None) -> Arrivals:
-    """The order in which episodes began in the files, whatever their rows were sorted by.
+    """The order in which episodes began: by their times, where these tell which of two came first
+    (`row_stamps`), else in the files, whatever their rows were sorted by.
 
     An episode is finished if its last row is flagged terminal or truncated, leads into a terminal
     state, or is the last possible one (`horizon`). If the files have one episode after the other,
@@ -62,10 +69,17 @@ def arrivals(log: Log, batch: Batch, horizon: int | None = None) -> Arrivals:
         finished[np.arange(len(first)) != began.argmax()] = True
     stepless = ~finished
     stepless[mine] = False
+    words, stamps, _ = row_stamps(log)
+    timed = words == BY_TIME and stamps is not None
+    if timed:
+        assert stamps is not None
+        began = np.minimum.reduceat(stamps, first)
     until = began[stepless].min() if stepless.any() else np.inf
     return Arrivals(
         order=np.argsort(began[mine], kind="stable"),
         over=finished[mine] & (began[mine] < until),
+        timed=timed,
+        began=began[mine],
         interleaved=interleaved,
         stepless=int(stepless.sum()),
     )

@@ -14,6 +14,7 @@ from surefoot.diagnosis.finding import (
     CUTS,
     DRIFT,
     MARKOV,
+    MISSING,
     POLICY_DRIFT,
     PROPENSITIES,
     TIME,
@@ -22,6 +23,7 @@ from surefoot.diagnosis.finding import (
 ALWAYS = (
     "nothing outside the state drives both the choice of action and the outcome (no hidden cause)",
     "the world tomorrow is the world of this log",
+    "no episode is missing because of how it went",
 )
 OTHERWISE = {
     DRIFT: "the world stayed the same while the log was made",
@@ -32,6 +34,7 @@ OTHERWISE = {
     CONTRADICTIONS: "each row leads to the next",
     PROPENSITIES: "the propensities are true",
     CUTS: "no row is left out for what it held",
+    MISSING: "no episode is missing because of how it went",
     TIME: "actions look no better for when, or after what, they were taken",
 }
 

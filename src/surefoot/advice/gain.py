@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from surefoot.advice.circumstances import Circumstances, circumstances_of
 from surefoot.advice.estimate import DELTA, Unseen
@@ -35,8 +34,9 @@ from surefoot.core import Solution
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
 from surefoot.ope import Standard, uncapped_betting
-from surefoot.ope.episode_values import EpisodeValues, episode_values
+from surefoot.ope.episode_values import LOSS, EpisodeValues, episode_values
 from surefoot.ope.episodes import random_part, take_episodes, take_rows
+from surefoot.ope.gain_test import evidence_of
 from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
 
@@ -65,6 +65,7 @@ class Gain:
     explained       what time and the past (`circumstances`) explain of the gain; a gain must stay
                     after that
     varies          the policy that made the log varies: only weights may judge
+    mistrust        why weights may not judge: what they were made from did not make the log; or ""
     longest         the steps of the longest episode, where episodes were weighed
     held_out        the units [number] that the policy was not learned from
     learned         the problem of the half that the policy is learned from
@@ -92,6 +93,7 @@ class Gain:
     explained: float = 0.0
     circumstances: Circumstances | None = None
     varies: bool = False
+    mistrust: str = ""
     longest: int = 0
     held_out: np.ndarray | None = None
     most: int | None = None
@@ -234,17 +236,22 @@ def _finite_sample(
             if not _clear(values(learning & ~first, pi), n):
                 return None
         tested = values(~learning, found.pi)
+        turn = None if units.turn is None else units.turn[~learning[unit]]
+        part = take_episodes(log, ~learning[unit])
+        loss = evidence_of(LOSS, part, found.pi, pi_b, problem.gamma, standard, turn=turn)
     except SurefootError:  # weights or ranges that this test cannot use
         return None
-    order = rng.permutation(n) if units.turn is None else np.argsort(units.turn[~learning[unit]])
-    mean = float(tested.x.mean())
-    spread = float(stdtrit(n - 1, 1 - DELTA)) * float(tested.x.std(ddof=1)) / math.sqrt(n)
+    order = rng.permutation(n) if turn is None else np.argsort(turn)
+    # propensities have a bet of their own, on all rows (`diagnosis.propensities`)
+    mistrust = "" if log.propensity is not None else tested.too_heavy(order)
+    if mistrust:
+        return replace(found, test=FINITE_SAMPLE, mistrust=mistrust)
     compared = model_of_units(problem, units, ~learning, pi_b).compare(found.pi)
     return replace(
         found,
         estimate=tested.estimate,
         low=uncapped_betting(tested.x[order], DELTA, lo=tested.lo).value,
-        high=mean + spread,
+        high=-loss.bound.value,
         test=FINITE_SAMPLE,
         longest=longest,
         values=compared,

@@ -40,6 +40,8 @@ def _failure(gate: Gate) -> str:
     worse = "worse" + (f" by more than {gate.tolerance:g}" if gate.tolerance else "")
     if gate.high_of_all < -gate.tolerance:
         return f"{what} gets WORSE: {_change(gate)}"
+    if gate.within is not None and gate.holds_within:
+        return f"{what} is not shown to be no {worse}, {_unless(gate_summary(gate))}"
     return f"{what} is not shown to be no {worse}: {_change(gate)}"
 
 
@@ -48,6 +50,15 @@ def _change(gate: Gate) -> str:
     x = gate_summary(gate)
     low, high = signed(x["low"]), signed(x["high"])
     return f"{signed(x['change'])}, at least {low}, at most {high}"
+
+
+def _unless(x: Mapping[str, Any]) -> str:
+    """What a guard without a declared range rests on."""
+    low, high = x["range_seen"]
+    return (
+        f"unless no value of {x['name']} lies outside [{low:g}, {high:g}], which nobody declared"
+        f" (--guard {x['name']}:{x['better']}:{x['tolerance']:g}:LOW,HIGH)"
+    )
 
 
 def gate_summary(gate: Gate) -> dict[str, Any]:
@@ -66,6 +77,7 @@ def gate_summary(gate: Gate) -> dict[str, Any]:
         "tolerance": gate.tolerance if gate.tolerance < math.inf else None,
         "verdict": gate.verdict,
         "holds": gate.holds,
+        "range_seen": None if gate.within is None else list(gate.within),
         "shown": gate.shown or None,
         "change": -gate.estimate if turned else gate.estimate,
         "low": low,
@@ -120,6 +132,7 @@ def _numbers(x: Mapping[str, Any]) -> str:
         return word + (", so not shown to be no worse" if asked else "")
     word = "no worse" if x["holds"] else "NOT SHOWN to be no worse"
     word = word + _within(x["tolerance"]) if asked else "told, not asked for"
+    word += f", {_unless(x)}" if x["range_seen"] is not None else ""
     return (
         f"{signed(x['change'])}, at least {signed(x['low'])}, at most {signed(x['high'])}: {word}"
     )

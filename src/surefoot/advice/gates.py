@@ -51,6 +51,8 @@ class Gate:
     tested, unit        held-out units that tell about it, and what a unit is
     checked             the share of the moves that they can check; the others count as the worst
     size                of the largest value, for rounding
+    within              of a guard whose range nobody declared, that which was seen: a value beyond
+                        it may be rare, and as bad as it likes, so nothing is shown; None: declared
     """
 
     kind: str
@@ -68,14 +70,18 @@ class Gate:
     explained: float = 0.0
     checked: float = 1.0
     size: float = 0.0
+    within: tuple[float, float] | None = None
 
     @property
     def holds(self) -> bool:
         """Whether it is shown to be no worse than by the tolerance, also without what time
         explains.
         """
-        if self.tolerance == math.inf:
-            return True
+        return self.tolerance == math.inf or (self.within is None and self.holds_within)
+
+    @property
+    def holds_within(self) -> bool:
+        """The same, if no value lies outside the range that was seen."""
         allowed = self.tolerance + ROUNDING * self.size
         return self.low - max(self.explained, 0.0) >= -allowed
 
@@ -122,8 +128,8 @@ def gates_of(
     for guard in problem.guards:
         other = guard_problem(problem, guard)
         assert other.log is not None
-        column, gate = replace(units, r=other.log.reward), _guard_gate(guard, gain)
-        found.append(_tested(gate, other, column, gain, pi_b, len(problem.guards)))
+        column, gate = replace(units, r=other.log.reward), _guard_gate(guard, other, gain)
+        found.append(_tested(gate, other, column, column, gain, pi_b, len(problem.guards)))
     check_group_tolerance(group_tolerance)
     for code, label in enumerate(labels):
         mine = batch.beside["group"] == code
@@ -131,14 +137,17 @@ def gates_of(
         gate = Gate(
             kind=GROUP, name=as_text(label), tolerance=group_tolerance, tested=0, unit=gain.kind
         )
-        found.append(_tested(gate, part, _rows_of(units, batch, mine), gain, pi_b, len(labels)))
+        own = _rows_of(units, batch, mine)
+        found.append(_tested(gate, part, own, units, gain, pi_b, len(labels)))
     return tuple(found)
 
 
-def _guard_gate(guard: Guard, gain: Gain) -> Gate:
+def _guard_gate(guard: Guard, problem: Problem, gain: Gain) -> Gate:
+    low, high = problem.reward_range
+    seen = (low, high) if guard.sign > 0 else (-high + 0.0, -low + 0.0)
     return Gate(
         kind=GUARD, name=guard.column, tolerance=guard.tolerance, tested=0, unit=gain.kind,
-        direction=guard.direction,
+        direction=guard.direction, within=seen if guard.declared is None else None,
     )  # fmt: skip
 
 
@@ -190,10 +199,16 @@ def _rows_of(units: Units, batch: Batch, mine: np.ndarray) -> Units:
 
 
 def _tested(
-    gate: Gate, problem: Problem, units: Units, gain: Gain, pi_b: np.ndarray, number: int
+    gate: Gate,
+    problem: Problem,
+    units: Units,
+    known: Units,
+    gain: Gain,
+    pi_b: np.ndarray,
+    number: int,
 ) -> Gate:
-    """The gate with what the held-out units show, by the test that the gain had; `number` gates of
-    this kind are told at once.
+    """The gate with what the held-out units show, by the test that the gain had; `known` units say
+    what may happen; `number` gates of this kind are told at once.
     """
     assert gain.held_out is not None
     held_out = gain.held_out & (np.bincount(units.unit, minlength=units.number) > 0)
@@ -204,7 +219,7 @@ def _tested(
         return _weighed(gate, problem, units, held_out, gain, pi_b, number)
     if gate.tested < FEWEST_UNITS:
         return gate
-    model = model_of_units(problem, units, held_out, pi_b)
+    model = model_of_units(problem, units, held_out, pi_b, known)
     strict, plain = model.compare(gain.pi, strict=True), model.compare(gain.pi)
     visits = model.n_sa.sum(axis=1, keepdims=True)
     moved = np.abs(gain.pi - np.asarray(problem.pi_b)) * visits

@@ -68,6 +68,7 @@ class UnitModel:
       there more often, as the best if less often.
 
     units, whole    the units of the model [those `chosen`], and of the whole log
+    known           whose outcomes say what may happen: the whole log; of a group's, that of all
     pi_b            the policy that made the log, with which others are compared
     cells           what `_cells` finds for units and pairs
     n_sa            visits of every pair by these units
@@ -82,6 +83,7 @@ class UnitModel:
 
     units: Units
     whole: Units
+    known: Units
     chosen: np.ndarray
     problem: Problem
     pi_b: np.ndarray
@@ -232,23 +234,30 @@ class UnitModel:
         return -more * (float(v.max(initial=0.0)) - level)
 
     def _forced_doubt(self, pi: np.ndarray, chain: Chain, base: Chain) -> float:
-        """What moves may cost that nobody chose and these units cannot check: onto pairs that fewer
-        than two of them saw.
+        """What moves may cost that these units cannot check: onto pairs that fewer than two of them
+        saw, and away from such pairs.
 
-        Only forbidden actions taken out of the baseline, or smoothing, lead there. Such a move
-        finds the worst outcome of its state, or one as far below the mean of its state as any of
-        the log.
+        Forbidden actions taken out of the baseline, or smoothing, lead there; for a group, whatever
+        its own units have not seen. A move onto such a pair finds the worst outcome of its state,
+        or one as far below the mean of its state as any of the log; a move away from it loses the
+        best.
         """
-        excess = np.where(self.often, 0.0, np.maximum(pi - self.pi_b, 0.0)).sum(axis=1)
-        if not (excess > FORCED).any():
-            return 0.0
-        u, n_states = self.whole, len(base.v)
-        y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * base.v[u.next_state]
+        move = np.where(self.often, 0.0, pi - self.pi_b)
+        found = 0.0
+        for end, sign in ((0, 1.0), (1, -1.0)):
+            mass = np.maximum(sign * move, 0.0).sum(axis=1)
+            if (mass > FORCED).any():
+                found += float((chain.d * mass * self._distance(base.v, end)).sum())
+        return found
+
+    def _distance(self, v: np.ndarray, end: int) -> np.ndarray:
+        """How far below (end 0) or above (1) its value an outcome of every state may lie [S]."""
+        u, sign, n_states = self.known, 1.0 if end == 0 else -1.0, len(v)
+        y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
         mean = _sum(u.state, u.k * y, n_states) / _or_1(_sum(u.state, u.k, n_states))
-        least = y - u.r / u.k + u.ends[0]
-        surprise = float(np.max(mean[u.state] - least, initial=0.0))
-        drop = np.maximum(base.v - self._ends(base.v, 0)[0], surprise)
-        return float((chain.d * excess * drop).sum())
+        extreme = y - u.r / u.k + u.ends[end]
+        surprise = float(np.max(sign * (mean[u.state] - extreme), initial=0.0))
+        return np.asarray(np.maximum(sign * (v - self._ends(v, end)[0]), surprise))
 
     def _scores(self, rows: np.ndarray, chain: Chain, *, by_state: bool = False) -> np.ndarray:
         """What every unit adds to the value [units], to first order; the sum of their squares is
@@ -359,14 +368,20 @@ class UnitModel:
                 + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
             )
         else:
-            y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
-            n = np.maximum(_sum(u.pair, u.k, self.n_sa.size), 1e-300)
-            mean = _sum(u.pair, u.k * y, self.n_sa.size) / n
-            y = y - u.r / u.k + u.ends[end]
-            surprise = float(np.max(sign * (mean[u.pair] - y), initial=0.0))
+            y = u.ends[end] + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
+            surprise = self._surprise(v, end)
         least = np.full(self.problem.n_states, np.inf)
         np.minimum.at(least, u.state, sign * y)
         return np.asarray(sign * np.where(np.isfinite(least), least, (sign * v).min())), surprise
+
+    def _surprise(self, v: np.ndarray, end: int) -> float:
+        """How far below (end 0) or above (1) the mean of its pair any outcome of the log lies."""
+        u, sign = self.known, 1.0 if end == 0 else -1.0
+        follows = self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
+        n = np.maximum(_sum(u.pair, u.k, self.n_sa.size), 1e-300)
+        mean = _sum(u.pair, u.r + u.k * follows, self.n_sa.size) / n
+        far = sign * (mean[u.pair] - u.ends[end] - follows)
+        return float(np.max(far, initial=0.0))
 
 
 def model_of_units(
@@ -374,9 +389,10 @@ def model_of_units(
     units: Units,
     chosen: np.ndarray | None = None,
     pi_b: np.ndarray | None = None,
+    known: Units | None = None,
 ) -> UnitModel:
     """The model of the chosen units of a log (default: of all); `pi_b` made the log (default: the
-    problem's baseline).
+    problem's baseline). `known` are all units, where these are of a group.
     """
     pi_b = np.asarray(problem.pi_b if pi_b is None else pi_b)
     chosen = np.ones(units.number, dtype=bool) if chosen is None else chosen
@@ -397,6 +413,7 @@ def model_of_units(
     return UnitModel(
         units=part,
         whole=units,
+        known=units if known is None else known,
         chosen=chosen,
         problem=problem,
         pi_b=pi_b,

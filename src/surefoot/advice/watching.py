@@ -1,8 +1,11 @@
 """Watching: the safety test as an any-time test over a growing log, its capital kept in a file.
 
-Each look counts the finished episodes that are new, in the order in which they began, and stops at
-the first that is not finished: to take those that happen to be over would favour short ones. The
-capital of `surefoot.ope.capital` may be looked at after every episode, so after every look.
+Each look takes the finished episodes that are new, in the order in which they began, up to the
+first that is not finished: to take those that happen to be over would favour short ones. Those that
+it takes are bet on in the order of time, where there is one; those of which neither came first, in
+an order drawn by lots: a file may be sorted by what was done or by what came of it, and a capital
+that bets on all good ones first would win. The capital of `surefoot.ope.capital` may be looked at
+after every episode, so after every look.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ from surefoot.ope.gain_test import negated
 from surefoot.text import plural
 
 SCHEMA = "surefoot/watch-state/1"
+LOTS = 20220215  # where lots are drawn from
+BY_CLOCK = "in the order of their times"
+BY_LOTS = "in an order drawn by lots: their times do not say which came first"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -76,13 +82,15 @@ class Watch:
 @dataclass(frozen=True, kw_only=True)
 class Look:
     """What one look found: how many episodes were new and counted, left out since the policy was
-    made from them, and wait since they, or one that began before them, are not finished.
+    made from them, and wait since they, or one that began before them, are not finished; `order`
+    is the one in which they were bet on, in words.
     """
 
     counted: int
     left_out: int
     waiting: int
     interleaved: bool
+    order: str
     notes: tuple[str, ...] = ()
 
 
@@ -189,12 +197,13 @@ def look(
     taken = reached[new[reached]]
     waiting = int(new.sum()) - len(taken) + came.stepless
     left_out = _left_out(log, batch, came, trained)
-    counted = taken[~left_out[taken]]
+    counted = _in_turn(taken[~left_out[taken]], came, watch.looks)
     found = Look(
         counted=len(counted),
         left_out=len(taken) - len(counted),
         waiting=waiting,
         interleaved=came.interleaved,
+        order=BY_CLOCK if came.timed else BY_LOTS,
     )
     after = replace(
         watch,
@@ -205,6 +214,13 @@ def look(
     if not len(counted):
         return after, found
     return _bet(after, batch, counted, pi, pi_b, gamma, standard), found
+
+
+def _in_turn(episodes: np.ndarray, came: Arrivals, look: int) -> np.ndarray:
+    """The episodes in the order in which they are bet on, the same for the same log and look."""
+    lots = np.random.default_rng([LOTS, look]).permutation(len(episodes))
+    at = came.began[episodes] if came.timed else np.zeros(len(episodes))
+    return episodes[np.lexsort((lots, at))]
 
 
 def _bet(
@@ -323,6 +339,7 @@ def watch_summary(watch: Watch, found: Look, delta: float) -> dict[str, Any]:
         "estimated_gain": mean,
         "episodes_counted": watch.gain.n,
         "episodes_new": found.counted,
+        "order": found.order,
         "episodes_waiting": found.waiting,
         "episodes_left_out": found.left_out,
         "looks": watch.looks,
@@ -349,7 +366,7 @@ def watch_lines(found: Mapping[str, Any]) -> list[str]:
         f" {found['loss']['highest']:.3g}); {found['capital_needed']:g} shows it, wrong with"
         f" probability {found['delta']:g} over all looks together",
         f"counted   {found['episodes_new']:,} new episodes, {n:,} in all, in"
-        f" {plural(found['looks'], 'look')}",
+        f" {plural(found['looks'], 'look')}; {found['order']}",
     ]
     if found["estimated_gain"] is not None:
         lines.insert(2, f"gain      {found['estimated_gain']:+.4g} estimated")

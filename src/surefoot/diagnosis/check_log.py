@@ -25,7 +25,8 @@ from surefoot.diagnosis.finding import (
     Finding,
     not_looked_at,
 )
-from surefoot.diagnosis.memory import memory
+from surefoot.diagnosis.memory import caseload, memory
+from surefoot.diagnosis.missing import missing
 from surefoot.diagnosis.propensities import propensities
 from surefoot.diagnosis.time_order import MOST_STAMPS, contradictions, gaps
 from surefoot.diagnosis.walk import Walk, walk
@@ -67,6 +68,7 @@ def _findings(log: Log, gamma: float, baseline: Any) -> list[Finding]:
         *_made_by(log, policy),
         *_propensities(log),
         *cuts(log),
+        *missing(log),
     ]
     if log.reading is None or log.starts is None:
         return [*found, *unseen(log), Finding("order", NOTE, UNKNOWN_ORDER)]
@@ -80,7 +82,8 @@ def vetoes(log: Log, baseline: Any = None) -> tuple[Finding, ...]:
 
     Each has its key (see `KEYS`). The world changed, the baseline changed, the past matters beyond
     the state, the given baseline did not make the log, episodes are copies, rows contradict each
-    other, rows are left out only because they did not end. The three tests are stricter than those
+    other, rows are left out only because they did not end, numbers of episodes are not there. The
+    three tests are stricter than those
     of warnings (0.5 % in place of 5 %). Where the order of the rows is unknown, what could not be
     looked at is among them (`Finding.looked`). Measured by
     `tests/diagnosis/test_diagnosis_rates.py`: 0 to 2 % of 100 logs without fault are vetoed, in
@@ -88,7 +91,7 @@ def vetoes(log: Log, baseline: Any = None) -> tuple[Finding, ...]:
     """
     given = [] if baseline is None else _made_by(log, policy_for(baseline, log))
     found = [*given, *_propensities(log)]
-    found += cuts(log)
+    found += [*cuts(log), *missing(log)]
     rows = log.reading is not None and log.starts is not None
     found += _assumptions(log, walk(log)) if rows else unseen(log)
     return tuple(finding for finding in found if finding.vetoes)
@@ -133,6 +136,7 @@ def _assumptions(log: Log, seen: Walk) -> list[Finding]:
         changes = [not_looked_at(key, TOO_MANY) for key in (DRIFT, POLICY_DRIFT)]
     return [
         memory(log, seen),
+        *caseload(log, seen),
         *changes,
         copied(copies_in(seen.contents), log.accounting.used),
         contradictions(log, seen.contradictions),

@@ -17,10 +17,12 @@ STRICT = 0.005  # of every test that vetoes; three together: nominally 1.5 % of 
 DOUBTFUL = 1e-3  # a baseline less likely than this to have made the log did not make it
 MUCH = 0.1  # a test of a smaller share of the steps than this says so
 SLIGHT = 0.001  # a context that explains less than this share of the uncertainty hardly matters
-DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS, PROPENSITIES, CUTS, TIME = KEYS = (
+KEYS = (
     "drift", "policy-drift", "markov", "baseline", "copies", "contradictions", "propensities",
-    "cuts", "time",
+    "cuts", "time", "missing",
 )  # fmt: skip
+DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS, PROPENSITIES, *_ = KEYS
+CUTS, TIME, MISSING = KEYS[-3:]
 # what needs the rows of a log, in words
 BY_ROWS = {
     MARKOV: "memory",

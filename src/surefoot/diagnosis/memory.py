@@ -14,9 +14,19 @@ from dataclasses import replace
 import numpy as np
 
 from surefoot.diagnosis.copies import MOST_ROWS, looked_back
-from surefoot.diagnosis.finding import MARKOV, OK, Finding, concluded, tested
-from surefoot.diagnosis.independence import GROUPS, Result, Tables, by_context, verdict
-from surefoot.diagnosis.walk import FIRST, LEVEL_BEFORE, NEXT, PAIR, REWARD, SECOND, THIRD, Walk
+from surefoot.diagnosis.finding import LEVEL, MARKOV, OK, WARNING, Finding, concluded, tested
+from surefoot.diagnosis.independence import FEWEST, GROUPS, Result, Tables, by_context, verdict
+from surefoot.diagnosis.walk import (
+    CHOSEN,
+    FIRST,
+    LEVEL_BEFORE,
+    NEXT,
+    PAIR,
+    REWARD,
+    SECOND,
+    THIRD,
+    Walk,
+)
 from surefoot.logs import Log
 
 
@@ -71,6 +81,32 @@ def memory(log: Log, seen: Walk) -> Finding:
         sentence = "every episode is one step long: there is no past that could matter"
         return replace(conclusion, level=OK, sentence=sentence, vetoes=False)
     return conclusion
+
+
+def caseload(log: Log, seen: Walk) -> list[Finding]:
+    """Does the reward depend on the propensity, given (s, a)? Whoever chose an action more often
+    then had other cases, or the log learned from its outcomes; [] without propensities that differ.
+    """
+    if (REWARD, CHOSEN) not in seen.tables:
+        return []
+    table = seen.tables[REWARD, CHOSEN]
+    words = "the reward"
+    mean = by_context(words, table, seen.pairs.scores(REWARD, table), len(seen.pairs.code))
+    found = verdict(log, seen.pairs.state, {words: table}, [mean])
+    numbers = {"p_value": found.p_value, "explained": found.explained, "rows": found.rows}
+    if found.rows < FEWEST:
+        return []
+    if found.p_value >= LEVEL:
+        words = (
+            f"rewards do not differ with the propensity of their action (p = {found.p_value:.2g})"
+        )
+        return [Finding("caseload", OK, words, numbers)]
+    words = (
+        "given state and action, the reward differs with the propensity of the action (p ="
+        f" {found.p_value:.2g}): the policies that made this log had different cases, or one of"
+        " them learned from its outcomes. Plain means mislead here; improve judges by weights"
+    )
+    return [Finding("caseload", WARNING, words, numbers)]
 
 
 def _contexts(back: str, before: np.ndarray, n_actions: int) -> dict[str, np.ndarray]:

@@ -27,6 +27,7 @@ LOTS, LOTS_ROWS = (4, 20), 1_000_000  # so often, on so many rows in all
 NEXT, REWARD, ACTION = "the next state", "the reward", "the action"
 PAIR, SECOND, THIRD = "previous pair", "pair two steps back", "pair three steps back"
 LEVEL_BEFORE, FIRST, TIME = "previous reward", "first state", "time"
+CHOSEN = "propensity"
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,8 +80,8 @@ class Walk:
     tables      by (outcome, context). Strata are tested pairs, for actions states. Contexts are the
                 previous pair and the two before it (s * A + a + 1; 0 before the start), the level
                 of the previous reward (1, ..., 4; 0 at a start), the first state of the episode (s
-                + 1; 0 at a start), the segment of the log (TIME), and what the calendar of the
-                clock has
+                + 1; 0 at a start), the segment of the log (TIME), what the calendar of the clock
+                has, and the level of the propensity (CHOSEN) where there is one
     alike       by (outcome, one of GROUPS)
     thinned     [S, A], the returns kept after thinning (of the first visits in each episode where
                 gamma = 1); 0 where they were not counted
@@ -183,10 +184,11 @@ def _walk_block(block: Batch, pairs: Pairs, gamma: float | None, time: Clock, le
     when = {TIME: time.segments(block.row)} | {
         name: x[block.row].astype(np.int64) for name, x in time.calendar.items()
     }
+    beside = {} if block.propensity is None else {CHOSEN: _levels_of(block.propensity)}
     past = _past(block, pair, level) if look_back else {}
     found = {}
     for what, x in ((NEXT, block.next_state), (REWARD, level)):
-        for name, context in when.items():
+        for name, context in (when | beside).items():
             found[what, name] = tables(stratum[use], context[use], x[use])
         if look_back:
             piece = np.cumsum(block.time % length == 0)
@@ -216,6 +218,12 @@ def _walk_block(block: Batch, pairs: Pairs, gamma: float | None, time: Clock, le
         rows_after=len(block) if look_back else 0,
         contradictions=() if wrong is None else (wrong,),
     )
+
+
+def _levels_of(propensity: np.ndarray) -> np.ndarray:
+    """Propensities as levels 0, 1, ...: four to a factor of two."""
+    found: np.ndarray = np.minimum(np.floor(-4 * np.log2(propensity)), 200).astype(np.int64)
+    return found
 
 
 def _alike(block: Batch, z: np.ndarray, use: np.ndarray, time: Clock) -> dict[str, Alike]:

@@ -10,7 +10,13 @@ import numpy as np
 
 from surefoot.core import Batch, Model
 from surefoot.errors import NotAvailableError, ParameterError, ProblemError
-from surefoot.ope.bounds import APPROXIMATE_BOUNDS, CAPPED, FLOORED, check_delta
+from surefoot.ope.bounds import (
+    APPROXIMATE_BOUNDS,
+    CAPPED,
+    FLOORED,
+    check_delta,
+    uncapped_betting,
+)
 from surefoot.ope.centring import Control, check_ratio, discounts, step_control, whole_control
 from surefoot.ope.estimates import episode_returns, weight_notes
 from surefoot.ope.models import doubly_robust_values
@@ -24,6 +30,7 @@ GAIN, VALUE, LOSS = "V^pi - V^pi_b", "V^pi", "V^pi_b - V^pi"
 # episodes, by their weights, below which scatter says nothing: most values then rest on weights
 # near 0
 FEWEST_EFFECTIVE = 10.0
+TOO_HEAVY = 0.01  # level of the bet that weights are too large: so many honest logs are refused
 # what the policy is compared with, and how
 OWN_RETURNS = "the returns of the log itself, episode by episode"
 WEIGHTED = "the baseline, which did not make the log: its episodes are weighted too"
@@ -117,7 +124,8 @@ class EpisodeValues:
     `declared` says whether that floor rests on declared ranges; effective_size, largest_weight and
     overlap are those of pi; effective_size is the smaller one where the baseline is weighted too.
     `compared` says what X_b is; `control` is what may centre the values, None where nothing may.
-    `shifts` [n, any]: what another range would add to x, but for factors; each has mean 0.
+    `shifts` [n, any]: what another range would add to x, but for factors; each has mean 0, and none
+    lies below `shift_floor`.
     """
 
     x: np.ndarray
@@ -130,7 +138,22 @@ class EpisodeValues:
     compared: str = OWN_RETURNS
     control: Control | None = None
     shifts: np.ndarray | None = None
+    shift_floor: float = -math.inf
     notes: tuple[str, ...] = field(default=())
+
+    def too_heavy(self, order: np.ndarray) -> str:
+        """That the weights are too large, where a bet shows it at level TOO_HEAVY; else "".
+
+        Weights have mean 1 if the actions were chosen as they say, less if some of what a policy
+        does cannot happen. If they have more, values are too high, and what the weights were made
+        from is wrong. Weights that are too small make values too low: the safe side.
+        """
+        for shift in () if self.shifts is None else self.shifts.T:
+            usable = np.isfinite(shift).all() and math.isfinite(self.shift_floor)
+            if usable and uncapped_betting(shift[order], TOO_HEAVY, lo=self.shift_floor).value > 0:
+                mean = 1 - float(shift.mean()) / self.shift_floor
+                return f"the weights average {mean:.4g}, and must average 1"
+        return ""
 
     @property
     def estimate(self) -> float:
@@ -209,6 +232,9 @@ def episode_values(
         n_cut=int(batch.cuts.sum()),
         compared=WEIGHTED if weighted else OWN_RETURNS,
         shifts=shifts,
+        shift_floor=-(
+            1.0 if standard.estimator == "is" else float(discounts(gamma, 0, standard.horizon))
+        ),
         control=_control(weights, gamma, standard, lo) if own and declared else None,
         notes=weight_notes(weights) + (_weighted_notes(base) if weighted else ()),
     )

@@ -21,7 +21,8 @@ The four c each have a posterior over a grid, with half of its prior on c = inf;
 fitted to the states in which two actions or more were seen (successors: the rows of all but the
 most frequent action). Every model draws its own c: where the log does not exclude that the actions
 of a state are the same, they are in some of the models. A drawn model keeps the transitions of the
-posterior; its rewards are such that the advantages of the baseline are the shrunk ones.
+posterior; its rewards are such that the advantages of the baseline are the shrunk ones. Where the
+possible rewards are declared, they also have outcomes that no visit has shown (`_unseen`).
 
 All normal posteriors below are the usual ones: an observed mean with error variance V and a prior
 N(m, B) has the posterior mean  m + t (mean - m)  and variance  t V,  with  t = B / (B + V).
@@ -47,6 +48,7 @@ LEAN_ALL = 3.0  # visits with which the variance of all counts in that of a stat
 NO_VARIANCE = 1e-9  # share of the squared reward range below which a variance is as good as 0
 STEEP = 4.0  # prior variance of beta: so often that of a pair
 BY_SUCCESSOR, BY_REWARD, OWN, SLOPE, ARRIVAL, STATE = -21, -22, -23, -24, -31, -33  # uses of draws
+WORST, BEST = -25, -26
 
 
 class Shrinkage:
@@ -190,7 +192,27 @@ class Shrinkage:
         """Shrunk advantages [K, S, A], 0 in the mean of pi_b, if arrivals are worth h [K, S']."""
         (mean, variance), (own, spread) = self._from_successors(h.T, keys), self._from_rewards(keys)
         found = mean + own + np.sqrt(variance + spread) * normals(keys, OWN, self.n_sa.shape)
+        found = found + self._unseen(keys)
         return np.asarray(found - (self.pi_b * found).sum(axis=-1, keepdims=True))
+
+    def _unseen(self, keys: Array) -> np.ndarray | float:
+        """What outcomes of the declared range may add to the mean reward of a pair that n visits
+        have not shown [K, S, A].
+
+        The worst one has a probability p, none is seen with at most exp(-n p): p is drawn with that
+        tail, and so for the best one.
+        """
+        problem = self.posterior.problem
+        if not problem.rewards_declared or problem.reward_table is not None:
+            return 0.0
+        mean = (self.n * self.each).sum(axis=-1) / np.maximum(self.n_sa, 1.0)
+        size, seen = self.n_sa.size, self.n_sa > 0
+        found = np.zeros(self.n_sa.shape)
+        for end, what in zip(problem.reward_range, (WORST, BEST), strict=True):
+            tail = -np.log(draws(keys, what, size) + 2.0**-54).reshape(-1, *self.n_sa.shape)
+            p = np.minimum(tail / np.maximum(self.n_sa, 1.0), 1.0)
+            found = found + np.where(seen, p * (end - mean), 0.0)
+        return found
 
     def _from_successors(self, h: np.ndarray, keys: Array) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance [K, S, A] of p_sa . h given c, h [S', K].

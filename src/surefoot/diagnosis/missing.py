@@ -1,0 +1,47 @@
+"""Are episodes missing? Numbers of episodes that are not there, among those that are."""
+
+from __future__ import annotations
+
+from surefoot.diagnosis.finding import MISSING, NOTE, WARNING, Finding
+from surefoot.logs import Log
+
+FEWEST = 20  # numbers with the same letters before them that say how episodes are numbered
+DENSE = 0.5  # share of the numbers between the first and the last that is there where they count up
+SOME = 0.01  # share of missing episodes that is a warning
+
+
+def missing(log: Log) -> list[Finding]:
+    """Where episodes are numbered one after the other, which numbers are not there?
+
+    Episodes that are left out for how they went mislead every method, and no other trace of them is
+    in a log. Numbers of which at most half are there are no count of episodes, and say nothing.
+    """
+    while log.view is not None:
+        log = log.view.base
+    if log.reading is None or log.bandit or (log.n_episodes or 0) < FEWEST:
+        return []
+    digits = "regexp_extract(x, '[0-9]+$')"
+    with log.database() as database:
+        found = database.rows(
+            "looking at the numbers of episodes",
+            f"""with labels as (select distinct episode::varchar as x from {log.reading.steps()}),
+                     numbers as (select try_cast({digits} as bigint) as i,
+                                        regexp_replace(x, '[0-9]+$', '') as letters
+                                 from labels where length({digits}) between 1 and 15)
+                select count(distinct i), min(i), max(i) from numbers
+                where i is not null group by letters order by min(letters)""",
+        )
+    counted = [(n, int(low), int(high)) for n, low, high in found if n >= FEWEST]
+    dense = [(n, high - low + 1) for n, low, high in counted if n > DENSE * (high - low + 1)]
+    gone = sum(span - n for n, span in dense)
+    if not gone:
+        return []
+    share = gone / sum(span for _, span in dense)
+    sentence = (
+        f"episodes are missing: {gone:,} of the numbers between the first and the last are not"
+        f" there ({share:.2%}). If they were left out because of how they went, what is left"
+        " misleads; nothing else in a log can show that"
+    )
+    numbers = {"missing": gone, "share": share}
+    level = WARNING if share >= SOME else NOTE
+    return [Finding("missing episodes", level, sentence, numbers, MISSING, True)]
