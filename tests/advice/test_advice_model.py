@@ -13,6 +13,7 @@ import surefoot
 from support import logfiles
 from support.naive_bias import bias_by_loops
 from surefoot.advice import UnitModel, model_of_units, units_of_batch
+from surefoot.advice.value_on_log import evaluation, evaluation_lines
 
 
 def pieces(problem: surefoot.Problem) -> UnitModel:
@@ -394,3 +395,25 @@ def test_the_scatter_of_its_own_frequencies_is_part_of_an_estimated_baseline() -
     assert found.baseline.scores.var() * n == pytest.approx((5 * action).var() / n, rel=0.02)
     known = replace(problem, pi_b_estimated=False)
     assert np.abs(pieces(known).compare(np.asarray(problem.pi_b)).baseline.scores).max() < 1e-12
+
+
+@pytest.mark.parametrize("declared", [(0, 1), None])
+def test_where_no_success_was_seen_the_interval_of_a_mean_is_that_of_the_rule_of_three(
+    declared: tuple[float, float] | None,
+) -> None:
+    """100 decisions without a success: up to 3 % with the range declared; without it the interval
+    says nothing, and what it rests on is said.
+    """
+    columns = {
+        "episode": np.arange(100), "state": np.zeros(100, dtype=int), "terminal": np.ones(100),
+        "action": np.arange(100) % 2, "reward": np.zeros(100),
+    }  # fmt: skip
+    log = surefoot.read_log(columns)
+    problem = log.problem(0.0, np.full((log.n_states, 2), 0.5), reward_range=declared)
+    found = evaluation(log, problem, np.full((log.n_states, 2), 0.5))
+    for name in ("log", "ips"):
+        assert found["weighted"][name]["low"] == 0
+        high = 0.0 if declared is None else 0.03
+        assert found["weighted"][name]["high"] == pytest.approx(high, rel=0.02)
+    said = "\n".join(evaluation_lines(found))
+    assert ("no reward lies outside [0, 0]" in said) == (declared is None)

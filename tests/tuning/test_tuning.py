@@ -381,3 +381,28 @@ def test_logs_of_drawn_models_have_the_returns_that_an_algorithm_asks_for(line: 
     problem = small_problem()
     (asked,) = parsed_settings(problem, [line])
     assert simulate(Posterior(problem), [asked.algorithm], 3, 2).on_simulated.shape == (1, 2)
+
+
+def risky(declared: tuple[float, float] | None) -> surefoot.Problem:
+    """One state; 20 visits of each action, of which the second paid 1 each time and the first 0."""
+    action = np.tile([0, 1], 20)
+    return surefoot.problem(
+        state=np.zeros(40, dtype=int), action=action, reward=action.astype(float),
+        next_state=np.ones(40, dtype=int), terminal=np.ones(40, dtype=bool),
+        episode=np.arange(40), gamma=0.5, n_states=2, n_actions=2,
+        pi_b=np.array([[0.7, 0.3], [0.5, 0.5]]), reward_range=declared,
+    )  # fmt: skip
+
+
+def test_an_outcome_of_the_declared_range_that_no_visit_has_shown_counts() -> None:
+    """It has the probability p with the tail exp(-20 p), mean 1 / 20: a pair that paid 1 loses
+    61 / 20 on average, and one that paid 0 loses 60 / 20 and gains 1 / 20.
+    """
+    found = Shrinkage(Posterior(risky((-60, 1))))._unseen(KEYS)
+    assert np.asarray(found)[:, 0].mean(axis=0) == pytest.approx([-59 / 20, -61 / 20], abs=0.2)
+    assert Shrinkage(Posterior(risky(None)))._unseen(KEYS) == 0
+
+
+def test_tune_chooses_no_change_that_one_unseen_loss_would_undo() -> None:
+    assert tune(risky((0, 1)), models=60, simulated=0).changes
+    assert not tune(risky((-60, 1)), models=60, simulated=0).changes

@@ -5,7 +5,7 @@ and how much of it was never tried.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -105,6 +105,7 @@ def evaluation(
         "baseline_estimated": problem.pi_b_estimated,
         "start": problem.start_from,
         "own_return": None if own is None else asdict(own),
+        "range_seen": None if problem.return_range.declared else list(problem.reward_range),
         "weighted": {"not_available": wrong} if wrong else weighted_values(problem, pi),
     }
 
@@ -127,6 +128,18 @@ def own_lines(own: Mapping[str, Any] | None, value: float) -> list[str]:
     return [f"          {words} for the baseline"]
 
 
+def _range_lines(seen: Sequence[float] | None) -> list[str]:
+    """What all intervals rest on where nobody declared the possible rewards."""
+    if seen is None:
+        return []
+    low, high = seen
+    return [
+        f"range     all intervals hold if no reward lies outside [{low:g}, {high:g}], the range"
+        " that was seen: a rarer one",
+        "          would not be in them; declare it with --reward-range",
+    ]
+
+
 def evaluation_lines(found: Mapping[str, Any]) -> list[str]:
     """The evaluation for people."""
     lines = [
@@ -142,6 +155,7 @@ def evaluation_lines(found: Mapping[str, Any]) -> list[str]:
         f" baseline{estimated}",
         *own_lines(found["own_return"], found["values"]["baseline"]["value"]),
         *weighted_lines(found["weighted"]),
+        *_range_lines(found["range_seen"]),
         f"coverage  {found['share_never_seen']:.1%} of the policy's decisions are actions never"
         " seen in their state: they count as",
         "          what the baseline does there. A policy learned from this very log looks better"

@@ -13,6 +13,7 @@ from surefoot.advice.estimate import DELTA, UnitEstimate, Unseen
 from surefoot.core import Batch
 from surefoot.errors import NotAvailableError, SurefootError
 from surefoot.ope import ValueEstimate, doubly_robust, per_decision, weighted_per_decision
+from surefoot.ope.centring import discounts
 from surefoot.ope.estimates import episode_returns
 from surefoot.problems import Problem
 from surefoot.text import impossible, interval
@@ -24,7 +25,6 @@ METHODS: Mapping[str, tuple[Callable[..., ValueEstimate], str]] = {
     "snips": (weighted_per_decision, "less scatter; biased for few episodes"),
     "dr": (doubly_robust, "unbiased; a model of other episodes takes out scatter"),
 }
-NOTHING = Unseen(each=0.0, pair=0, n=0.0, shift=0.0, worst=0.0, distance=0.0)
 FEW = 30.0  # effective episodes below which an interval says little
 
 
@@ -33,7 +33,8 @@ def weighted_values(problem: Problem, pi: np.ndarray) -> dict[str, Any]:
     there is none.
 
     The value is that of the discounted return of an episode from its start up to where it ends or
-    is cut. Intervals are of 90 %, Student's with Johnson's term for skewness, for many episodes.
+    is cut. Intervals are of 90 %, Student's with Johnson's term for skewness, for many episodes;
+    a return that no episode has shown counts by the rule of three (`Unseen`).
     """
     log = problem.log
     try:
@@ -50,7 +51,8 @@ def weighted_values(problem: Problem, pi: np.ndarray) -> dict[str, Any]:
     except SurefootError as error:
         return {"not_available": str(error)}
     g = episode_returns(log, problem.gamma)
-    return {"log": _described(float(g.mean()), g - g.mean(), "the mean return of the log"), **found}
+    own = _described(problem, float(g.mean()), g - g.mean(), "the mean return of the log", len(g))
+    return {"log": own, **found}
 
 
 def _valued(name: str, log: Batch, pi: np.ndarray, problem: Problem) -> dict[str, Any]:
@@ -66,20 +68,37 @@ def _valued(name: str, log: Batch, pi: np.ndarray, problem: Problem) -> dict[str
     who = GIVEN_WEIGHTS if log.propensity is None else TRUE_WEIGHTS
     odd = impossible(found.value, problem.return_range.lo, problem.return_range.hi)
     words = "; ".join(filter(None, (odd, words, f"assumes that {who}")))
-    return _described(found.value, found.scores, words) | {
+    return _described(problem, found.value, found.scores, words, found.effective_size) | {
         "effective_episodes": found.effective_size,
         "largest_weight": found.largest_weight,
         "share_never_tried": found.overlap.unseen,
     }
 
 
-def _described(value: float, scores: np.ndarray, words: str) -> dict[str, Any]:
-    """A value with its interval."""
+def _described(
+    problem: Problem, value: float, scores: np.ndarray, words: str, size: float
+) -> dict[str, Any]:
+    """A value with its interval, from effectively so many episodes."""
+    loss, more = (_unseen(abs(value - end), size) for end in _returns(problem))
     low, high = UnitEstimate(
         value=value, scores=scores / len(scores), of_pairs=0.0, degrees=1.0,
-        loss=NOTHING, more=NOTHING, blocks=False,
+        loss=loss, more=more, blocks=False,
     ).interval()  # fmt: skip
     return {"value": value, "low": low, "high": high, "episodes": len(scores), "assumes": words}
+
+
+def _returns(problem: Problem) -> tuple[float, float]:
+    """The lowest and the highest return of an episode as long as the longest of the log."""
+    assert problem.log is not None
+    steps = float(discounts(problem.gamma, 0, int(problem.log.time.max()) + 1))
+    low, high = problem.reward_range
+    return min(low, low * steps), max(high, high * steps)
+
+
+def _unseen(distance: float, size: float) -> Unseen:
+    """What returns at this distance may change that none of so many episodes has shown."""
+    each = distance / max(size, 1.0)
+    return Unseen(each=each, pair=0, n=size, shift=1.0, worst=0.0, distance=distance)
 
 
 def weighted_lines(found: Mapping[str, Any]) -> list[str]:

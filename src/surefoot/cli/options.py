@@ -47,8 +47,8 @@ Despite = Annotated[
         METHOD,
         "KEY,...",
         "Findings of surefoot check to ignore when judging, such as drift,copies; also"
-        " policy-drift, markov, baseline, contradictions, propensities, cuts, time. The verdict"
-        " then names them, and the exit code is 5.",
+        " policy-drift, markov, baseline, contradictions, propensities, cuts, time, missing. The"
+        " verdict then names them, and the exit code is 5.",
     ),
 ]
 AsJson = Annotated[bool, option(OUTPUT, "", "Print JSON for machines, and nothing else.", "--json")]
