@@ -124,7 +124,7 @@ def main() -> None:
         shutil.copy(data / "wet_chicken_rule.csv", "rule.csv")
     rng = np.random.default_rng(0)
     header = "episode,time,state,action,reward,terminal"
-    last_year, this_year = visits(1500, rng, "a"), visits(6000, rng, "b")
+    last_year, this_year = visits(1500, rng, "a"), visits(4000, rng, "b")
     write("visits.csv", header, last_year)
     write("later.csv", header, this_year)
     write("export.csv", "patient,day,ward,severity,treatment,outcome", exported(last_year), ";")

@@ -38,7 +38,7 @@ from surefoot.ope.gain_test import negated
 from surefoot.text import plural
 
 SCHEMA = "surefoot/watch-state/1"
-LOTS = 20220215  # where lots are drawn from
+LOTS = 1  # where lots are drawn from
 BY_CLOCK = "in the order of their times"
 BY_LOTS = "in an order drawn by lots: their times do not say which came first"
 
