@@ -276,6 +276,46 @@ def tuned(rng: np.random.Generator, folder: Path, n: int = 200, loss: float = -5
     return json.loads(words)["next"] is not None
 
 
+def combined(rng: np.random.Generator, folder: Path, gate: str, option: str) -> bool:
+    """Null logs of two states and three steps, nothing matters: a guard, or two groups, together
+    with propensities of two loggers, a history of one step, or steps of one to three days.
+    """
+    n, steps = 500, 3
+    share = np.repeat(np.array([0.3, 0.6])[rng.integers(0, 2, n)], steps)
+    share = share if option == "propensity" else np.full(n * steps, 0.4)
+    taken = rng.random(n * steps) < share
+    day = np.tile(np.arange(steps), n)
+    if option == "per":
+        gap = rng.integers(1, 4, (n, steps))
+        day = (np.cumsum(gap, axis=1) - gap[:, :1]).reshape(-1)
+    last = np.tile(np.arange(steps) == steps - 1, n)
+    end = rng.random(n * steps) < 0.2
+    over = np.cumsum(np.where(end | last, 1, 0).reshape(n, steps), axis=1)
+    kept = (over - np.where(end | last, 1, 0).reshape(n, steps) == 0).reshape(-1)
+    states = np.array(["x", "y"])[rng.integers(0, 2, n * steps)]
+    columns = {
+        "episode": np.repeat(np.arange(n), steps),
+        "time": day,
+        "state": states,
+        "action": np.where(taken, "new", "old"),
+        "reward": (rng.random(n * steps) < 0.5).astype(float),
+        "harm": (rng.random(n * steps) < 0.3).astype(float),
+        "group": np.repeat(np.where(rng.random(n) < 0.5, "f", "m"), steps),
+        "terminal": (end | last).astype(int),
+    }
+    if option == "propensity":
+        columns["propensity"] = np.where(taken, share, 1 - share)
+    log = write(folder / "log.csv", {k: x[kept].tolist() for k, x in columns.items()})
+    row = {"new": 0.4, "old": 0.6}
+    base = rule(folder / "rule.csv", {"x": row, "y": row})
+    more = ["--gamma", "0.9", "--reward-range", "0,1", "--baseline", base]
+    more += ["--guard", "harm:lower:0.1:0,1"] if gate == "guard" else ["--group", "group"]
+    more += {"propensity": [], "history": ["--history", "1"], "per": ["--discount-per", "1"]}[
+        option
+    ]
+    return supported(folder, log, *more)
+
+
 FAMILIES = (
     Family("group-hurt", '1: "new" costs 30 of group B 2, range declared', groups),
     Family("group-hurt-undeclared", "without the range", partial(groups, declared=False)),
@@ -324,6 +364,19 @@ FAMILIES = (
         "all there, a1 better by .15",
         partial(missing, removed=0.0, better=0.15),
         True,
+    ),
+    *(
+        Family(
+            f"{gate}-{option}",
+            f"null, {gate} with {words}",
+            partial(combined, gate=gate, option=option),
+        )
+        for gate in ("guard", "group")
+        for option, words in (
+            ("propensity", "propensities"),
+            ("history", "--history 1"),
+            ("per", "--discount-per"),
+        )
     ),
     Family("tune-200", "7: a1 pays 1, -59 once in 50; 200 rows", tuned),
     Family("tune-1000", "1,000 rows", partial(tuned, n=1000)),
