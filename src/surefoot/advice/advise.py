@@ -201,7 +201,9 @@ def advise(
     # 1. What is independent in the log, and what in it forbids a promise.
     units = units_of(log, problem.log, problem.gamma) if units is None else units
     findings = findings_about(log, problem, made) if against is None else ()
-    against = [x for x in findings if x.vetoes] if against is None else list(against)
+    if against is None:  # of missing episodes any number may matter: `_too_few_missing`
+        against = [replace(x, vetoes=True) for x in findings if x.vetoes or x.key == MISSING]
+    against = list(against)
     blind = problem.log is None and units.sample is None
     if blind and all(x.key != TIME for x in against):
         against.append(not_looked_at(TIME))
@@ -343,7 +345,7 @@ def _too_few_missing(
     values at the floor. It says so, and vetoes nothing.
     """
     some = [x for x in stands if x.key == MISSING]
-    if not some or not gain.positive or not problem.return_range.declared:
+    if not some or not gain.positive:
         return ()
     gone = float(some[0].numbers["missing"])
     if gain.test == FINITE_SAMPLE:

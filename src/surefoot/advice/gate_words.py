@@ -132,7 +132,7 @@ def _numbers(x: Mapping[str, Any]) -> str:
         return word + (", so not shown to be no worse" if asked else "")
     word = "no worse" if x["holds"] else "NOT SHOWN to be no worse"
     word = word + _within(x["tolerance"]) if asked else "told, not asked for"
-    word += f", {_unless(x)}" if x["range_seen"] is not None else ""
+    word += f", {_unless(x)}" if x.get("range_seen") is not None else ""
     return (
         f"{signed(x['change'])}, at least {signed(x['low'])}, at most {signed(x['high'])}: {word}"
     )

@@ -7,7 +7,7 @@ from surefoot.logs import Log
 
 FEWEST = 20  # numbers with the same letters before them that say how episodes are numbered
 DENSE = 0.5  # share of the numbers between the first and the last that is there where they count up
-SOME = 0.01  # share of missing episodes that is a warning
+SOME = 0.01  # share of missing episodes that is a warning, and forbids proofs
 
 
 def missing(log: Log) -> list[Finding]:
@@ -15,6 +15,7 @@ def missing(log: Log) -> list[Finding]:
 
     Episodes that are left out for how they went mislead every method, and no other trace of them is
     in a log. Numbers of which at most half are there are no count of episodes, and say nothing.
+    `improve` asks of any that are missing whether they could undo the gain.
     """
     while log.view is not None:
         log = log.view.base
@@ -43,5 +44,7 @@ def missing(log: Log) -> list[Finding]:
         " misleads; nothing else in a log can show that"
     )
     numbers = {"missing": gone, "share": share}
-    level = WARNING if share >= SOME else NOTE
-    return [Finding("missing episodes", level, sentence, numbers, MISSING, True)]
+    many = share >= SOME
+    return [
+        Finding("missing episodes", WARNING if many else NOTE, sentence, numbers, MISSING, many)
+    ]
