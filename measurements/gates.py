@@ -230,13 +230,12 @@ def watched(
     ordered: bool = True,
     looks: int = 30,
 ) -> bool:
-    """A growing log, a file of 100 rows a look, each sorted by action (or not); whether a watch
+    """A growing log, a new file of 100 rows a look, each sorted by action (or not); whether a watch
     ever says something.
     """
     base = rule(folder / "rule.csv", {"s": {"a0": 0.5, "a1": 0.5}})
     new = rule(folder / "new.csv", {"s": {"a0": 0.0, "a1": 1.0}})
     state = folder / "watch.json"
-    (folder / "log").mkdir()
     for look in range(looks):
         action = (rng.random(100) < 0.5).astype(int)
         reward = (rng.random(100) < 0.9 - better * (1 - action)).astype(float)
@@ -250,9 +249,8 @@ def watched(
             "reward": reward[order].tolist(),
             "terminal": [1] * 100,
         }
-        write(folder / "log" / f"{look:03d}.csv", columns)
         more = ("--policy", new, "--baseline", base, "--gamma", "0", "--reward-range", "0,1")
-        log = str(folder / "log" / "*.csv")
+        log = write(folder / f"{look:03d}.csv", columns)
         _, words = ask("watch", log, *more, "--state-file", str(state), "--json")
         if json.loads(words)["verdict"] != "no evidence":
             return True
