@@ -6,6 +6,7 @@ from surefoot.diagnosis.finding import MISSING, NOTE, WARNING, Finding
 from surefoot.logs import Log
 
 FEWEST = 20  # numbers with the same letters before them that say how episodes are numbered
+LONGEST = 20  # numbers in a row that may be missing episodes; a longer jump begins to count anew
 DENSE = 0.5  # share of the numbers between the first and the last that is there where they count up
 SOME = 0.01  # share of missing episodes that is a warning, and forbids proofs
 
@@ -28,12 +29,15 @@ def missing(log: Log) -> list[Finding]:
             f"""with labels as (select distinct episode::varchar as x from {log.reading.steps()}),
                      numbers as (select try_cast({digits} as bigint) as i,
                                         regexp_replace(x, '[0-9]+$', '') as letters
-                                 from labels where length({digits}) between 1 and 15)
-                select count(distinct i), min(i), max(i) from numbers
-                where i is not null group by letters order by min(letters)""",
+                                 from labels where length({digits}) between 1 and 15),
+                     steps as (select distinct letters, i,
+                                      i - lag(i) over (partition by letters order by i) - 1 as gap
+                               from (select distinct letters, i from numbers where i is not null))
+                select count(*), coalesce(sum(gap) filter (gap <= {LONGEST}), 0) from steps
+                group by letters order by letters""",
         )
-    counted = [(n, int(low), int(high)) for n, low, high in found if n >= FEWEST]
-    dense = [(n, high - low + 1) for n, low, high in counted if n > DENSE * (high - low + 1)]
+    counted = [(int(n), int(gap)) for n, gap in found if n >= FEWEST]
+    dense = [(n, n + gap) for n, gap in counted if n > DENSE * (n + gap)]
     gone = sum(span - n for n, span in dense)
     if not gone:
         return []
