@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,9 @@ def test_missing_episodes_forbid_the_word_unless_they_could_not_change_it(
     if supported:
         assert any("Had all of them been as bad as can be" in x for x in judged.notes)
     else:
+        known = [x for x in check_log(log, gamma=0.0) if x.key == "missing"]
+        again = advise(log, problem, chosen_algorithm(problem), against=known)
+        assert again.verdict == judged.verdict  # as `compare` asks
         waived = advise(log, problem, chosen_algorithm(problem), despite=("missing",))
         assert waived.verdict == "supported despite missing"
 
@@ -128,3 +132,29 @@ def test_a_baseline_file_whose_weights_are_too_large_is_named() -> None:
     )
     assert "must average 1" in wrong.too_heavy(order)
     assert right.too_heavy(order) == ""
+
+
+def test_where_weights_decide_a_baseline_that_agrees_only_roughly_forbids_the_word() -> None:
+    """600 decisions, of which 21 % take the second action; the file says 28 % (p = 0.02). The test
+    of means does not need the file to be exact, weights do.
+    """
+    rng = np.random.default_rng(2)
+    action = (rng.random(600) < 0.2).astype(int)
+    reward = (rng.random(600) < np.where(action == 1, 0.9, 0.2)).astype(float)
+    log = read_log(
+        {
+            "episode": np.arange(600), "state": np.zeros(600, dtype=int), "action": action,
+            "reward": reward, "terminal": np.ones(600),
+        },
+        threads=1,
+    )  # fmt: skip
+    problem = log.problem(0.0, {0: {0: 0.72, 1: 0.28}}, reward_range=(0, 1))
+    algorithm = chosen_algorithm(problem)
+    assert advise(log, problem, algorithm).supported
+    module = importlib.import_module("surefoot.advice.advise")
+    test = module.held_out_gain
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "held_out_gain", lambda *x, **y: test(*x, **{**y, "markov": False}))
+        judged = advise(log, problem, algorithm)
+    assert judged.gain is not None and judged.gain.test == "finite-sample"
+    assert not judged.supported and "agree with the baseline only roughly" in judged.reason

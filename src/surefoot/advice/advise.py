@@ -173,7 +173,7 @@ def advise(
     Supported: the policy that one half of the log makes differs from the baseline in a visited
     state; the other half shows its gain at the start to be above 0, in one test at level 5 %
     (`held_out_gain`), whatever outcome within the range has not been seen yet; and nothing in
-    the log speaks against the test (`against`: by default the findings of `check_log` that veto),
+    the log speaks against the test (`against`: findings about it, by default those of `check_log`),
     but for what `despite` names. An algorithm with a proof of its own is supported by that proof,
     which is about a policy from all data: `gain` is None then.
     `pi_b` is the policy that made the log, by default that of the problem (`logging_policy`: the
@@ -201,13 +201,13 @@ def advise(
     # 1. What is independent in the log, and what in it forbids a promise.
     units = units_of(log, problem.log, problem.gamma) if units is None else units
     findings = findings_about(log, problem, made) if against is None else ()
-    if against is None:  # of missing episodes any number may matter: `_too_few_missing`
-        against = [replace(x, vetoes=True) for x in findings if x.vetoes or x.key == MISSING]
-    against = list(against)
+    told = findings if against is None else tuple(against)
+    # of missing episodes any number may matter: `_too_few_missing`
+    forbid = [replace(x, vetoes=True) for x in told if x.vetoes or x.key == MISSING]
     blind = problem.log is None and units.sample is None
-    if blind and all(x.key != TIME for x in against):
-        against.append(not_looked_at(TIME))
-    stands = [x for x in against if x.key not in despite]
+    if blind and all(x.key != TIME for x in forbid):
+        forbid.append(not_looked_at(TIME))
+    stands = [x for x in forbid if x.key not in despite]
     # 2. One half makes the policy, the other tests it. Without the Markov property only the test
     #    that does not need it may be used.
     markov = all(x.key != MARKOV for x in stands if x.looked)
@@ -215,15 +215,15 @@ def advise(
         problem, units, algorithm, pi_b=made, markov=markov, most_changes=most_changes,
         seed=seed)  # fmt: skip
     if gain.test == FINITE_SAMPLE:  # weights need the baseline itself, not nearly
-        rough = [replace(x, vetoes=True) for x in findings if (x.key, x.level) == (BASELINE, NOTE)]
-        against, stands = against + rough, stands + [x for x in rough if x.key not in despite]
+        rough = [replace(x, vetoes=True) for x in told if (x.key, x.level) == (BASELINE, NOTE)]
+        forbid, stands = forbid + rough, stands + [x for x in rough if x.key not in despite]
     # 3. An algorithm may prove its policy, from all data; a proof compares with the problem's own
     #    baseline, and needs the Markov property.
     masked = bool(np.abs(base - made).max() > CHANGED)
     gates = gates_of(log, problem, units, gain, made, group_tolerance)
     whole = assured and not masked and most_changes is None and not gates
     by_proof = whole and proves_itself(problem, algorithm)
-    overruled = [x for x in against if x.key in despite]
+    overruled = [x for x in forbid if x.key in despite]
     proved = proof(problem, algorithm, [x.key for x in overruled]) if by_proof else None
     slight = () if by_proof else _hardly_matter(problem, gain, made, stands)
     slight += () if by_proof or gates else _too_few_missing(problem, gain, stands)
@@ -236,7 +236,7 @@ def advise(
     # 4. What the policy changes and is worth in the model of all data.
     in_sample = model_of_units(problem, units, pi_b=made).compare(pi)
     advice = replace(
-        advice, against=tuple(x for x in against if x.key not in {y.key for y in slight}),
+        advice, against=tuple(x for x in forbid if x.key not in {y.key for y in slight}),
         slight=slight, findings=findings, solution=solution,
         gain=gain if proved is None else None,  # what was tested is another policy
         candidate=pi, in_sample=in_sample, gates=gates,
@@ -271,7 +271,7 @@ def advise(
     found = None
     if assured:
         made_of = replace(solution, pi=pi)
-        found = assure(problem, made_of, algorithm, against=against, despite=despite)
+        found = assure(problem, made_of, algorithm, against=forbid, despite=despite)
     advice = replace(advice, verdict=verdict, reason=reason, assurance=found)
     advice = replace(advice, accepted=accept and not advice.supported)
     if refit and advice.supported:

@@ -176,13 +176,12 @@ def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
     log, problem = posed.log, posed.problem
     units = units_of(log, problem.log, problem.gamma)
     findings = findings_about(log, problem)
-    against = [x for x in findings if x.vetoes]
     rows = []
     with bars() as shown:
         for i, name in enumerate(names):
             try:
                 algorithm = chosen_algorithm(problem, name)
-                advice = advise(log, problem, algorithm, units=units, against=against)
+                advice = advise(log, problem, algorithm, units=units, against=findings)
                 rows.append(_row(advice))
             except (BaselineError, NotAvailableError, ParameterError) as error:
                 rows.append({"algorithm": name, "not_available": str(error)})
