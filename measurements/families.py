@@ -320,8 +320,8 @@ TRUE = (
         "as B1, the second arm better by .2",
         partial(stopping.learning_log, contexts=10, better=0.2),
     ),
-    Family("turbine-26000", "a turbine, 26,000 rows", stopping.turbine),
-    Family("turbine-100000", "a turbine, 100,000 rows", partial(stopping.turbine, rows=100_000)),
+    Family("turbine-26000", "a turbine, 26,000 rows, 10 % exploration", stopping.turbine),
+    Family("turbine-100000", "the same, 100,000 rows", partial(stopping.turbine, rows=100_000)),
 )
 # The benchmarks at the sizes of the studies; ICU-Sepsis takes seconds a log, so it is asked for by
 # name.

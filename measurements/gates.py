@@ -71,7 +71,7 @@ def ask(*command: str) -> tuple[int, str]:
 
 def supported(folder: Path, log: str, *more: str) -> bool:
     """Whether `improve` supports a change."""
-    code, words = ask("improve", log, "--out", str(folder / "out"), "--json", *more)
+    code, words = ask("improve", log, "--out", str(folder / "out"), "--json", "--no-report", *more)
     if code not in (0, 3):
         raise RuntimeError(f"exit code {code}: {words}")
     return code == 0

@@ -36,10 +36,10 @@ SURE = 0.99
 ZERO = 1e-12  # a true gain below this is none
 
 
-def improve(
-    case: Case, folder: Path, refit: bool = False
-) -> tuple[bool, np.ndarray, tuple[str, ...], tuple[str, ...], dict[str, object]]:
-    """(supported, policy [S, A], states, actions, summary) as the command line writes them."""
+def improve(case: Case, folder: Path, refit: bool = False) -> tuple[bool, float, float, str]:
+    """(supported, true gain of policy.csv, of policy-all.csv, reason); without `refit`, the gain of
+    policy.csv twice.
+    """
     log, rule = case.write(folder)
     command = [
         "improve",
@@ -49,6 +49,7 @@ def improve(
         "--out",
         str(folder / "out"),
         "--json",
+        "--no-report",
     ]
     command += ["--refit"] if refit else []
     every = ",".join(f"a{a:04d}" for a in range(case.world.pi_b.shape[1]))
@@ -60,20 +61,21 @@ def improve(
         exit_code = _command().main(command, standalone_mode=False)
     if exit_code not in (0, 3, 5, None):
         raise RuntimeError(f"{' '.join(command)}: exit code {exit_code}")
-    again = folder / "out" / "policy-all.csv"
-    with open(again if again.exists() else folder / "out" / "policy.csv", newline="") as file:
+    written = [folder / "out" / name for name in ("policy.csv", "policy-all.csv")]
+    gains = [case.gain(*_policy(path)) for path in written if path.exists()]
+    reason = json.loads((folder / "out" / "summary.json").read_text())["reason"]
+    return exit_code != 3, gains[0], gains[-1], reason
+
+
+def _policy(path: Path) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
+    """(policy [S, A], states, actions) of a file."""
+    with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
     states, actions = (tuple(sorted({row[name] for row in rows})) for name in ("state", "action"))
     pi = np.zeros((len(states), len(actions)))
     for row in rows:
         pi[states.index(row["state"]), actions.index(row["action"])] = float(row["probability"])
-    return (
-        exit_code != 3,
-        pi,
-        states,
-        actions,
-        json.loads((folder / "out" / "summary.json").read_text()),
-    )
+    return pi, states, actions
 
 
 @cache
@@ -133,27 +135,22 @@ def direct(case: Case) -> tuple[bool, float]:
 def one(
     name: str, i: int, quick: bool = False, algorithm: str | None = None, refit: bool = False
 ) -> dict[str, object]:
-    """What happens on log i of a family; `algorithm` stands in for the default; `refit`: the gain
-    is that of the policy learned from all rows, where the tested one is supported.
+    """What happens on log i of a family; `algorithm` stands in for the default; `refit`: with the
+    gain of the policy learned from all rows, where the tested one is supported.
     """
     family = {f.name: f for f in (*FALSE, *TRUE, *STUDIES)}[name]
     made = family.make(np.random.default_rng([seed_of(name), i]))
     made = replace(made, algorithm=made.algorithm or algorithm)
     if quick:
         supported, gain = direct(made)
-        return {"family": name, "log": i, "supported": supported, "gain": gain, "reason": ""}
+        return {"family": name, "log": i, "supported": supported, "gain": gain, "again": gain}
     with tempfile.TemporaryDirectory() as folder:
-        supported, pi, states, actions, summary = improve(made, Path(folder), refit)
+        supported, gain, again, reason = improve(made, Path(folder), refit)
     for file in made.clean:
         file.unlink()
-    gain = made.gain(pi, states, actions) if supported else 0.0
-    return {
-        "family": name,
-        "log": i,
-        "supported": supported,
-        "gain": gain,
-        "reason": summary["reason"],
-    }
+    gain, again = (gain, again) if supported else (0.0, 0.0)
+    found: dict[str, object] = {"family": name, "log": i, "supported": supported, "gain": gain}
+    return found | {"again": again, "reason": reason}
 
 
 def rate(hits: int, n: int) -> str:
@@ -175,7 +172,7 @@ def main() -> None:
         help="the test alone: many times faster; masks and smoothing are left out",
     )
     parser.add_argument(
-        "--refit", action="store_true", help="count what is learned again from all rows"
+        "--refit", action="store_true", help="beside it what is learned again from all rows"
     )
     parser.add_argument("--algorithm", default=None, help="in place of the default of improve")
     parser.add_argument("--workers", type=int, default=2)
@@ -204,10 +201,12 @@ def main() -> None:
             found = list(pool.map(one, *zip(*each, strict=True), chunksize=10))
             supported = sum(bool(x["supported"]) for x in found)
             wrong = sum(bool(x["supported"]) and float(str(x["gain"])) <= ZERO for x in found)
-            gain = np.mean([float(str(x["gain"])) for x in found])
+            gain, again = (np.mean([float(str(x[k])) for x in found]) for k in ("gain", "again"))
+            lost = sum(bool(x["supported"]) and float(str(x["again"])) <= ZERO for x in found)
             print(
                 f"{family.name:26} supported {rate(supported, given.logs)}  not better"
                 f" {rate(wrong, given.logs)}  gain {gain:8.3g}"
+                f"{f'  refit: not better {lost}, gain {again:.3g}' if given.refit else ''}"
                 f"{'  hidden' if family.hidden else ''}  {family.words}",
                 flush=True,
             )
