@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from surefoot import Problem, advise, read_log
-from surefoot.advice import chosen_algorithm
+from surefoot import Problem, read_log
+from surefoot.advice import chosen_algorithm, learn_and_test
 from surefoot.logs import Log
 from surefoot.problems import return_range
 from surefoot.problems.guards import guards_of, with_guards
@@ -174,7 +174,7 @@ def guarded(family: Family, seed: int) -> Found:
     found = []
     for guards in ([family.guard], []):
         log, problem = posed(family, columns, guards)
-        advice = advise(
+        advice = learn_and_test(
             log, problem, chosen_algorithm(problem, "priced-soft-spibb"), against=[], seed=seed
         )
         gain = change(advice.candidate, family.reward)
@@ -187,7 +187,7 @@ def guarded(family: Family, seed: int) -> Found:
 def grouped(family: Family, seed: int) -> Found:
     """The same of a log with groups; the policy does not depend on them."""
     log, problem = posed(family, table(family, np.random.default_rng([8, seed])), [])
-    advice = advise(
+    advice = learn_and_test(
         log, problem, chosen_algorithm(problem, "priced-soft-spibb"), against=[], seed=seed,
         group_tolerance=np.inf,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from scipy import stats
 
 from pomdps import Pomdp, cheese_maze, log_of, tiger, true_value, voicemail
 from surefoot import Labels, Policy
-from surefoot.advice import advise, chosen_algorithm
+from surefoot.advice import chosen_algorithm, learn_and_test
 from surefoot.logs import Log, read_log
 from surefoot.logs.histories import remember
 from surefoot.logs.pace import with_pace
@@ -239,7 +239,7 @@ def judged(drawn: Drawn, plain: Log, way: Way) -> tuple[bool, float, float]:
     problem = log.problem(drawn.gamma, drawn.baseline)
     algorithm = chosen_algorithm(problem, "priced-soft-spibb")
     against = () if way.direct else None
-    advice = advise(log, problem, algorithm, despite=way.despite, against=against)
+    advice = learn_and_test(log, problem, algorithm, despite=way.despite, against=against)
     pi = np.asarray(advice.candidate)[:, [log.labels.action_code(a) for a in drawn.actions]]
     worth = drawn.gain(
         {s: pi[i] for i, s in enumerate(log.states) if not log.terminal[i]}, way.history

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from surefoot import advise, read_log
-from surefoot.advice import chosen_algorithm
+from surefoot import read_log
+from surefoot.advice import chosen_algorithm, learn_and_test
 from surefoot.benchmarks.icu_sepsis import ICUSepsis
 from surefoot.benchmarks.wet_chicken import WetChicken
 from surefoot.core import known_model
@@ -126,7 +126,7 @@ def lines(world: Objectives, logs: int) -> Iterator[str]:
             problem = log.problem(world.gamma, pi_b, reward_range=_range(world))
             problem = with_guards(problem, [guard] if guard else [])
             algorithm = chosen_algorithm(problem, "priced-soft-spibb")
-            advice = advise(log, problem, algorithm, against=[], seed=seed)
+            advice = learn_and_test(log, problem, algorithm, against=[], seed=seed)
             pi = world.pi_b.copy()
             pi[at] = np.where(world.terminal[at, None], pi[at], advice.candidate)
             tolerance = guards_of([guard])[0].tolerance if guard else 0.0

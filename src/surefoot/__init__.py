@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from surefoot import theory as theory
     from surefoot import tuning as tuning
     from surefoot.advice.advise import Advice as Advice
-    from surefoot.advice.advise import advise as advise
-    from surefoot.advice.safety import safety_test as safety_test
+    from surefoot.advice.questions import advise as advise
+    from surefoot.advice.questions import certify as certify
+    from surefoot.advice.questions import check as check
+    from surefoot.advice.questions import compare as compare
+    from surefoot.advice.questions import evaluate_policy as evaluate_policy
+    from surefoot.advice.whole_episodes import safety_test as safety_test
+    from surefoot.advice.whole_episodes import watch as watch
     from surefoot.algorithms import ALGORITHMS as ALGORITHMS
     from surefoot.algorithms import Algorithm as Algorithm
     from surefoot.algorithms import Composed as Composed
@@ -56,7 +61,6 @@ if TYPE_CHECKING:
     from surefoot.algorithms.worst_case import RobustMDP as RobustMDP
     from surefoot.certificates import CERTIFICATES as CERTIFICATES
     from surefoot.certificates import Certificate as Certificate
-    from surefoot.certificates import certify as certify
     from surefoot.core import Batch as Batch
     from surefoot.core import Counts as Counts
     from surefoot.core import DenseModel as DenseModel
@@ -99,8 +103,9 @@ if TYPE_CHECKING:
 
 _MODULES = ("certificates", "plot", "theory", "tuning")
 _HOMES = {
-    "advice.advise": "Advice advise",
-    "advice.safety": "safety_test",
+    "advice.advise": "Advice",
+    "advice.questions": "advise certify check compare evaluate_policy",
+    "advice.whole_episodes": "safety_test watch",
     "algorithms": "ALGORITHMS Algorithm Composed algorithm",
     "algorithms.basic_rl": "BasicRL",
     "algorithms.certified_advantage": "CertifiedAdvantage OneStepCertifiedAdvantage",
@@ -119,7 +124,7 @@ _HOMES = {
     "algorithms.spibb": "PiBSPIBB PiLeqBSPIBB",
     "algorithms.vi_lcb": "VILCB",
     "algorithms.worst_case": "MBIE RobustMDP",
-    "certificates": "CERTIFICATES Certificate certify",
+    "certificates": "CERTIFICATES Certificate",
     "core": "Batch Counts DenseModel Labels Model Policy Returns Solution SparseModel Status"
     " known_model",
     "diagnosis": "check_log",

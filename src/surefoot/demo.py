@@ -13,13 +13,10 @@ from typing import Any
 import numpy as np
 
 import surefoot
-from surefoot.advice import advise, chosen_algorithm, summarise
 from surefoot.advice.summary import text
 from surefoot.benchmarks import WetChicken
 from surefoot.benchmarks.wet_chicken import ACTIONS
 from surefoot.core import Labels, Policy
-from surefoot.logs import disagreement, read_log, read_policy
-from surefoot.report.improvement_page import write_improvement
 from surefoot.report.page import made_by
 from surefoot.simulate import Sampler, first_key
 
@@ -34,14 +31,16 @@ def improved(out: str | Path | None = None) -> tuple[dict[str, Any], dict[str, P
     """
     river = WetChicken()
     with resources.as_file(resources.files("surefoot") / "data") as data:
-        log = read_log(data / LOG)
-        rule = read_policy(data / BASELINE, log, unknown_states="ignore")
-    problem = log.problem(river.gamma, rule, reward_range=(0, river.length - 1))
-    advice = advise(log, problem, chosen_algorithm(problem), assured=True)
-    truth = _truth(river, problem.policy_of(advice.policy))
-    summary = summarise(advice, LOG, disagreement(log, rule)) | made_by() | {"truth": truth}
+        advice = surefoot.advise(
+            data / LOG,
+            gamma=river.gamma,
+            baseline=data / BASELINE,
+            reward_range=(0, river.length - 1),
+        )
+    beside = made_by() | {"truth": _truth(river, advice.policy)}
+    beside["log"] = {**advice.document["log"], "source": LOG}
     folder = tempfile.mkdtemp(prefix="surefoot-demo-") if out is None else out
-    return summary, write_improvement(folder, advice, summary, rule.elsewhere)
+    return {**advice.document, **beside}, advice.save(folder, beside=beside)
 
 
 def lines(summary: dict[str, Any], files: dict[str, Path]) -> Iterator[str]:

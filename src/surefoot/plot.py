@@ -177,9 +177,7 @@ def sensitivity(found: Sensitivity | Advice, *, ax: Axes | None = None) -> Axes:
     known = found.sensitivity if isinstance(found, Advice) else found
     if known is None or not known.curve:
         why = "there is no gain to explain away" if known is None else known.not_given
-        raise ProblemError(
-            f"no sensitivity to a hidden cause: {why} (advise(..., assured=True) computes it)"
-        )
+        raise ProblemError(f"no sensitivity to a hidden cause: {why}")
     x, bound, low = zip(*((p.strength, p.bound, p.low) for p in known.curve), strict=True)
     with in_style(ax) as axes:
         axes.plot(x, bound, color=NEW, marker="o", label="gain, at least")

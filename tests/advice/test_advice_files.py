@@ -19,7 +19,7 @@ import pytest
 
 from support import logfiles
 from support.kills import killed_at
-from surefoot.advice import advise, chosen_algorithm, plain, summarise, write_advice
+from surefoot.advice import chosen_algorithm, learn_and_test, plain, summarise, write_advice
 from surefoot.atomic import write_together
 from surefoot.core.labels import as_cell
 from surefoot.errors import PolicyError, WriteError
@@ -138,14 +138,14 @@ def test_hostile_labels_come_back_as_they_were(tmp_path: Path) -> None:
     rows = [(e, t, s, HOSTILE[3] if a == "try" else HOSTILE[5], r) for e, t, s, a, r in rows]
     log = read_log(logfiles.write(tmp_path / "log.csv", logfiles.HEADER, rows))
     problem = log.problem(0.9)
-    advice = advise(log, problem, chosen_algorithm(problem))
+    advice = learn_and_test(log, problem, chosen_algorithm(problem))
     files = write_advice(tmp_path / "out", advice, summarise(advice, "log.csv"))
     policy = load_policy(files["policy.csv"])
     assert policy.labels.state_columns == ("state",)
     assert set(policy.labels.states) == set(HOSTILE[:3])
     assert set(policy.labels.actions) == {HOSTILE[3], HOSTILE[5]}
     again = read_policy(files["policy.csv"], log, probability="probability")
-    assert np.allclose(again.pi, advice.policy, atol=1e-15)
+    assert np.allclose(again.pi, advice.pi, atol=1e-15)
     with open(files["changes.csv"], newline="", encoding="utf-8") as file:
         assert {row["state"] for row in csv.DictReader(file)} == set(map(as_cell, HOSTILE[:3]))
 
@@ -153,7 +153,7 @@ def test_hostile_labels_come_back_as_they_were(tmp_path: Path) -> None:
 def test_every_label_is_quoted_so_that_no_program_takes_it_for_a_number(tmp_path: Path) -> None:
     log = read_log(logfiles.good_log(tmp_path, labels=("1", "-2", "3e5")))
     problem = log.problem(0.9)
-    advice = advise(log, problem, chosen_algorithm(problem))
+    advice = learn_and_test(log, problem, chosen_algorithm(problem))
     text = write_advice(tmp_path / "out", advice, {})["policy.csv"].read_text()
     assert '"3e5","keep",' in text
 

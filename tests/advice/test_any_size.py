@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from support import logfiles
-from surefoot.advice import advise, chosen_algorithm, summarise
+from surefoot.advice import chosen_algorithm, learn_and_test, summarise
 from surefoot.advice.provenance import read_fingerprints
 from surefoot.advice.summary import text
 from surefoot.advice.units import Units, units_of_batch, units_of_log, units_of_tallies
@@ -43,7 +43,7 @@ def advised(path: Path, despite: tuple[str, ...] = ()) -> Any:
     log, units = counted_elsewhere(path)
     problem = log.problem(0.9)
     algorithm = chosen_algorithm(problem)
-    return advise(log, problem, algorithm, units=units, assured=True, despite=despite)
+    return learn_and_test(log, problem, algorithm, units=units, assured=True, despite=despite)
 
 
 def test_what_was_not_looked_at_is_named_everywhere_and_forbids_the_word(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_certificate_is_not_given_on_what_was_not_looked_at(tmp_path: Path) ->
     log, units = counted_elsewhere(logfiles.good_log(tmp_path, n=1200))
     problem = log.problem(0.9, logfiles.rule(tmp_path), reward_range=(-2, 4))
     algorithm = chosen_algorithm(problem)
-    found = advise(log, problem, algorithm, units=units, assured=True).assurance
+    found = learn_and_test(log, problem, algorithm, units=units, assured=True).assurance
     assert found is not None and found.certificate is None
     assert "not looked at: memory" in found.no_certificate and "Otherwise" in found.no_certificate
 
@@ -144,10 +144,10 @@ def test_the_returns_of_the_log_are_held_against_the_model_where_rows_are_not_in
 ) -> None:
     log = read_log(logfiles.visits(tmp_path / "visits.csv"))
     held = log.problem(0.9)
-    small = advise(log, held, chosen_algorithm(held)).own
+    small = learn_and_test(log, held, chosen_algorithm(held)).own
     monkeypatch.setattr("surefoot.logs.log.IN_MEMORY", 100)
     streamed = log.problem(0.9)
-    large = advise(log, streamed, chosen_algorithm(streamed)).own
+    large = learn_and_test(log, streamed, chosen_algorithm(streamed)).own
     assert streamed.log is None and small is not None and large == small
 
 

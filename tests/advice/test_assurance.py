@@ -17,7 +17,7 @@ import surefoot
 from support import logfiles
 from support.corridor import corridor
 from support.settings import EVERY, make
-from surefoot.advice import advise, assure, chosen_algorithm
+from surefoot.advice import assure, chosen_algorithm, learn_and_test
 from surefoot.advice.assumptions import assumptions_of
 from surefoot.advice.assurance import (
     assurance_lines,
@@ -170,13 +170,13 @@ def test_what_proves_itself_has_no_second_chance_by_the_test(tmp_path: Path) -> 
     """
     log, problem, _ = small_log(tmp_path)
     made = surefoot.ScreenedAdvantage(delta=0.05)
-    judged = advise(log, problem, made, assured=True)
+    judged = learn_and_test(log, problem, made, assured=True)
     assert judged.verdict == "supported" and judged.reason.startswith("proved")
     solution = judged.solution
     with pytest.MonkeyPatch.context() as patched:
         module = importlib.import_module("surefoot.advice.advise")
         patched.setattr(module, "proof", lambda *_: (solution, False, "it shows no gain"))
-        judged = advise(log, problem, made, assured=True)
+        judged = learn_and_test(log, problem, made, assured=True)
     assert (judged.verdict, judged.reason) == ("not supported", "it shows no gain")
 
 
@@ -184,9 +184,9 @@ def test_what_is_said_of_a_proved_policy_is_about_the_one_that_is_written(tmp_pa
     """The test was of a policy from half of the log: its gain, and what it assumes, are not said."""
     log, problem, _ = small_log(tmp_path)
     made = surefoot.ScreenedAdvantage(delta=0.05)
-    judged = advise(log, problem, made, assured=True)
+    judged = learn_and_test(log, problem, made, assured=True)
     assert judged.gain is None and judged.assurance is not None
-    assert np.array_equal(judged.policy, surefoot.improve(problem, made).pi)
+    assert np.array_equal(judged.pi, surefoot.improve(problem, made).pi)
     said = summarise(judged, "log.csv")
     assert said["worth"]["held_out"] is None and said["cannot_exclude"] is None
     assert {x["data"] for x in said["worth"]["estimates"]} == {"all data"}
@@ -196,7 +196,7 @@ def test_what_is_said_of_a_proved_policy_is_about_the_one_that_is_written(tmp_pa
     assert headline(said).startswith("Supported")
     passed_over = {**said, "certificate": {**said["certificate"], "label": "approximate"}}
     assert certainty(passed_over).startswith("Were it not for what was passed over, it would be")
-    tested = advise(log, problem, surefoot.PiBSPIBB(n_wedge=5), assured=True)
+    tested = learn_and_test(log, problem, surefoot.PiBSPIBB(n_wedge=5), assured=True)
     assert summarise(tested, "log.csv")["worth"]["held_out"] is not None
 
 
@@ -288,7 +288,9 @@ def test_a_proof_that_held_out_data_contradict_supports_nothing(
     log = read_log(path)
     rule = read_policy(tmp_path / "rule.csv", log, unknown_states="ignore")
     problem = log.problem(0.9, rule, reward_range=(-2.2, 1.2), return_range=(-2.2, 2.4))
-    judged = advise(log, problem, surefoot.ScreenedAdvantage(delta=0.05), assured=True, against=())
+    judged = learn_and_test(
+        log, problem, surefoot.ScreenedAdvantage(delta=0.05), assured=True, against=()
+    )
     assert judged.verdict != "supported"
     assert "held-out data show that" in judged.reason and "(Otherwise: proved" in judged.reason
 
@@ -337,7 +339,7 @@ def small_log(folder: Path) -> tuple[Any, surefoot.Problem, Path]:
 @pytest.mark.parametrize("rows", [0, 3])
 def test_an_advice_says_what_it_assumes_of_rows_left_out(tmp_path: Path, rows: int) -> None:
     log, problem, _ = small_log(tmp_path)
-    made = advise(
+    made = learn_and_test(
         log, replace(problem, n_unfollowed=rows), surefoot.algorithm("pi-b-spibb", n_wedge=5)
     )
     words = "the 3 rows that did not end and are left out, as nothing is known to follow them, are"

@@ -16,8 +16,7 @@ import pytest
 import surefoot
 from support import logfiles
 from support.faulty_logs import Log, decisions, season
-from surefoot import advise
-from surefoot.advice import Advice, chosen_algorithm, model_of_units, units_of_batch
+from surefoot.advice import Advice, chosen_algorithm, learn_and_test, model_of_units, units_of_batch
 from surefoot.advice.circumstances import LEVELS, circumstances_of
 from surefoot.advice.estimate import UnitEstimate
 from surefoot.diagnosis.finding import DRIFT, MARKOV
@@ -67,7 +66,7 @@ def tired(seed: int, episodes: int = 400) -> Log:
 def advised(columns: Log, gamma: float = 0.9, name: str = "basic-rl") -> Advice:
     log = surefoot.read_log(columns, threads=1)
     problem = log.problem(gamma)
-    return advise(log, problem, chosen_algorithm(problem, name))
+    return learn_and_test(log, problem, chosen_algorithm(problem, name))
 
 
 def test_memory_that_hardly_matters_for_a_clear_gain_is_a_note() -> None:

@@ -17,10 +17,9 @@ from surefoot import (
     NotAvailableError,
     ParameterError,
     Problem,
-    advise,
     read_log,
 )
-from surefoot.advice import Advice, held_out_gain, summarise, units_of
+from surefoot.advice import Advice, held_out_gain, learn_and_test, summarise, units_of
 from surefoot.advice.gate_words import unless_worse
 from surefoot.advice.gates import GROUP, GUARD, Gate, gates_of
 from surefoot.advice.pairs import GUARDED, reasons
@@ -79,7 +78,7 @@ def advised(
     **given: Any,
 ) -> Advice:
     log, problem = posed(columns, *guards, group=group, baseline=baseline)
-    return advise(log, problem, DEFAULT, against=[], **given)
+    return learn_and_test(log, problem, DEFAULT, against=[], **given)
 
 
 def test_a_guard_that_gains_too_is_supported() -> None:
@@ -251,7 +250,7 @@ def test_what_a_group_has_not_tried_counts_against_taking_it_away() -> None:
         group="sex",
     )  # fmt: skip
     problem = log.problem(0.0, {0: {"new": 0.9, "old": 0.1}}, reward_range=(-4, 4))
-    found = advise(log, problem, DEFAULT, against=[])
+    found = learn_and_test(log, problem, DEFAULT, against=[])
     assert found.gain is not None and found.gain.positive and not found.supported
     gate = next(x for x in found.gates if x.name == "B")
     assert gate.low < -0.3 and gate.unseen > 0.3  # 0.1 of decisions, 4 - (-2) at the most
@@ -317,7 +316,7 @@ def test_a_group_that_changes_within_an_episode_is_named() -> None:
 def test_guarded_columns_without_a_direction_are_refused() -> None:
     log = read_log(table(), guard="cost", terminal_to_end=True)
     with pytest.raises(ParameterError, match="no guards: say which way is better"):
-        advise(log, log.problem(GAMMA), DEFAULT)
+        learn_and_test(log, log.problem(GAMMA), DEFAULT)
 
 
 @pytest.mark.parametrize("tolerance", [-1.0, math.nan])
@@ -329,7 +328,7 @@ def test_a_wrong_tolerance_of_groups_gets_a_sentence(tolerance: float) -> None:
 def test_groups_whose_rows_are_not_in_memory_are_refused() -> None:
     log = read_log(table(), group="sex", terminal_to_end=True)
     with pytest.raises(NotAvailableError, match="groups need the rows of the log in memory"):
-        advise(log, log.problem(GAMMA, needs_returns=False), DEFAULT)
+        learn_and_test(log, log.problem(GAMMA, needs_returns=False), DEFAULT)
 
 
 def test_the_reason_names_the_guard_where_it_holds_a_state_back() -> None:

@@ -15,8 +15,8 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot import ParameterError, advise, read_log
-from surefoot.advice import chosen_algorithm
+from surefoot import ParameterError, read_log
+from surefoot.advice import chosen_algorithm, learn_and_test
 from surefoot.problems.guards import with_guards
 
 Run = Any
@@ -55,13 +55,13 @@ def test_the_policy_of_all_rows_is_written_beside_the_one_that_was_tested(
         if not problem.terminal[i]
     }
     assert {x: everything[x] for x in expected} == pytest.approx(expected, abs=1e-9)
-    advice = advise(counted, problem, algorithm, refit=True)
+    advice = learn_and_test(counted, problem, algorithm, refit=True)
     assert advice.refitted is not None
     assert np.array_equal(advice.refitted, pi)
-    assert not np.array_equal(advice.policy, pi)
-    plain = advise(counted, problem, algorithm)
+    assert not np.array_equal(advice.pi, pi)
+    plain = learn_and_test(counted, problem, algorithm)
     assert plain.refitted is None
-    assert np.array_equal(plain.policy, advice.policy)  # what was tested stays as it is
+    assert np.array_equal(plain.pi, advice.pi)  # what was tested stays as it is
 
 
 def test_the_file_is_written_where_it_was_asked_for_and_goes_with_the_next_run(
@@ -120,7 +120,7 @@ def test_python_refuses_in_the_same_words(tmp_path: Path) -> None:
     )
     problem = with_guards(log.problem(0.5), ["cost:lower"])
     with pytest.raises(ParameterError, match="is not possible here: guards and groups hold"):
-        advise(log, problem, chosen_algorithm(problem), refit=True)
+        learn_and_test(log, problem, chosen_algorithm(problem), refit=True)
 
 
 def test_what_does_not_converge_on_all_rows_is_not_written_and_said(

@@ -13,8 +13,13 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot import advise
-from surefoot.advice import chosen_algorithm, held_out_gain, units_of, units_of_batch
+from surefoot.advice import (
+    chosen_algorithm,
+    held_out_gain,
+    learn_and_test,
+    units_of,
+    units_of_batch,
+)
 from surefoot.advice.gain import FINITE_SAMPLE, part_problem
 from surefoot.logs import Log
 from surefoot.ope import Standard, uncapped_betting
@@ -89,7 +94,7 @@ def test_equal_actions_of_a_rule_that_learns_are_seldom_promised_to_differ() -> 
 
 def test_a_true_difference_is_found_by_the_weights_of_a_rule_that_learns() -> None:
     log, problem = posed(learned_on_the_way(0, contexts=5, better=0.4))
-    found = advise(log, problem, chosen_algorithm(problem, "basic-rl"))
+    found = learn_and_test(log, problem, chosen_algorithm(problem, "basic-rl"))
     assert found.supported
     assert found.gain is not None
     assert found.gain.test == FINITE_SAMPLE and found.gain.varies

@@ -332,10 +332,10 @@ def test_a_log_with_propensities_is_refused_unless_they_are_left_out(
 def test_two_watches_at_once_do_not_lose_a_look(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from surefoot.advice import watching
+    from surefoot.advice import whole_episodes
 
     look(run, tmp_path, visits(20))
-    real = watching.look
+    real = whole_episodes.look
 
     def slow(watch: Any, *rest: Any) -> Any:
         path = tmp_path / "capital.json"
@@ -343,7 +343,7 @@ def test_two_watches_at_once_do_not_lose_a_look(
         path.write_text(json.dumps(content | {"looks": content["looks"] + 1}))
         return real(watch, *rest)
 
-    monkeypatch.setattr(watching, "look", slow)
+    monkeypatch.setattr(whole_episodes, "look", slow)
     code, said = look(run, tmp_path, visits(30))
     assert (code, "written by another watch meanwhile" in str(said)) == (2, True)
 

@@ -253,7 +253,7 @@ def test_a_label_that_the_terminal_cannot_show_is_no_crash(tmp_path: Path) -> No
     ("arguments", "kind", "word"),
     [
         (("improve", "nowhere.csv", "--gamma", "0.9"), "LogError", "nowhere.csv"),
-        (("improve", "nowhere.csv"), "UsageError", "--gamma"),
+        (("improve", "nowhere.csv"), "ParameterError", "--gamma"),
         (("improve", "nowhere.csv", "--gamma", "much"), "UsageError", "--gamma"),
         (("compare", "LOG", "--gamma", "2"), "ProblemError", "gamma"),
         (("apply", "nowhere.csv", "--state", "x"), "PolicyError", "nowhere.csv"),

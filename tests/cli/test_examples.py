@@ -44,8 +44,8 @@ def test_frozen_lake_is_improved_from_its_log() -> None:
 
 def test_the_five_minutes_end_with_an_action() -> None:
     output = run("five_minutes.py")
-    assert "3. supported: asymptotic test at 5%" in output
-    assert output.endswith("5. in state x=2 y=2: hold\n")
+    assert "2. supported: asymptotic test at 5%" in output
+    assert output.endswith("4. in state x=2 y=2: hold\n")
 
 
 def test_an_own_algorithm_works_alone_and_combined() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import surefoot
-from surefoot.advice import advise, chosen_algorithm
+from surefoot.advice import chosen_algorithm, learn_and_test
 from surefoot.diagnosis import check_log, vetoes
 from surefoot.diagnosis.finding import Finding
 from surefoot.logs import read_log
@@ -66,16 +66,16 @@ def test_missing_episodes_forbid_the_word_unless_they_could_not_change_it(
     columns = numbered([f"e{i:04d}" for i in range(1500) if i % 7 != 3 or i >= 7 * gone], 0.4)
     log = read_log(columns, threads=1)
     problem = log.problem(0.0, np.full((log.n_states, 2), 0.5), reward_range=declared)
-    judged = advise(log, problem, chosen_algorithm(problem))
+    judged = learn_and_test(log, problem, chosen_algorithm(problem))
     assert judged.supported == supported
     assert ("episodes are missing" in judged.reason) != supported
     if supported:
         assert any("Had all of them been as bad as can be" in x for x in judged.notes)
     else:
         known = [x for x in check_log(log, gamma=0.0) if x.key == "missing"]
-        again = advise(log, problem, chosen_algorithm(problem), against=known)
+        again = learn_and_test(log, problem, chosen_algorithm(problem), against=known)
         assert again.verdict == judged.verdict  # as `compare` asks
-        waived = advise(log, problem, chosen_algorithm(problem), despite=("missing",))
+        waived = learn_and_test(log, problem, chosen_algorithm(problem), despite=("missing",))
         assert waived.verdict == "supported despite missing"
 
 
@@ -150,11 +150,11 @@ def test_where_weights_decide_a_baseline_that_agrees_only_roughly_forbids_the_wo
     )  # fmt: skip
     problem = log.problem(0.0, {0: {0: 0.72, 1: 0.28}}, reward_range=(0, 1))
     algorithm = chosen_algorithm(problem)
-    assert advise(log, problem, algorithm).supported
+    assert learn_and_test(log, problem, algorithm).supported
     module = importlib.import_module("surefoot.advice.advise")
     test = module.held_out_gain
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "held_out_gain", lambda *x, **y: test(*x, **{**y, "markov": False}))
-        judged = advise(log, problem, algorithm)
+        judged = learn_and_test(log, problem, algorithm)
     assert judged.gain is not None and judged.gain.test == "finite-sample"
     assert not judged.supported and "agree with the baseline only roughly" in judged.reason

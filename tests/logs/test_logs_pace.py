@@ -13,7 +13,7 @@ import pytest
 import surefoot
 from support.logfiles import run, write
 from surefoot import ope
-from surefoot.advice import advise, chosen_algorithm, units_of
+from surefoot.advice import chosen_algorithm, learn_and_test, units_of
 from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import units_of_batch
 from surefoot.errors import LogError, NotAvailableError
@@ -219,7 +219,7 @@ def test_equal_steps_of_one_unit_give_the_same_bits_as_without() -> None:
     np.testing.assert_array_equal(timed.counts.n_sas, plain.counts.n_sas)
     algorithm = chosen_algorithm(plain, "priced-soft-spibb")
     a, b = (
-        advise(read_log(table, discount_per=per), x, algorithm).gain
+        learn_and_test(read_log(table, discount_per=per), x, algorithm).gain
         for per, x in ((None, plain), (1, timed))
     )
     assert (a.estimate, a.low, a.high) == (b.estimate, b.low, b.high)

@@ -17,7 +17,7 @@ import pytest
 from support import logfiles
 from surefoot import LogError, load_policy, read_log
 from surefoot import demo as demonstration
-from surefoot.advice import advise, chosen_algorithm, summarise
+from surefoot.advice import chosen_algorithm, learn_and_test, summarise
 from surefoot.advice.pairs import (
     ALLOWED_PRICED,
     CHECKED,
@@ -81,7 +81,7 @@ def records(labels: tuple[str, ...] = ("low", "high")) -> list[StateRecord]:
 def improved(tmp_path: Path) -> tuple[dict[str, Any], list[StateRecord]]:
     log = read_log(logfiles.good_log(tmp_path))
     problem = log.problem(0.9)
-    advice = advise(log, problem, chosen_algorithm(problem))
+    advice = learn_and_test(log, problem, chosen_algorithm(problem))
     return summarise(advice, "log.csv"), state_records(advice)
 
 

@@ -2,13 +2,27 @@
 files that hold it.
 """
 
-from surefoot.advice.advise import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Advice, advise
+from surefoot.advice.advise import (
+    NOT_SUPPORTED,
+    NOTHING_TO_LEARN,
+    SUPPORTED,
+    Advice,
+    learn_and_test,
+)
+from surefoot.advice.answers import plain
 from surefoot.advice.assurance import Assurance, assure
 from surefoot.advice.confounding import Sensitivity, sensitivity
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters
-from surefoot.advice.files import plain, write_advice
+from surefoot.advice.files import write_advice
 from surefoot.advice.gain import Gain, held_out_gain
-from surefoot.advice.safety import SafetyTest, safety_test
+from surefoot.advice.questions import (
+    advise,
+    certify,
+    check,
+    compare,
+    evaluate_policy,
+)
+from surefoot.advice.safety import SafetyTest
 from surefoot.advice.summary import summarise
 from surefoot.advice.unit_model import Comparison, UnitModel, model_of_units
 from surefoot.advice.units import (
@@ -19,6 +33,7 @@ from surefoot.advice.units import (
     units_of_log,
     units_of_tallies,
 )
+from surefoot.advice.whole_episodes import safety_test, watch
 
 __all__ = [
     "DEFAULT",
@@ -35,9 +50,14 @@ __all__ = [
     "Units",
     "advise",
     "assure",
+    "certify",
+    "check",
     "chosen_algorithm",
+    "compare",
     "default_parameters",
+    "evaluate_policy",
     "held_out_gain",
+    "learn_and_test",
     "log_and_units_on_dask",
     "model_of_units",
     "plain",
@@ -48,5 +68,6 @@ __all__ = [
     "units_of_batch",
     "units_of_log",
     "units_of_tallies",
+    "watch",
     "write_advice",
 ]

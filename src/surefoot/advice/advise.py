@@ -1,27 +1,32 @@
-"""`advise`: from a counted log to a verdict: the policy to use, what it changes, what that is
-worth and how sure that is.
+"""`learn_and_test`: from a counted log and its problem to a verdict: the policy to use, what it
+changes, what that is worth and how sure that is. `surefoot.advise` asks it of any log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
+from surefoot.advice.answers import Paged
 from surefoot.advice.assurance import Assurance, assure, proof, proves_itself
 from surefoot.advice.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
 from surefoot.advice.estimate import DELTA
 from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gain
 from surefoot.advice.gate_words import unless_worse
 from surefoot.advice.gates import Gate, check_gates, gates_of
+from surefoot.advice.posing import Posed, posed_by_hand
 from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.unit_model import Comparison, model_of_units
 from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
 from surefoot.algorithms import Algorithm
 from surefoot.core import Policy, Solution
+from surefoot.core.policy import framed
 from surefoot.diagnosis import Finding, check_log
 from surefoot.diagnosis.finding import (
     BASELINE,
@@ -56,11 +61,12 @@ NO_TRAINING = (
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Advice:
+class Advice(Paged):
     """What the data say about improving the baseline of a log with one algorithm.
 
-    `candidate` is the policy that was tested; `policy` is it where the data support it (or
-    `accepted` says to use it all the same), and the baseline otherwise. `gain` is held out;
+    `policy` is what to use, with labels, and `pi` its array: the `candidate`, which was tested,
+    where the data support it (or `accepted` says to use it all the same), and the baseline
+    otherwise. `posed` is the question, where it was asked by `surefoot.advise`. `gain` is held out;
     `in_sample` is optimistic, since half of the data made the candidate. `pi_b` made the log: gains
     are against it; `over_renormalised` is the gain in sample over the problem's baseline where
     forbidden actions were taken out of that. `findings` are what `check_log` says, where it was
@@ -72,10 +78,12 @@ class Advice:
     from all rows, where that was asked for; it was not tested itself.
     """
 
+    command: ClassVar[str] = "improve"
     log: Log
     problem: Problem
     algorithm: Algorithm
     pi_b: np.ndarray
+    posed: Posed | None = None
     verdict: str
     reason: str
     candidate: np.ndarray
@@ -109,8 +117,16 @@ class Advice:
         return () if keys == self.verdict else tuple(keys.split(", "))
 
     @property
-    def policy(self) -> np.ndarray:
-        """The policy to use [S, A]."""
+    def policy(self) -> Policy:
+        """The policy to use, by labels, beside the one that made the log."""
+        made = self.problem.policy_of(self.pi)
+        pi_b = np.where(made.pi.any(axis=1, keepdims=True), self.pi_b, 0.0)
+        elsewhere = () if self.posed is None else self.posed.elsewhere
+        return replace(made, baseline=pi_b, elsewhere=elsewhere)
+
+    @property
+    def pi(self) -> np.ndarray:
+        """The policy to use [S, A], in the codes of the log."""
         return self.candidate if self.supported or self.accepted else np.asarray(self.problem.pi_b)
 
     @cached_property
@@ -135,6 +151,47 @@ class Advice:
         return float((self.moved * visits).sum() / visits.sum())
 
     @property
+    def changes(self) -> Any:
+        """A row for every visited state that changes, as in changes.csv: a frame of the library
+        that is installed, or a dict of columns.
+        """
+        from surefoot.advice.files import changes_of
+
+        return framed(*changes_of(self))
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """Everything that was found, as in summary.json."""
+        from surefoot.advice.summary import summarise
+
+        posed = self.posed or posed_by_hand(self.log, self.problem)
+        return summarise(self, posed.source, posed.disagreement) | {"gamma": posed.gamma}
+
+    def lines(self) -> Iterator[str]:
+        """The verdict and what it rests on, for people."""
+        from surefoot.advice.summary import text
+
+        yield text(self.document)
+
+    def page(self) -> str:
+        """The page of the improvement."""
+        from surefoot.report.improvement_page import page_of_advice
+
+        return page_of_advice(self, self.document)
+
+    def save(
+        self, folder: str | Path, *, page: bool = True, beside: Mapping[str, Any] | None = None
+    ) -> dict[str, Path]:
+        """Write policy.csv, report.html and the other files of `surefoot improve` into a folder,
+        all of them or none, and say where; `beside`: more for summary.json.
+        """
+        from surefoot.report.improvement_page import write_improvement
+
+        summary = {**self.document, **(beside or {})}
+        elsewhere = () if self.posed is None else self.posed.elsewhere
+        return write_improvement(folder, self, summary, elsewhere, page=page)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know."""
         found = [*self.problem.notes, *(() if self.solution is None else self.solution.notes)]
@@ -152,7 +209,7 @@ class Advice:
         return tuple(dict.fromkeys(found))
 
 
-def advise(
+def learn_and_test(
     log: Log,
     problem: Problem,
     algorithm: Algorithm,

@@ -5,7 +5,6 @@ policy-all.csv, training.npz and report.html, all of them or none.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.advice.advise import CHANGED, Advice
+from surefoot.advice.answers import plain
 from surefoot.advice.pairs import PAIRS, StateRecord, pair_lines, state_records
 from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
 from surefoot.atomic import write_together
@@ -77,7 +77,7 @@ def write_advice(
         ),
         "\n",
     ]
-    texts[POLICY] = _policy(advice, advice.policy, elsewhere)
+    texts[POLICY] = _policy(advice, advice.pi, elsewhere)
     return write_together(
         folder,
         texts,
@@ -91,6 +91,12 @@ def _policy(advice: Advice, pi: np.ndarray, elsewhere: Sequence[Row]) -> Iterato
     made = advice.problem.policy_of(pi)
     pi_b = np.where(made.pi.any(axis=1, keepdims=True), advice.pi_b, 0.0)
     return replace(made, baseline=pi_b, elsewhere=tuple(elsewhere)).as_csv()
+
+
+def changes_of(advice: Advice) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """(the columns of changes.csv, its rows)."""
+    header = (*advice.log.labels.headers, *CHANGE_COLUMNS)
+    return header, list(_changes(state_records(advice)))
 
 
 def _changes(states: Sequence[StateRecord]) -> Iterator[tuple[Any, ...]]:
@@ -116,18 +122,3 @@ def _changes(states: Sequence[StateRecord]) -> Iterator[tuple[Any, ...]]:
 
 def _short(x: Any) -> float:
     return float(f"{float(x):.6g}")
-
-
-def plain(x: Any) -> Any:
-    """A value that JSON can hold: NaN and infinities become null, labels text."""
-    if isinstance(x, Mapping):
-        return {str(k): plain(v) for k, v in x.items()}
-    if isinstance(x, (list, tuple, np.ndarray)):
-        return [plain(v) for v in x]
-    if isinstance(x, (bool, np.bool_)):
-        return bool(x)
-    if isinstance(x, (int, np.integer)):
-        return int(x)
-    if isinstance(x, (float, np.floating)):
-        return float(x) if math.isfinite(x) else None
-    return x if x is None else str(x)

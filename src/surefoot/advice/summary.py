@@ -26,7 +26,7 @@ from surefoot.advice.unit_model import Comparison
 from surefoot.advice.value_on_log import WHERE, own_lines
 from surefoot.algorithms import parameters_of
 from surefoot.core.labels import as_text
-from surefoot.diagnosis.finding import DOUBTFUL, Finding
+from surefoot.diagnosis.finding import Finding, doubt
 from surefoot.logs import Disagreement, Log, remembered
 from surefoot.logs.accounting import OTHER, REASONS
 from surefoot.text import in_rows, plural, signed
@@ -251,17 +251,6 @@ def _disagreement(found: Disagreement | None) -> dict[str, Any]:
             for s, p, k in (found.worst() if disagrees else [])
         ],
     }
-
-
-def doubt(found: Disagreement | None) -> str:
-    """That a given baseline cannot have made the log, in words; "" where it can."""
-    if found is None or not (found.impossible or found.p_value < DOUBTFUL):
-        return ""
-    rows = f", {found.impossible:,} impossible rows" if found.impossible else ""
-    return (
-        f"the baseline cannot have made this log (p = {found.p_value:.2g}{rows}): give the policy"
-        " that did"
-    )
 
 
 def text(summary: Mapping[str, Any]) -> str:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from surefoot.cli.log_options import LogOptions, listed
 from surefoot.cli.options import METHOD, POLICY, AsJson, Despite, Source, option
-from surefoot.cli.posing import given_policy, pose
-from surefoot.cli.safety_test import own_log, refuse_own_log
+from surefoot.cli.progress import reading_progress
 from surefoot.cli.terminal import DESPITE, NO_SUPPORT, show
-from surefoot.errors import ParameterError
-
-MOST = 0.5  # a bound that is wrong more often than right is none
 
 
 def certify(
@@ -57,41 +53,21 @@ def certify(
     policy is proved to be no worse than the baseline; 5: only despite what --despite names; 3: it
     is not.
     """
-    import surefoot
-    from surefoot.advice.assurance import assurance_lines, assurance_summary, weighed
-    from surefoot.advice.summary import log_summary, read_lines
-    from surefoot.core import Policy
-    from surefoot.diagnosis import vetoes
-    from surefoot.diagnosis.finding import check_keys
+    from surefoot.advice.questions import certify_policy
 
-    check_keys(listed(despite))
-    if not 0 < delta <= MOST:
-        raise ParameterError(f"--delta must lie in (0, {MOST:g}], got {delta!r}")
-    if fresh and not method:
-        raise ParameterError("--fresh goes with --method delta-method: no other bound needs it")
-    posed = pose(log, options)
-    pi = given_policy(policy, posed.log).pi
-    more = {}
-    if fresh:
-        refuse_own_log(posed.log, log, policy, own_log(policy))
-        more = {"data": "fresh"}
-    made = surefoot.certify(posed.problem, pi, method or None, delta=delta, **more)
-    against = vetoes(posed.log, Policy(pi=posed.problem.logging_policy, labels=posed.log.labels))
-    assurance = weighed(made, against, listed(despite))
-    found: dict[str, Any] = {
-        "log": log_summary(posed.log, log),
-        "policy": str(policy),
-        "gamma": options.gamma,
-        **assurance_summary(assurance),
-        "notes": posed.notes,
-    }
-    certificate = assurance.certificate
-    shown = made if certificate is None else certificate
-    said = [f"assumes   {x}" for x in shown.assumptions]
-    said += [f"note: {x}" for x in (*shown.notes, *posed.notes)]
-    lines = [*read_lines(found["log"]), *assurance_lines(found), *said]
-    show("certify", found, lambda: lines, as_json)
-    if certificate is None or not certificate.useful:
+    with reading_progress() as progress:
+        found = certify_policy(
+            log,
+            policy,
+            method,
+            fresh=fresh,
+            delta=delta,
+            despite=listed(despite),
+            progress=progress,
+            **options.asking(),
+        )
+    show(found, as_json)
+    if not found.proved:
         raise typer.Exit(NO_SUPPORT)
-    if assurance.waived:
+    if found.waived:
         raise typer.Exit(DESPITE)

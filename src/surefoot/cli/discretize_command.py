@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from surefoot.cli.log_options import listed
 from surefoot.cli.options import COLUMNS, METHOD, OUTPUT, AsJson, Source, option
-from surefoot.cli.terminal import show
+from surefoot.cli.terminal import show_document
 from surefoot.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -101,7 +101,9 @@ def discretize(
         column=column,
         roles={"episode": episode, "time": time, "reward": reward},
     )
-    show("discretize", _document(done, out, save), lambda: _lines(done, out, save), as_json)
+    show_document(
+        "discretize", _document(done, out, save), lambda: _lines(done, out, save), as_json
+    )
 
 
 def _parsed(texts: list[str]) -> dict[str, list[float]]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import METHOD, option
-from surefoot.cli.posing import Posed, pose
-from surefoot.errors import NotAvailableError, ParameterError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,28 +40,11 @@ class GuardedOptions(LogOptions):
         ),
     ] = 0.0
 
-    def for_reading(self) -> dict[str, Any]:
-        """The arguments of `read_log`."""
-        from surefoot.problems.guards import guards_of
-
-        columns = [guard.column for guard in guards_of(self.guard or ())]
-        return super().for_reading() | {"group": self.group, "guard": columns or None}
-
-
-def pose_guarded(source: str, options: GuardedOptions, dask: str | None = None) -> Posed:
-    """Read a log and its baseline, and build their problem, with its guards."""
-    if dask is not None and (options.guard or options.group):
-        raise NotAvailableError(
-            "guards and groups need the rows of the log in memory: leave out --dask, and take a"
-            " part of its episodes where the log is too large"
+    def asking(self) -> dict[str, Any]:
+        """The keywords of a question that looks after more than the reward."""
+        names = ("group", "group_tolerance")
+        return (
+            super().asking()
+            | {name: getattr(self, name) for name in names}
+            | {"guard": self.guard or ()}
         )
-    return with_its_guards(pose(source, options, dask), options)
-
-
-def with_its_guards(posed: Posed, options: GuardedOptions) -> Posed:
-    """The problem of a log that was read with these options, with its guards."""
-    from surefoot.problems.guards import with_guards
-
-    if options.group_tolerance and not options.group:
-        raise ParameterError("--group-tolerance is about groups: name their column with --group")
-    return replace(posed, problem=with_guards(posed.problem, options.guard or ()))

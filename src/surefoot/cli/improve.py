@@ -4,13 +4,12 @@ one log, in one table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from surefoot.cli.guard_options import GuardedOptions, pose_guarded
+from surefoot.cli.guard_options import GuardedOptions
 from surefoot.cli.log_options import LogOptions, listed, parsed_settings
 from surefoot.cli.options import (
     METHOD,
@@ -22,12 +21,8 @@ from surefoot.cli.options import (
     Source,
     option,
 )
-from surefoot.cli.posing import Posed, pose
-from surefoot.cli.terminal import DESPITE, NO_SUPPORT, bars, show
-from surefoot.text import aligned, interval, signed
-
-if TYPE_CHECKING:
-    from surefoot.advice import Advice
+from surefoot.cli.progress import reading_progress
+from surefoot.cli.terminal import DESPITE, NO_SUPPORT, bars, show, show_with_page
 
 Algorithm = Annotated[str, option(METHOD, "NAME", "The algorithm; surefoot list shows all.")]
 Settings = Annotated[
@@ -108,31 +103,25 @@ def improve(
     forbidden actions, where --renormalise takes them out), and candidate.csv the policy that was
     not supported.
     """
-    from surefoot.advice import advise, chosen_algorithm, summarise
-    from surefoot.advice.few_changes import check_most
-    from surefoot.advice.summary import text
-    from surefoot.report.improvement_page import write_improvement
+    from surefoot.advice import advise
     from surefoot.report.page import made_by
 
-    check_most(most_changes)
-    posed = pose_guarded(log, options, dask)
-    advice = advise(
-        posed.log,
-        posed.problem,
-        chosen_algorithm(posed.problem, algorithm, parsed_settings(settings)),
-        units=posed.units,
-        accept=accept,
-        assured=True,
-        despite=listed(despite),
-        most_changes=most_changes,
-        group_tolerance=options.group_tolerance,
-        refit=refit,
-    )
-    summary = summarise(advice, log, posed.disagreement) | made_by() | {"gamma": options.gamma}
-    written = write_improvement(out, advice, summary, posed.elsewhere, page=not no_report)
+    with reading_progress() as progress:
+        advice = advise(
+            log,
+            algorithm=algorithm,
+            settings=parsed_settings(settings),
+            accept=accept,
+            despite=listed(despite),
+            most_changes=most_changes,
+            refit=refit,
+            dask=dask,
+            progress=progress,
+            **options.asking(),
+        )
+    written = advice.save(out, page=not no_report, beside=made_by())
     files = {name: str(path) for name, path in written.items()}
-    last = f"files     {', '.join(files.values())}"
-    show("improve", summary | {"files": files}, lambda: [text(summary), last], as_json)
+    show(advice, as_json, {**made_by(), "files": files})
     if not (advice.supported or advice.accepted):
         raise typer.Exit(NO_SUPPORT)
     if advice.waived:
@@ -153,83 +142,10 @@ def compare(
     was not learned from. Choosing the best row of this table is a choice too: test the winner on
     fresh data. The exit code is 0 whatever the verdicts.
     """
-    from surefoot.advice.summary import log_summary
-    from surefoot.algorithms import ALGORITHMS
-    from surefoot.report.log_pages import compare_page
+    from surefoot import advice
 
-    posed = pose(log, options)
-    found = {
-        "log": log_summary(posed.log, log),
-        "gamma": options.gamma,
-        "algorithms": _compared(posed, listed(only) or list(ALGORITHMS)),
-        "notes": posed.notes,
-    }
-    show("compare", found, lambda: _lines(found), as_json, report, lambda: compare_page(found))
-
-
-def _compared(posed: Posed, names: list[str]) -> list[dict[str, Any]]:
-    """One row of the table for each algorithm; one that cannot run on this log says why."""
-    from surefoot.advice import advise, chosen_algorithm, units_of
-    from surefoot.advice.advise import findings_about
-    from surefoot.errors import BaselineError, NotAvailableError, ParameterError
-
-    log, problem = posed.log, posed.problem
-    units = units_of(log, problem.log, problem.gamma)
-    findings = findings_about(log, problem)
-    rows = []
-    with bars() as shown:
-        for i, name in enumerate(names):
-            try:
-                algorithm = chosen_algorithm(problem, name)
-                advice = advise(log, problem, algorithm, units=units, against=findings)
-                rows.append(_row(advice))
-            except (BaselineError, NotAvailableError, ParameterError) as error:
-                rows.append({"algorithm": name, "not_available": str(error)})
-            shown("comparing algorithms", i + 1, len(names))
-    return rows
-
-
-def _row(advice: Advice) -> dict[str, Any]:
-    from surefoot.advice.summary import gain_summary
-    from surefoot.algorithms import parameters_of
-
-    return {
-        "algorithm": advice.algorithm.name,
-        "parameters": parameters_of(advice.algorithm),
-        "states_changed": len(advice.changed),
-        "mass_moved": advice.mass_moved,
-        "verdict": advice.verdict,
-        "reason": advice.reason,
-        "converged": None if advice.solution is None else bool(advice.solution.status.ok),
-    } | gain_summary(advice.gain, advice.in_sample)
-
-
-def _lines(found: dict[str, Any]) -> Iterator[str]:
-    """The table for people."""
-    from surefoot.advice.summary import read_lines
-
-    header = ("", "states", "mass", "optimistic", "gain", "90 % interval", "supported")
-    yield from (*read_lines(found["log"]), "")
-    yield from aligned([header, *map(_cells, found["algorithms"])], "<>>>>><")
-    yield (
-        "\noptimistic: gain in sample, on the data the policy was learned from. gain: learned"
-        " from one half of the log,\ntested on the other, with its 90 % interval. Each row is"
-        " judged by itself; in a table of many rows one is lucky:\ntest the winner on fresh data."
-    )
-    yield from (f"note: {note}" for note in found["notes"])
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    if "not_available" in row:
-        return row["algorithm"], f"not available: {row['not_available']}"
-    inside, cross = row["in_sample_optimistic"] or {}, row["held_out"] or {}
-    lost = "" if row["converged"] in (True, None) else "  NOT CONVERGED"
-    return (
-        row["algorithm"],
-        f"{row['states_changed']:d}",
-        f"{row['mass_moved']:.1%}",
-        signed(inside.get("gain")),
-        signed(cross.get("gain")),
-        interval(cross.get("low"), cross.get("high")),
-        ("yes" if row["verdict"] == "supported" else "no") + lost,
-    )
+    with reading_progress() as progress, bars() as shown:
+        found = advice.compare(
+            log, listed(only), shown=shown, progress=progress, **options.asking()
+        )
+    show_with_page(found, as_json, report)

@@ -10,8 +10,8 @@ import typer
 
 from surefoot.cli.log_options import listed
 from surefoot.cli.options import COLUMNS, METHOD, OUTPUT, POLICY, READING, AsJson, option
-from surefoot.cli.posing import reading_progress
-from surefoot.cli.terminal import show
+from surefoot.cli.progress import reading_progress
+from surefoot.cli.terminal import show_document
 from surefoot.errors import ParameterError, PolicyError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def apply(
         if out is not None:
             raise ParameterError("--out is for the rows of --file")
         found, lines = _one_state(controller, str(state), sample, seed)
-        show("apply", found, lambda: lines, as_json)
+        show_document("apply", found, lambda: lines, as_json)
         return
     if out is None:
         raise ParameterError("name the file that the decisions go to with --out")
@@ -109,7 +109,7 @@ def apply(
             seed=seed, column=column, delimiter=delimiter, encoding=encoding, progress=shown,
         )  # fmt: skip
     document = _document(done, policy, file, out)
-    show("apply", document, lambda: _lines(document), as_json)
+    show_document("apply", document, lambda: _lines(document), as_json)
 
 
 def export(
@@ -161,7 +161,7 @@ def export(
         "otherwise": controller.fallback_words,
         "notes": export_notes(controller),
     }
-    show("export", found, lambda: _export_lines(found), as_json)
+    show_document("export", found, lambda: _export_lines(found), as_json)
 
 
 def _export_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from surefoot.cli.options import BASELINE, COLUMNS, PROBLEM, READING, option
 from surefoot.errors import ParameterError
 from surefoot.parameters import value_of
@@ -153,14 +151,11 @@ class ReadOptions:
         ),
     ] = None
 
-    def for_reading(self) -> dict[str, Any]:
-        """The arguments of `read_log`."""
+    def asking(self) -> dict[str, Any]:
+        """The keywords of a question about a log."""
         return {
-            f.name: getattr(self, f.name)
-            for f in fields(ReadOptions)
-            if f.name not in ("actions", "policy_column")
+            f.name: getattr(self, f.name) for f in fields(ReadOptions) if f.name != "actions"
         } | {
-            "policy": self.policy_column,
             "actions": listed(self.actions) or None,
             "terminal_states": listed(self.terminal_states),
             "drop_bad_rows": self.drop_bad_rows == "all" or self.drop_bad_rows or False,
@@ -244,33 +239,16 @@ class LogOptions(ReadOptions):
         ),
     ] = False
 
-    def __post_init__(self) -> None:
-        missing = math.isnan(self.gamma)
-        if missing and not self.bandit:
-            raise typer.BadParameter(
-                "--gamma is missing: the discount factor, such as 0.95 (--bandit needs none: every"
-                " row is an episode of one step)"
-            )
-        if self.bandit and not missing and self.gamma != 0:
-            raise ParameterError("--bandit: every episode has one step, so leave --gamma out")
-        object.__setattr__(self, "gamma", 0.0 if missing else self.gamma)
-        if self.baseline is not None and self.baseline_policy is not None:
-            raise ParameterError("give --baseline or --baseline-policy, not both")
-        if self.baseline_policy is not None and self.policy_column is None:
-            raise ParameterError(
-                "--baseline-policy names one of several policies: say with --policy-column which"
-                " column holds them"
-            )
-
-    @property
-    def rewards(self) -> tuple[float, float] | None:
-        """The declared range of rewards."""
-        return _pair("reward-range", self.reward_range)
-
-    @property
-    def returns(self) -> tuple[float, float] | None:
-        """The declared range of returns."""
-        return _pair("return-range", self.return_range)
+    def asking(self) -> dict[str, Any]:
+        """The keywords of a question about a log, and the problem it poses."""
+        own = ("start", "allowed", "forbidden", "baseline", "baseline_policy", "smoothing")
+        ranges = ("reward_range", "return_range")
+        return (
+            super().asking()
+            | {name: getattr(self, name) for name in (*own, "renormalise")}
+            | {name: _pair(name.replace("_", "-"), getattr(self, name)) for name in ranges}
+            | {"gamma": None if math.isnan(self.gamma) else self.gamma}
+        )
 
 
 def listed(text: str) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import OUTPUT, POLICY, AsJson, Source, option
-from surefoot.cli.posing import given_policy, pose
-from surefoot.cli.terminal import show
+from surefoot.cli.progress import reading_progress
+from surefoot.cli.terminal import show, show_document
 from surefoot.text import aligned
 
 
@@ -32,20 +32,11 @@ def evaluate(
     or the baseline that made it is given, IPS, SNIPS and DR follow, each with what it assumes. A
     policy that was learned from this very log looks better than it is: evaluate it on another one.
     """
-    from surefoot.advice.summary import log_summary, read_lines
-    from surefoot.advice.value_on_log import evaluation, evaluation_lines
+    from surefoot.advice import evaluate_policy
 
-    posed = pose(log, options)
-    pi = given_policy(policy, posed.log).pi
-    found = {
-        "log": log_summary(posed.log, log),
-        "policy": str(policy),
-        "gamma": options.gamma,
-        **evaluation(posed.log, posed.problem, pi),
-        "notes": posed.notes,
-    }
-    lines = [*read_lines(found["log"]), *evaluation_lines(found)]
-    show("evaluate", found, lambda: lines + [f"note: {x}" for x in posed.notes], as_json)
+    with reading_progress() as progress:
+        found = evaluate_policy(log, policy, progress=progress, **options.asking())
+    show(found, as_json)
 
 
 def list_all(as_json: AsJson = False) -> None:
@@ -62,7 +53,7 @@ def list_all(as_json: AsJson = False) -> None:
             name: (cls.__doc__ or "").strip().split("\n")[0] for name, cls in BENCHMARKS.items()
         },
     }
-    show("list", found, lambda: _list_lines(found), as_json)
+    show_document("list", found, lambda: _list_lines(found), as_json)
 
 
 def _list_lines(found: dict[str, Any]) -> Iterator[str]:
@@ -96,4 +87,4 @@ def demo(
 
     summary, files = demonstration.improved(out)
     found = summary | {"files": {name: str(path) for name, path in files.items()}}
-    show("demo", found, lambda: demonstration.lines(summary, files), as_json)
+    show_document("demo", found, lambda: demonstration.lines(summary, files), as_json)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from surefoot.cli.options import OUTPUT, AsJson, option
-from surefoot.cli.terminal import show
+from surefoot.cli.terminal import show_document
 
 
 def report(
@@ -32,4 +32,4 @@ def report(
     from surefoot.report.improvement_page import page_of_folder
 
     path = str(write_whole(folder / REPORT if out is None else out, page_of_folder(folder)))
-    show("report", {"report": path}, lambda: [], as_json)
+    show_document("report", {"report": path}, lambda: [], as_json)

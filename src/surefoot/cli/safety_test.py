@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from surefoot.cli.guard_options import GuardedOptions, with_its_guards
+from surefoot.cli.guard_options import GuardedOptions
 from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import (
     BASELINE,
@@ -22,16 +20,10 @@ from surefoot.cli.options import (
     Source,
     option,
 )
-from surefoot.cli.posing import Posed, given_policy, pose
-from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, show
-from surefoot.core.array_checks import LARGEST
-from surefoot.errors import BaselineError, LogError, ParameterError
+from surefoot.cli.progress import reading_progress
+from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, show_with_page
 
-if TYPE_CHECKING:
-    from surefoot.advice.safety import Sample
-    from surefoot.logs import Log
-    from surefoot.ope import Standard
-
+TEST_KEYWORDS = ("horizon", "delta", "bound", "estimator", "share", "observed_range")
 PolicyFile = Annotated[
     Path, option(POLICY, "FILE", "The policy to test: columns state, action, probability.")
 ]
@@ -79,6 +71,11 @@ class EpisodeOptions(LogOptions):
             METHOD, "NUMBER", "Probability of a wrong verdict: half for better, half for worse."
         ),
     ] = 0.05
+
+    def asking(self) -> dict[str, Any]:
+        """The keywords of a test of whole episodes."""
+        names = [f.name for f in fields(type(self)) if f.name in TEST_KEYWORDS]
+        return super().asking() | {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,202 +138,12 @@ def safety_test(
     input, or data on which no test is valid (an estimated or contradicted baseline, a single
     episode, episodes the policy was made from).
     """
-    from surefoot.advice import safety as tests
-    from surefoot.advice.provenance import file_hash
-    from surefoot.advice.safety_parts import Asked, guarded_safety_test, parts_summary
-    from surefoot.advice.safety_words import safety_summary
-    from surefoot.advice.summary import log_summary
-    from surefoot.report.log_pages import safety_page
+    from surefoot import advice
+    from surefoot.advice.safety import FAILS, PASSES
 
-    if options.start is not None:
-        raise ParameterError(
-            "--start does not apply: whole episodes are compared, from where they start"
+    with reading_progress() as progress:
+        found = advice.safety_test(
+            log, policy, training=training, progress=progress, **options.asking()
         )
-    own = own_log(policy)
-    posed = with_its_guards(posed_episodes(log, options), options)
-    standard = _standard(options, posed, own, _largest_ratio(policy, posed, options))
-    refuse_own_log(posed.log, log, policy, own)
-    other = None if training is None else posed_episodes(training, options)
-    if other is not None and other.problem.gamma != posed.problem.gamma:
-        raise ParameterError(
-            "the shortest steps of both logs take different time, and --discount-per starts from"
-            " them: leave --training out"
-        )
-    first, held_out, overlap = _samples(posed, other, log, policy, options, standard)
-    asked = Asked(
-        guards=posed.problem.guards,
-        groups=posed.log.beside.get("group", ()),
-        group_tolerance=options.group_tolerance,
-    )
-    result, parts = guarded_safety_test(
-        first,
-        held_out,
-        posed.problem.gamma,
-        standard,
-        asked,
-        same_codes=other is None,
-        accept_observed=options.observed_range,
-    )
-    found: dict[str, Any] = {
-        "log": log_summary(posed.log, log),
-        "policy": str(policy),
-        "policy_fingerprint": file_hash(policy),
-        "gamma": options.gamma,
-        "training": training,
-    }
-    found |= safety_summary(result) | parts_summary(parts) | {"training_overlap": overlap}
-    found["notes"] = [*posed.log.notes, *found["notes"]]
-    show(
-        "safety-test",
-        found,
-        lambda: _lines(found),
-        as_json,
-        report,
-        lambda: safety_page(found),
-    )
-    codes = {tests.PASSES: DONE, tests.FAILS: WORSE}
-    raise typer.Exit(codes.get(found["verdict"], NO_SUPPORT))
-
-
-def _lines(found: dict[str, Any]) -> Iterator[str]:
-    """The test for people."""
-    from surefoot.advice.safety_parts import part_lines
-    from surefoot.advice.safety_words import safety_lines
-    from surefoot.advice.summary import read_lines
-
-    yield from (*read_lines(found["log"]), *safety_lines(found), *part_lines(found))
-    yield f"training  {found['training_overlap']['words']}"
-    yield from (f"assumes:  {x}" for x in found["assumptions"])
-    yield from (f"note: {x}" for x in found["notes"])
-
-
-def _largest_ratio(policy: Path, posed: Posed, options: TestOptions) -> float | None:
-    """The largest pi / pi_b of both files, whatever the states of the log; None where it cannot be
-    told from the files.
-    """
-    from surefoot.ope.centring import largest_ratio
-
-    changed = options.allowed or options.forbidden or options.history
-    if options.baseline is None or changed or posed.log.has_propensities:
-        return None
-    given, acting = given_policy(policy, posed.log), ~posed.log.terminal
-    made = posed.problem.logging_policy
-    found = largest_ratio(given.pi[acting], made[acting], given.elsewhere, posed.elsewhere)
-    return max(found, 1.0) if found < math.inf else None
-
-
-def _standard(
-    options: TestOptions, posed: Posed, own: dict[str, Any], ratio: float | None
-) -> Standard:
-    """What the test asks for."""
-    from surefoot.ope import Standard
-
-    reward = posed.log.reward
-    return Standard(
-        delta=options.delta,
-        estimator=options.estimator,
-        bound=options.bound,
-        reward_range=reward.range("reward_range", options.rewards),
-        return_range=reward.range("return_range", options.returns),
-        horizon=options.horizon,
-        seen=own.get("rewards"),
-        largest_ratio=ratio,
-    )
-
-
-def _samples(
-    posed: Posed,
-    other: Posed | None,
-    log: str,
-    policy: Path,
-    options: TestOptions,
-    standard: Standard,
-) -> tuple[Sample | None, Sample, dict[str, Any]]:
-    """(episodes to prepare the test on, episodes to test on, what is known of training data)."""
-    from surefoot.advice import safety as tests
-    from surefoot.advice.value_on_log import check_allowed
-
-    pi, first = given_policy(policy, posed.log).pi, None
-    check_allowed(posed.log, posed.problem, pi)
-    held_out = tests.whole_sample(posed.problem, pi)
-    if other is not None:
-        first = tests.Sample(
-            tests.rows_of(other.problem),
-            given_policy(policy, other.log).pi,
-            tests.compared_with(other.problem),
-        )
-    held_out, overlap = _without_training(held_out, posed.log, log, policy, other)
-    if first is None and (standard.capped or standard.estimator == "dr"):
-        first, held_out = held_out.split(options.share)
-    return first, held_out, overlap
-
-
-def own_log(policy: Path) -> dict[str, Any]:
-    """What the summary beside a policy says of the log it was made from; {} if there is none."""
-    from surefoot.advice.files import SUMMARY
-    from surefoot.atomic import read_json
-
-    try:
-        own = read_json(policy.parent / SUMMARY)["log"]
-        return {
-            "place": own["path"], "rows": own["rows_read"], "fingerprint": own["fingerprint"],
-            "rewards": (float(own["reward_lowest"]), float(own["reward_highest"])),
-        }  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def refuse_own_log(log: Log, source: str, policy: Path, own: dict[str, Any]) -> None:
-    """Raise if the policy was made from this very log.
-
-    It was if the content is the same, wherever the file is, or if path and number of rows are the
-    same, even if it was read in another way.
-    """
-    here = str(Path(source).resolve()), log.accounting.rows
-    if own and (own["fingerprint"] == log.fingerprint or (own["place"], own["rows"]) == here):
-        raise ParameterError(
-            f"{policy} was made from {source} (the summary beside it says so): test it on data it"
-            " was not made from"
-        )
-
-
-def _without_training(
-    held_out: Sample, log: Log, source: str, policy: Path, other: Posed | None
-) -> tuple[Sample, dict[str, Any]]:
-    """(the episodes that are in no training log, what was found out about the others).
-
-    Training logs are the one whose fingerprints lie beside the policy, and --training.
-    """
-    from surefoot.advice.provenance import TRAINING, fingerprints, read_fingerprints
-    from surefoot.advice.safety import rows_of, without_training
-    from surefoot.errors import NotAvailableError
-
-    known, why = [], ""
-    try:
-        known.append(read_fingerprints(policy.parent / TRAINING))
-    except NotAvailableError as error:
-        why = str(error)
-    if other is not None:
-        known.append(fingerprints(other.log, rows_of(other.problem)))
-    try:
-        return without_training(held_out, fingerprints(log, held_out.batch), known, why)
-    except LogError as error:
-        raise LogError(f"{source}: {error}") from error
-
-
-def posed_episodes(source: str, options: LogOptions) -> Posed:
-    """The log with its baseline, which must be able to have made it.
-
-    The problem's own return range, from every state, is not used: it is set as wide as possible.
-    """
-    from surefoot.advice.summary import doubt
-    from surefoot.diagnosis.propensities import propensities
-
-    posed = pose(source, replace(options, return_range=f"{-LARGEST},{LARGEST}"))
-    if posed.log.has_propensities and (found := propensities(posed.log)).vetoes:
-        raise LogError(f"{source}: {found.sentence}")
-    if doubt(posed.disagreement):
-        raise BaselineError(
-            f"{source}: {doubt(posed.disagreement)}; weights by another mean nothing"
-        )
-    return posed
+    show_with_page(found, as_json, report)
+    raise typer.Exit({PASSES: DONE, FAILS: WORSE}.get(found.verdict, NO_SUPPORT))

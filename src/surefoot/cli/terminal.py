@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 from rich.console import Console
@@ -23,10 +23,11 @@ from rich.progress import (
 )
 from rich.text import Text
 
+if TYPE_CHECKING:
+    from surefoot.advice.answers import Answer, Paged
+
 DONE, CRASH, WRONG_INPUT, NO_SUPPORT, WORSE, DESPITE = 0, 1, 2, 3, 4, 5
 INTERRUPTED, PIPE_CLOSED = 130, 141
-# Raised when a field of --json goes away or changes its meaning, not when one is added.
-JSON_VERSION = 1
 
 
 class Screen(Console):
@@ -49,14 +50,34 @@ def complain(words: str) -> None:
 
 def json_text(command: str, found: Mapping[str, Any]) -> str:
     """JSON that names its schema, in ASCII; NaN and infinities are null."""
-    from surefoot.advice import plain
+    from surefoot.advice.answers import JSON_VERSION, plain
 
-    return json.dumps(
-        {"schema": f"surefoot/{command}/{JSON_VERSION}"} | plain(found), indent=2, allow_nan=False
-    )
+    document = {"schema": f"surefoot/{command}/{JSON_VERSION}"} | plain(found)
+    return json.dumps(document, indent=2, allow_nan=False)
 
 
 def show(
+    answer: Answer,
+    as_json: bool,
+    beside: Mapping[str, Any] | None = None,
+    styled: Callable[[str], str | Text] = str,
+) -> None:
+    """Print an answer, and what the command has beside it."""
+    show_document(
+        answer.command, {**answer.document, **(beside or {})}, lambda: map(styled, answer.lines()),
+        as_json,
+    )  # fmt: skip
+
+
+def show_with_page(
+    answer: Paged, as_json: bool, report: Path | None, styled: Callable[[str], str | Text] = str
+) -> None:
+    """Print an answer; its page goes to `report` first."""
+    beside = {} if report is None else {"report": str(answer.report(report))}
+    show(answer, as_json, beside, styled)
+
+
+def show_document(
     command: str,
     found: Mapping[str, Any],
     lines: Callable[[], Iterable[str | Text]],
@@ -80,6 +101,8 @@ def show(
             console.print(line, highlight=False, soft_wrap=True)
         else:
             typer.echo(line)
+    if "files" in found and command == "improve":
+        typer.echo(f"files     {', '.join(found['files'].values())}")
     if "report" in found:
         typer.echo(f"report    {found['report']}")
 
@@ -87,7 +110,7 @@ def show(
 def print_json_error(kind: str, message: str, exit_code: int) -> None:
     """An error for machines, instead of what the command would have found."""
     found = {
-        "schema": f"surefoot/error/{JSON_VERSION}",
+        "schema": "surefoot/error/1",
         "error": {"type": kind, "message": message, "exit_code": exit_code},
     }
     typer.echo(json.dumps(found, indent=2))

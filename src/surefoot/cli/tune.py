@@ -14,12 +14,13 @@ import typer
 
 from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import METHOD, OUTPUT, AsJson, ReportFile, Source, option
-from surefoot.cli.posing import Posed, pose
-from surefoot.cli.terminal import NO_SUPPORT, bars, json_text, show
+from surefoot.cli.progress import reading_progress
+from surefoot.cli.terminal import NO_SUPPORT, bars, json_text, show_document
 from surefoot.errors import ParameterError
 from surefoot.text import aligned, interval, signed
 
 if TYPE_CHECKING:
+    from surefoot.advice.posing import Posed
     from surefoot.tuning import Tuning, Wedge
 
 Table = Annotated[
@@ -127,7 +128,7 @@ def tune(
     if out is not None:
         _write(out, name, found)
     lines, page = (_lines, tune_page) if name == "tune" else (_bound_lines, bound_page)
-    show(name, found, lambda: lines(found), as_json, report, lambda: page(found))
+    show_document(name, found, lambda: lines(found), as_json, report, lambda: page(found))
     if found["next"] is None:
         raise typer.Exit(NO_SUPPORT)
 
@@ -138,7 +139,7 @@ def _remembering(log: str, options: TuneOptions) -> tuple[TuneOptions, Posed, li
     from surefoot.tuning import best_history, try_history
 
     if not options.histories:
-        return options, pose(log, options), []
+        return options, _posed(log, options), []
     if options.history:
         raise ParameterError("--histories chooses the history: leave --history out")
     words = [x.strip() for x in options.histories.split(",")]
@@ -148,12 +149,19 @@ def _remembering(log: str, options: TuneOptions) -> tuple[TuneOptions, Posed, li
         )
     posed, tried = {}, []
     for k in sorted({int(x) for x in words}):
-        posed[k] = found = pose(log, replace(options, history=k))
+        posed[k] = found = _posed(log, replace(options, history=k))
         algorithm = chosen_algorithm(found.problem, "priced-soft-spibb")
         tried.append(try_history(found.log, found.problem, algorithm, k))
     best = best_history(tried)
     rows = [dataclasses.asdict(x) | {"passes": x.passes, "chosen": x is best} for x in tried]
     return replace(options, history=best.history), posed[best.history], rows
+
+
+def _posed(log: str, options: TuneOptions) -> Posed:
+    from surefoot.advice.posing import pose
+
+    with reading_progress() as progress:
+        return pose(log, progress=progress, **options.asking())
 
 
 def _tuned(posed: Posed, options: TuneOptions) -> Tuning:
@@ -181,7 +189,7 @@ def next_line(log: str, options: LogOptions, setting: list[str]) -> str:
     words = ["surefoot", "improve", log]
     for field in dataclasses.fields(LogOptions):
         value = getattr(options, field.name)
-        if value != field.default:
+        if value != field.default and value == value:
             words.append(f"--{field.name.replace('_', '-')}")
             words += [f"{value:g}" if isinstance(value, float) else str(value)] * (
                 value is not True
@@ -199,7 +207,7 @@ def _document(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> di
         "log": log,
         "reward": posed.log.reward_summary,
         "warnings": list(posed.log.warnings),
-        "gamma": options.gamma,
+        "gamma": posed.gamma,
         "chosen": chosen.label,
         "rule": tuning.rule,
         "by": tuning.by,

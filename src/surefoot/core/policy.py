@@ -110,14 +110,7 @@ class Policy:
     def to_frame(self) -> Any:
         """One row a pair: a pandas or polars frame, an Arrow table, or a dict of columns."""
         rows = [(*state, action, *numbers) for state, action, numbers in self._rows()]
-        found = {name: [row[i] for row in rows] for i, name in enumerate(self.header)}
-        tables = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
-        for library, make in tables.items():
-            try:
-                return getattr(import_module(library), make)(found)
-            except ImportError:
-                continue
-        return found
+        return framed(self.header, rows)
 
     def save(self, path: str | Path) -> Path:
         """Write it as a policy file, which `surefoot.load_policy` and `--baseline` read."""
@@ -149,6 +142,18 @@ class Policy:
         for label, action, p in self.elsewhere:
             more = (p,) if self.baseline is not None else ()
             yield _fields(label), action, (p, *more, *((0,) if self.count is not None else ()))
+
+
+def framed(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
+    """A pandas or polars frame, or an Arrow table, whichever is installed; else columns by name."""
+    found = {name: [row[i] for row in rows] for i, name in enumerate(header)}
+    tables = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
+    for library, make in tables.items():
+        try:
+            return getattr(import_module(library), make)(found)
+        except ImportError:
+            continue
+    return found
 
 
 def quoted_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.independence import Verdict
 from surefoot.errors import ParameterError, SurefootError
+from surefoot.logs import Disagreement
 from surefoot.text import plural, some
 
 OK, NOTE, WARNING = "ok", "note", "warning"
@@ -138,3 +139,14 @@ def tested(verdict: Verdict) -> str:
 def named(states: Sequence[object], most: int = 3) -> str:
     """Some labels in words: 'a', 'b', 'c' and 4 more."""
     return some([repr(as_text(label)[:60]) for label in states], most)
+
+
+def doubt(found: Disagreement | None) -> str:
+    """That a given baseline cannot have made the log, in words; "" where it can."""
+    if found is None or not (found.impossible or found.p_value < DOUBTFUL):
+        return ""
+    rows = f", {found.impossible:,} impossible rows" if found.impossible else ""
+    return (
+        f"the baseline cannot have made this log (p = {found.p_value:.2g}{rows}): give the policy"
+        " that did"
+    )

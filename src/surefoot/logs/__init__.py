@@ -6,6 +6,7 @@ from surefoot.logs.accounting import OTHER, REASONS, Accounting
 from surefoot.logs.database import progress_bar
 from surefoot.logs.disagreement import Disagreement, disagreement
 from surefoot.logs.from_tally import make_log
+from surefoot.logs.given_policies import policy_for
 from surefoot.logs.histories import remembered
 from surefoot.logs.log import Log
 from surefoot.logs.on_dask import count_on_dask
@@ -40,6 +41,7 @@ __all__ = [
     "make_log",
     "minari_columns",
     "permitted",
+    "policy_for",
     "progress_bar",
     "read_allowed",
     "read_forbidden",

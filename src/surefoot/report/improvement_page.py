@@ -61,6 +61,11 @@ def page_of_folder(folder: Path) -> str:
     return improvement_page(summary, states, columns, read_safety(folder))
 
 
+def page_of_advice(advice: Advice, summary: Mapping[str, Any]) -> str:
+    """The page of an improvement that is still in memory."""
+    return improvement_page(summary, state_records(advice), advice.log.labels.headers)
+
+
 def write_improvement(
     out: str | Path,
     advice: Advice,

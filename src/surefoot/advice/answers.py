@@ -1,0 +1,78 @@
+"""Answers: what a question found, as data for machines (the document that --json prints) and in
+words for people.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from surefoot.atomic import write_whole
+
+# Raised when a field of a document goes away or changes its meaning, not when one is added.
+JSON_VERSION = 1
+
+
+class Answer(ABC):
+    """What a question found; it prints as the command does, and shows itself in a notebook."""
+
+    command: ClassVar[str]
+
+    if TYPE_CHECKING:  # a field, or computed when it is asked for
+
+        @property
+        def document(self) -> Mapping[str, Any]:
+            """Everything that was found; docs/json.md has the fields."""
+
+    @abstractmethod
+    def lines(self) -> Iterable[str]:
+        """What was found, for people."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the command prints with --json; NaN and infinities are None."""
+        schema = {"schema": f"surefoot/{self.command}/{JSON_VERSION}"}
+        return schema | dict(plain(self.document))
+
+    def to_json(self) -> str:
+        """The same as text, in ASCII."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+class Paged(Answer):
+    """An answer with a page for people."""
+
+    @abstractmethod
+    def page(self) -> str:
+        """The page, one HTML file."""
+
+    def report(self, path: str | Path) -> Path:
+        """Write the page, whole or not at all."""
+        return write_whole(path, self.page())
+
+
+def plain(x: Any) -> Any:
+    """A value that JSON can hold: NaN and infinities become null, labels text."""
+    if isinstance(x, Mapping):
+        return {str(k): plain(v) for k, v in x.items()}
+    if isinstance(x, (list, tuple, np.ndarray)):
+        return [plain(v) for v in x]
+    if isinstance(x, (bool, np.bool_)):
+        return bool(x)
+    if isinstance(x, (int, np.integer)):
+        return int(x)
+    if isinstance(x, (float, np.floating)):
+        return float(x) if math.isfinite(x) else None
+    return x if x is None else str(x)

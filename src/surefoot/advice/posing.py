@@ -1,0 +1,297 @@
+"""From a log, as a file, a table or a `Log`, and what is said of it, to the problem that it poses:
+the words and defaults of the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+
+from surefoot.advice.units import Units, log_and_units_on_dask
+from surefoot.core import Policy
+from surefoot.diagnosis.finding import doubt
+from surefoot.errors import NotAvailableError, ParameterError, option
+from surefoot.logs import (
+    Disagreement,
+    Log,
+    OfRows,
+    averaged,
+    disagreement,
+    permitted,
+    policy_for,
+    read_log,
+    read_policy,
+)
+from surefoot.logs.column_roles import NONE, Column
+from surefoot.logs.database import Progress
+from surefoot.logs.policy_rows import baseline_of
+from surefoot.problems import Problem
+from surefoot.problems.guards import guards_of, with_guards
+
+ROWS_ONLY = ("propensity", "policy", "bandit")  # what counts alone do not have
+HERE_ONLY = ("history", "discount_per")  # what is counted on this machine
+DEFAULTS = {name: x.default for name, x in signature(read_log).parameters.items()} | {
+    "smoothing": 0.0,
+    "renormalise": False,
+}
+
+
+class Reading(TypedDict, total=False):
+    """How a log is read: the keywords of `read_log` that are also options of the commands."""
+
+    episode: Column
+    time: Column
+    state: Column
+    action: Column
+    reward: Column
+    next_state: Column
+    terminal: Column
+    truncated: Column
+    propensity: Column
+    policy_column: Column
+    terminal_states: Iterable[Any]
+    actions: Iterable[Any] | None
+    episode_end: str
+    order: str
+    terminal_to_end: bool
+    drop_bad_rows: bool | str | Iterable[str]
+    missing_reward: float | None
+    decimal: str
+    delimiter: str
+    encoding: str
+    history: int
+    discount_per: str | float | None
+    bandit: bool
+
+
+class Posing(Reading, total=False):
+    """How a log is read, and what is asked of it: keywords of every question, options of every
+    command on a log.
+
+    gamma                  the discount factor; needed unless bandit
+    start                  the label of a state, or "visits"
+    reward_range, return_range  (low, high), declared, in the units of the column
+    allowed, forbidden     masks [S, A] or paths of files
+    baseline               the policy that made the log, or is to be improved on: a path, a
+                           `Policy`, a table, {state: {action: probability}}, a function of a
+                           state's label, `OfRows`, an array; None: estimated from the log
+    baseline_policy        of a log of several policies: the label of the one to improve on
+    smoothing              added to every count where the baseline is estimated
+    renormalise            take actions that are not allowed out of the baseline
+    """
+
+    gamma: float | None
+    start: Any
+    reward_range: tuple[float, float] | None
+    return_range: tuple[float, float] | None
+    allowed: Any
+    forbidden: Any
+    baseline: Any
+    baseline_policy: Any
+    smoothing: float
+    renormalise: bool
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Posed:
+    """A log, and the problem it poses.
+
+    source        where it came from, in words
+    gamma         as given: of a unit of time, where time counts
+    disagreement  whether a given baseline can have made the log
+    units         what a Dask cluster counted beside the log
+    elsewhere     the rows of the baseline about states that the log never visits
+    """
+
+    source: str
+    log: Log
+    problem: Problem
+    gamma: float
+    disagreement: Disagreement | None
+    units: Units | None = None
+    elsewhere: tuple[Any, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Posed({self.source}: {self.log!r})"
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know, also if the baseline cannot have made the log."""
+        return [*self.problem.notes, *filter(None, [doubt(self.disagreement)])]
+
+
+def pose(
+    source: Any,
+    *,
+    gamma: float | None = None,
+    baseline: Any = None,
+    baseline_policy: Any = None,
+    smoothing: float = 0.0,
+    renormalise: bool = False,
+    start: Any = None,
+    reward_range: tuple[float, float] | None = None,
+    return_range: tuple[float, float] | None = None,
+    allowed: Any = None,
+    forbidden: Any = None,
+    guard: Sequence[str] = (),
+    group: Column = None,
+    dask: Any = None,
+    progress: Progress | None = None,
+    **reading: Unpack[Reading],
+) -> Posed:
+    """Read a log and its baseline, and build their problem, with its guards.
+
+    `source` is what `read_log` takes, or a Log. `guard`: further columns that must not get worse,
+    such as "cost:lower"; `group`: the column with the group of an episode. `dask`: the address of a
+    scheduler to count on. The rest as in `Posing`.
+    """
+    if baseline is not None and baseline_policy is not None:
+        raise ParameterError("give --baseline or --baseline-policy, not both")
+    told = isinstance(source, Log) or reading.get("policy_column") is not None
+    if baseline_policy is not None and not told:
+        raise ParameterError(
+            "--baseline-policy names one of several policies: say with --policy-column which"
+            " column holds them"
+        )
+    bandit = source.bandit if isinstance(source, Log) else bool(reading.get("bandit"))
+    gamma = _gamma(gamma, bandit=bandit)
+    if dask is not None and (guard or group):
+        raise NotAvailableError(
+            "guards and groups need the rows of the log in memory: leave out --dask, and take a"
+            " part of its episodes where the log is too large"
+        )
+    log, units = read(source, guard=guard, group=group, dask=dask, progress=progress, **reading)
+    mask = permitted(log, allowed, forbidden)
+    if baseline_policy is not None:
+        given = baseline_of(log, baseline_policy, smoothing, mask)
+    elif baseline is None:
+        given = log.estimated_baseline(smoothing, mask)
+    else:
+        given = policy_for(_of_rows(baseline, source, log), log)
+    problem = log.problem(
+        gamma,
+        given,
+        start=start,
+        allowed=mask,
+        reward_range=reward_range,
+        return_range=return_range,
+        masked_baseline="renormalise" if renormalise else "error",
+        needs_returns=None if dask is None else False,
+    )
+    return Posed(
+        source=in_words(source),
+        log=log,
+        problem=with_guards(problem, guard),
+        gamma=gamma,
+        disagreement=None if given.estimated or log.has_propensities else disagreement(log, given),
+        units=units,
+        elsewhere=given.elsewhere,
+    )
+
+
+def posed_by_hand(log: Log, problem: Problem) -> Posed:
+    """A log with a problem that was posed already."""
+    found = None
+    if not (problem.pi_b_estimated or log.has_propensities):
+        made = np.asarray(problem.logging_policy)
+        found = disagreement(log, Policy(pi=made, labels=log.labels))
+    return Posed(
+        source=in_words(log), log=log, problem=problem, gamma=problem.gamma, disagreement=found
+    )
+
+
+def read(
+    source: Any,
+    *,
+    guard: Sequence[str] = (),
+    group: Column = None,
+    dask: Any = None,
+    progress: Progress | None = None,
+    **reading: Unpack[Reading],
+) -> tuple[Log, Units | None]:
+    """(the log; its units, where a Dask cluster counted them)."""
+    how: dict[str, Any] = {**reading, "group": group}
+    how["policy"] = how.pop("policy_column", None)
+    if isinstance(source, Log):
+        _check_read(source, how)
+        return source, None
+    how["guard"] = [x.column for x in guards_of(guard)] or None
+    if dask is None:
+        return read_log(source, progress=progress, **how), None
+    for name in HERE_ONLY:
+        if how.pop(name, None):
+            raise ParameterError(f"{option(name)} is counted on this machine: leave --dask out")
+    if any(how.get(name) not in (None, NONE, False) for name in ROWS_ONLY):
+        raise ParameterError(
+            "--dask counts alone, and weighs nothing: --propensity, --policy-column and --bandit"
+            " need the rows; leave --dask out"
+        )
+    return log_and_units_on_dask(dask, source, **{**how, "propensity": NONE})
+
+
+def _check_read(log: Log, how: Mapping[str, Any]) -> None:
+    """Raise where a Log, which is read already, is to be read in some way."""
+    for name in said(how):
+        if not (name == "bandit" and log.bandit):
+            raise ParameterError(
+                f"{option(name)}: a Log is read already; say it to read_log, or give the file or"
+                " table"
+            )
+
+
+def _gamma(gamma: float | None, *, bandit: bool) -> float:
+    """The discount factor; 0 of a bandit log."""
+    if not bandit and gamma is None:
+        raise ParameterError(
+            "--gamma is missing: the discount factor, such as 0.95 (--bandit needs none: every row"
+            " is an episode of one step)"
+        )
+    if bandit and gamma:
+        raise ParameterError("--bandit: every episode has one step, so leave --gamma out")
+    return 0.0 if bandit or gamma is None else gamma
+
+
+def _of_rows(given: Any, source: Any, log: Log) -> Any:
+    """A baseline of raw rows as what it does on average in each state; others as they are."""
+    if not isinstance(given, OfRows):
+        return given
+    if isinstance(source, Log):
+        raise ParameterError("a Log has no raw rows any more: give the file or table to OfRows")
+    return averaged(given, source, log)
+
+
+def said(how: Mapping[str, Any]) -> dict[str, Any]:
+    """What is not at its default."""
+    empty = (list, tuple, str)
+    return {
+        name: value
+        for name, value in how.items()
+        if value is not None
+        and not (isinstance(value, empty) and not value)
+        and not (name in DEFAULTS and value == DEFAULTS[name])
+    }
+
+
+def policy_over(given: Any, log: Log) -> Policy:
+    """The policy that a question is about, over the labels of a log: the path of a file as
+    `surefoot improve` writes it, or whatever `policy_for` takes.
+    """
+    if not isinstance(given, (str, Path)):
+        return policy_for(given, log)
+    return read_policy(
+        given, log, what="policy", probability="probability", unknown_states="ignore"
+    )
+
+
+def in_words(source: Any) -> str:
+    """What a log is called in outputs: its path, or what it is."""
+    if isinstance(source, (str, Path)):
+        return str(source)
+    if isinstance(source, (list, tuple)):
+        return ", ".join(map(str, source))
+    return f"a {type(source).__name__}"

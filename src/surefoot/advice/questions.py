@@ -1,0 +1,389 @@
+"""What can be asked of a log, each question in one line: `check`, `advise`, `compare`,
+`evaluate_policy`, `certify`. The commands call these, with the same words and defaults; tests of
+whole episodes have a file of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Unpack
+
+from surefoot.advice.advise import Advice, findings_about, learn_and_test
+from surefoot.advice.answers import Answer, Paged
+from surefoot.advice.assurance import Assurance, assurance_lines, assurance_summary, weighed
+from surefoot.advice.defaults import DEFAULT, chosen_algorithm
+from surefoot.advice.few_changes import check_most
+from surefoot.advice.made_from import own_log, refuse_own_log
+from surefoot.advice.posing import (
+    Posed,
+    Posing,
+    Reading,
+    in_words,
+    policy_over,
+    pose,
+    posed_by_hand,
+    read,
+    said,
+)
+from surefoot.advice.summary import gain_summary, log_summary, read_lines
+from surefoot.advice.units import units_of
+from surefoot.advice.value_on_log import evaluation, evaluation_lines
+from surefoot.algorithms import ALGORITHMS, Algorithm, parameters_of
+from surefoot.certificates import Certificate
+from surefoot.certificates import certify as certificate_of
+from surefoot.core import Policy
+from surefoot.diagnosis import Finding, check_log, vetoes
+from surefoot.diagnosis.enough_history import enough_history
+from surefoot.diagnosis.finding import MARKOV, check_keys
+from surefoot.errors import BaselineError, NotAvailableError, ParameterError, option
+from surefoot.logs import Log
+from surefoot.logs.database import Progress
+from surefoot.problems import Problem
+from surefoot.text import aligned, interval, plural, signed
+
+MOST = 0.5  # a bound that is wrong more often than right is none
+Shown = Callable[[str, float, float], None]  # (what is being done, done, in all)
+
+
+def silent(what: str, done: float, total: float) -> None:
+    """No progress is shown."""
+
+
+@dataclass(frozen=True, repr=False)
+class Checked(Paged):
+    """What a log can teach, and what in it speaks against a promise."""
+
+    command: ClassVar[str] = "check"
+    document: Mapping[str, Any]
+    log: Log
+    findings: tuple[Finding, ...]
+
+    @property
+    def vetoes(self) -> tuple[str, ...]:
+        """The keys of the findings that forbid SUPPORTED."""
+        return tuple(x.key for x in self.findings if x.vetoes)
+
+    def lines(self) -> Iterator[str]:
+        """What was read, then one finding a line."""
+        log = self.log
+        yield str(log.accounting)
+        yield from (log.columns, log.reward_summary["sentence"], *log.warnings)
+        for x in self.findings:
+            yield f"{x.level:>7}  {x.name}: {x.sentence}"
+        warnings = self.document["warnings"]
+        last = plural(warnings, "warning") if warnings else "no warnings"
+        yield f"{plural(len(self.findings), 'finding')}, {last}"
+        if self.vetoes:
+            yield (
+                "improve supports no policy learned from this log, unless told to with --despite"
+                f" {','.join(self.vetoes)}"
+            )
+
+    def page(self) -> str:
+        """The page of the log."""
+        from surefoot.report.log_pages import check_page
+
+        return check_page(self.document)
+
+
+def check(
+    source: Any,
+    *,
+    gamma: float = 0.95,
+    baseline: Any = None,
+    progress: Progress | None = None,
+    **reading: Unpack[Reading],
+) -> Checked:
+    """What a log can and cannot teach: `surefoot check`. `baseline`: the policy that made it."""
+    log, _ = read(source, progress=progress, **reading)
+    given = None if baseline is None else policy_over(baseline, log)
+    discount = 0.0 if log.bandit else log.step_discount(gamma)
+    findings = check_log(log, gamma=discount, baseline=given)
+    markov = next((x for x in findings if x.key == MARKOV), None)
+    history = None if markov is None else enough_history(log, markov)
+    findings += () if history is None else (history,)
+    account = log.accounting
+    document = {
+        "log": in_words(source),
+        "columns": log.columns,
+        "reward": log.reward_summary,
+        "rows": {"read": account.rows, "used": account.used, "left_out": dict(account.left_out)},
+        "warnings": sum(finding.level == "warning" for finding in findings),
+        "vetoes": [finding.key for finding in findings if finding.vetoes],
+        "findings": [asdict(finding) for finding in findings],
+    }
+    return Checked(document, log, findings)
+
+
+def advise(
+    source: Any,
+    problem: Problem | None = None,
+    algorithm: str | Algorithm = DEFAULT,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    accept: bool = False,
+    despite: Sequence[str] = (),
+    most_changes: int | None = None,
+    refit: bool = False,
+    guard: Sequence[str] = (),
+    group: str | None = None,
+    group_tolerance: float = 0.0,
+    dask: Any = None,
+    progress: Progress | None = None,
+    **how: Unpack[Posing],
+) -> Advice:
+    """Improve the policy that made a log, if the data support it: `surefoot improve`.
+
+    A random half of the log makes the policy, the other half tests it, once.
+
+        advice = surefoot.advise("log.csv", gamma=0.95, baseline="rule.csv", reward_range=(0, 4))
+        print(advice)                  # what the command prints
+        advice.policy.save("new.csv")  # the baseline, where the data do not support a change
+
+    source       what `read_log` takes, or a Log
+    problem      the problem of a Log that was posed by hand (`Log.problem`), instead of the
+                 keywords of `Posing`
+    algorithm    its name, with `settings` as its parameters, or an object
+    accept       use the policy even if the data do not support it
+    despite      keys of findings to pass over; the verdict then names them
+    most_changes, refit, guard, group, group_tolerance  as the options of the command
+    """
+    check_most(most_changes)
+    if group_tolerance and not (group or (isinstance(source, Log) and "group" in source.beside)):
+        raise ParameterError("--group-tolerance is about groups: name their column with --group")
+    if problem is None:
+        posed = pose(source, guard=guard, group=group, dask=dask, progress=progress, **how)
+    else:
+        posed = posed_by_hand(_log_of(source, {**how, "guard": guard, "group": group}), problem)
+    if isinstance(algorithm, str):
+        algorithm = chosen_algorithm(posed.problem, algorithm, dict(settings or {}))
+    elif settings:
+        raise ParameterError("settings are for an algorithm by name: an object has its own")
+    advice = learn_and_test(
+        posed.log, posed.problem, algorithm, units=posed.units, accept=accept, assured=True,
+        despite=despite, most_changes=most_changes, group_tolerance=group_tolerance, refit=refit,
+    )  # fmt: skip
+    return replace(advice, posed=posed)
+
+
+def _log_of(source: Any, how: Mapping[str, Any]) -> Log:
+    """The Log of a problem that is given; nothing else is said of it."""
+    if not isinstance(source, Log):
+        raise ParameterError(
+            f"a problem comes with its Log (surefoot.read_log), got a {type(source).__name__}"
+        )
+    for name in said(how):
+        raise ParameterError(f"{option(name)}: the problem is posed already; say it there")
+    return source
+
+
+@dataclass(frozen=True, repr=False)
+class Compared(Paged):
+    """Algorithms on one log, a row for each."""
+
+    command: ClassVar[str] = "compare"
+    document: Mapping[str, Any]
+
+    @property
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        """One for each algorithm, in the order asked for."""
+        found: Sequence[Mapping[str, Any]] = self.document["algorithms"]
+        return found
+
+    def lines(self) -> Iterator[str]:
+        """The table for people."""
+        header = ("", "states", "mass", "optimistic", "gain", "90 % interval", "supported")
+        yield from (*read_lines(self.document["log"]), "")
+        yield from aligned([header, *map(_cells, self.rows)], "<>>>>><")
+        yield (
+            "\noptimistic: gain in sample, on the data the policy was learned from. gain: learned"
+            " from one half of the log,\ntested on the other, with its 90 % interval. Each row is"
+            " judged by itself; in a table of many rows one is lucky:\ntest the winner on fresh"
+            " data."
+        )
+        yield from (f"note: {note}" for note in self.document["notes"])
+
+    def page(self) -> str:
+        """The page of the table."""
+        from surefoot.report.log_pages import compare_page
+
+        return compare_page(self.document)
+
+
+def compare(
+    source: Any,
+    only: Sequence[str | Algorithm] = (),
+    *,
+    shown: Shown = silent,
+    progress: Progress | None = None,
+    **how: Unpack[Posing],
+) -> Compared:
+    """Every algorithm on one log, each by its own held-out test: `surefoot compare`. `only`: names,
+    or objects.
+    """
+    posed = pose(source, progress=progress, **how)
+    document = {
+        "log": log_summary(posed.log, posed.source),
+        "gamma": posed.gamma,
+        "algorithms": list(_compared(posed, only or list(ALGORITHMS), shown)),
+        "notes": posed.notes,
+    }
+    return Compared(document)
+
+
+def _compared(
+    posed: Posed, asked: Sequence[str | Algorithm], shown: Shown
+) -> Iterator[dict[str, Any]]:
+    """One row of the table for each algorithm; one that cannot run on this log says why."""
+    log, problem = posed.log, posed.problem
+    units = units_of(log, problem.log, problem.gamma)
+    findings = findings_about(log, problem)
+    for i, given in enumerate(asked):
+        try:
+            algorithm = chosen_algorithm(problem, given) if isinstance(given, str) else given
+            advice = learn_and_test(log, problem, algorithm, units=units, against=findings)
+            yield {
+                "algorithm": algorithm.name,
+                "parameters": parameters_of(algorithm),
+                "states_changed": len(advice.changed),
+                "mass_moved": advice.mass_moved,
+                "verdict": advice.verdict,
+                "reason": advice.reason,
+                "converged": None if advice.solution is None else bool(advice.solution.status.ok),
+            } | gain_summary(advice.gain, advice.in_sample)
+        except (BaselineError, NotAvailableError, ParameterError) as error:
+            name = given if isinstance(given, str) else given.name
+            yield {"algorithm": name, "not_available": str(error)}
+        shown("comparing algorithms", i + 1, len(asked))
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if "not_available" in row:
+        return row["algorithm"], f"not available: {row['not_available']}"
+    inside, cross = row["in_sample_optimistic"] or {}, row["held_out"] or {}
+    lost = "" if row["converged"] in (True, None) else "  NOT CONVERGED"
+    return (
+        row["algorithm"],
+        f"{row['states_changed']:d}",
+        f"{row['mass_moved']:.1%}",
+        signed(inside.get("gain")),
+        signed(cross.get("gain")),
+        interval(cross.get("low"), cross.get("high")),
+        ("yes" if row["verdict"] == "supported" else "no") + lost,
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluated(Answer):
+    """What a policy is worth on a log, by the model and by weights."""
+
+    command: ClassVar[str] = "evaluate"
+    document: Mapping[str, Any]
+
+    @property
+    def values(self) -> Mapping[str, Mapping[str, float]]:
+        """value, low, high of "policy", "baseline" and "gain", by the model of the log."""
+        found: Mapping[str, Mapping[str, float]] = self.document["values"]
+        return found
+
+    def lines(self) -> Iterator[str]:
+        """The values for people."""
+        yield from read_lines(self.document["log"])
+        yield from evaluation_lines(self.document)
+        yield from (f"note: {x}" for x in self.document["notes"])
+
+
+def evaluate_policy(
+    source: Any, policy: Any, *, progress: Progress | None = None, **how: Unpack[Posing]
+) -> Evaluated:
+    """What a policy is worth from a log: `surefoot evaluate`. It is the path of a policy file, a
+    `Policy`, a table, a dict, a function of a state's label, or an array.
+    """
+    posed = pose(source, progress=progress, **how)
+    document = {
+        "log": log_summary(posed.log, posed.source),
+        "policy": in_words(policy),
+        "gamma": posed.gamma,
+        **evaluation(posed.log, posed.problem, policy_over(policy, posed.log).pi),
+        "notes": posed.notes,
+    }
+    return Evaluated(document)
+
+
+@dataclass(frozen=True, repr=False)
+class Certified(Answer):
+    """A lower bound on what a policy gains, or why the log gives none."""
+
+    command: ClassVar[str] = "certify"
+    document: Mapping[str, Any]
+    assurance: Assurance
+    made: Certificate
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The bound; None where findings of the log forbid it."""
+        return self.assurance.certificate
+
+    @property
+    def proved(self) -> bool:
+        """Whether the policy is proved to be no worse, but for what was `waived`."""
+        return self.certificate is not None and self.certificate.useful
+
+    @property
+    def waived(self) -> tuple[str, ...]:
+        """The keys of what speaks against the bound, and was passed over as asked."""
+        return self.assurance.waived
+
+    def lines(self) -> Iterator[str]:
+        """The bound, with all that it assumes."""
+        shown = self.made if self.certificate is None else self.certificate
+        yield from (*read_lines(self.document["log"]), *assurance_lines(self.document))
+        yield from (f"assumes   {x}" for x in shown.assumptions)
+        yield from (f"note: {x}" for x in (*shown.notes, *self.document["notes"]))
+
+
+def certify_policy(
+    source: Any,
+    policy: Any,
+    method: str = "",
+    *,
+    fresh: bool = False,
+    delta: float = 0.05,
+    despite: Sequence[str] = (),
+    progress: Progress | None = None,
+    **how: Unpack[Posing],
+) -> Certified:
+    """What a policy gains at least, from the log it may have been made from: `surefoot certify`."""
+    check_keys(despite)
+    if not 0 < delta <= MOST:
+        raise ParameterError(f"--delta must lie in (0, {MOST:g}], got {delta!r}")
+    if fresh and not method:
+        raise ParameterError("--fresh goes with --method delta-method: no other bound needs it")
+    posed = pose(source, progress=progress, **how)
+    pi, more = policy_over(policy, posed.log).pi, {}
+    if fresh:
+        refuse_own_log(posed, policy, own_log(policy))
+        more = {"data": "fresh"}
+    made = certificate_of(posed.problem, pi, method or None, delta=delta, **more)
+    against = vetoes(posed.log, Policy(pi=posed.problem.logging_policy, labels=posed.log.labels))
+    found = weighed(made, against, despite)
+    document = {
+        "log": log_summary(posed.log, posed.source),
+        "policy": in_words(policy),
+        "gamma": posed.gamma,
+        **assurance_summary(found),
+        "notes": posed.notes,
+    }
+    return Certified(document, found, made)
+
+
+def certify(source: Any, policy: Any, method: Any = None, **given: Any) -> Any:
+    """A lower bound on what a policy gains.
+
+    Of a log (a file, a table, a `Log`): as `surefoot certify`, see `certify_policy`. Of a Problem:
+    the `Certificate` of a solution or a policy [S, A], see `surefoot.certificates.certify`.
+    """
+    if isinstance(source, Problem):
+        return certificate_of(source, policy, method, **given)
+    return certify_policy(source, policy, method or "", **given)

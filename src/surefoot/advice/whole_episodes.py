@@ -1,0 +1,348 @@
+"""Tests of whole episodes that a policy was not made from: `safety_test`, done once, and `watch`,
+which may be repeated as a log grows. The commands call these, with the same words and defaults.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Unpack
+
+from surefoot.advice.answers import Answer, Paged
+from surefoot.advice.made_from import own_log, refuse_own_log, trained_on, without_own_episodes
+from surefoot.advice.posing import Posed, Posing, in_words, policy_over, pose, said
+from surefoot.advice.provenance import file_hash
+from surefoot.advice.safety import (
+    SafetyTest,
+    Sample,
+    compared_with,
+    rows_of,
+    whole_sample,
+)
+from surefoot.advice.safety_parts import (
+    Asked,
+    SafetyPart,
+    guarded_safety_test,
+    part_lines,
+    parts_summary,
+)
+from surefoot.advice.safety_words import safety_lines, safety_summary
+from surefoot.advice.summary import log_summary, read_lines
+from surefoot.advice.value_on_log import check_allowed
+from surefoot.advice.watching import (
+    Watch,
+    alone,
+    file_digest,
+    load_watch,
+    look,
+    watch_lines,
+    watch_summary,
+)
+from surefoot.core.array_checks import LARGEST
+from surefoot.core.labels import as_text
+from surefoot.diagnosis.finding import doubt
+from surefoot.diagnosis.propensities import propensities
+from surefoot.errors import (
+    BaselineError,
+    LogError,
+    NotAvailableError,
+    ParameterError,
+    PolicyError,
+    option,
+)
+from surefoot.logs import load_policy
+from surefoot.logs.database import Progress
+from surefoot.ope import Standard
+from surefoot.ope.centring import largest_ratio
+
+ANY_RETURN = (-LARGEST, LARGEST)
+TEST_DEFAULTS = {"delta": 0.05, "estimator": "pdis"}
+FILES = ("baseline", "allowed", "forbidden")  # keywords that name files: their content counts
+# What a watch keeps from look to look. What other questions have learned since is refused, not
+# passed over.
+KEPT = frozenset(
+    (
+        "episode", "time", "state", "action", "reward", "next_state", "terminal", "truncated",
+        "terminal_states", "episode_end", "order", "terminal_to_end", "actions", "drop_bad_rows",
+        "missing_reward", "decimal", "delimiter", "encoding", "gamma", "reward_range",
+        "return_range", "horizon", "propensity", "delta", "estimator", *FILES,
+    )
+)  # fmt: skip
+
+
+def pose_episodes(source: Any, *, progress: Progress | None = None, **how: Unpack[Posing]) -> Posed:
+    """The log with its baseline, which must be able to have made it.
+
+    `return_range` is about whole episodes here; the problem's own, from every state on, is set as
+    wide as possible.
+    """
+    how["return_range"] = ANY_RETURN
+    posed = pose(source, progress=progress, **how)
+    if posed.log.has_propensities and (found := propensities(posed.log)).vetoes:
+        raise LogError(f"{posed.source}: {found.sentence}")
+    if doubt(posed.disagreement):
+        raise BaselineError(
+            f"{posed.source}: {doubt(posed.disagreement)}; weights by another mean nothing"
+        )
+    return posed
+
+
+def _standard(posed: Posed, how: Posing, **given: Any) -> Standard:
+    """What a test asks for; ranges are declared in the units of the column."""
+    ranges: dict[str, Any] = {
+        name: posed.log.reward.range(name, how.get(name))
+        for name in ("reward_range", "return_range")
+    }
+    return Standard(**ranges, **given)
+
+
+@dataclass(frozen=True, repr=False)
+class Tested(Paged):
+    """What a safety test found: the test of the whole, and of guards and groups."""
+
+    command: ClassVar[str] = "safety-test"
+    document: Mapping[str, Any]
+    test: SafetyTest
+    parts: tuple[SafetyPart, ...]
+
+    @property
+    def verdict(self) -> str:
+        """ "passes", "fails", "no evidence"; with " if" where a condition is to be judged."""
+        return str(self.document["verdict"])
+
+    def lines(self) -> Iterator[str]:
+        """The test for people."""
+        found = self.document
+        yield from (*read_lines(found["log"]), *safety_lines(found), *part_lines(found))
+        yield f"training  {found['training_overlap']['words']}"
+        yield from (f"assumes:  {x}" for x in found["assumptions"])
+        yield from (f"note: {x}" for x in found["notes"])
+
+    def page(self) -> str:
+        """The page of the test."""
+        from surefoot.report.log_pages import safety_page
+
+        return safety_page(self.document)
+
+
+def safety_test(
+    source: Any,
+    policy: Any,
+    *,
+    training: Any = None,
+    horizon: int | None = None,
+    delta: float = 0.05,
+    bound: str = "betting",
+    estimator: str = "pdis",
+    share: float = 0.2,
+    observed_range: bool = False,
+    guard: Sequence[str] = (),
+    group: str | None = None,
+    group_tolerance: float = 0.0,
+    progress: Progress | None = None,
+    **how: Unpack[Posing],
+) -> Tested:
+    """Is a policy better than the baseline, on episodes that it was not made from?
+    `surefoot safety-test`.
+
+    `training`: another log of the baseline, whose episodes are left out. `return_range` is that of
+    whole episodes. `observed_range` assumes that no reward outside those of the log is possible.
+    """
+    if how.get("start") is not None:
+        raise ParameterError(
+            f"{option('start')} does not apply: whole episodes are compared, from where they start"
+        )
+    if group_tolerance and not group:
+        raise ParameterError("--group-tolerance is about groups: name their column with --group")
+    own = own_log(policy)
+    posed = pose_episodes(source, guard=guard, group=group, progress=progress, **how)  # type: ignore[call-arg]
+    pi = policy_over(policy, posed.log)
+    standard = _standard(
+        posed, how, delta=delta, bound=bound, estimator=estimator, horizon=horizon,
+        seen=own.get("rewards"), largest_ratio=_largest_ratio(pi, posed, how),
+    )  # fmt: skip
+    refuse_own_log(posed, policy, own)
+    other = None
+    if training is not None:
+        other = pose_episodes(training, guard=guard, group=group, progress=progress, **how)  # type: ignore[call-arg]
+        if other.problem.gamma != posed.problem.gamma:
+            raise ParameterError(
+                "the shortest steps of both logs take different time, and --discount-per starts"
+                " from them: leave --training out"
+            )
+    check_allowed(posed.log, posed.problem, pi.pi)
+    first, held_out = None, whole_sample(posed.problem, pi.pi)
+    if other is not None:
+        theirs = policy_over(policy, other.log).pi
+        first = Sample(rows_of(other.problem), theirs, compared_with(other.problem))
+    held_out, overlap = without_own_episodes(held_out, posed, policy, other)
+    if first is None and (standard.capped or standard.estimator == "dr"):
+        first, held_out = held_out.split(share)
+    asked = Asked(
+        guards=posed.problem.guards,
+        groups=posed.log.beside.get("group", ()),
+        group_tolerance=group_tolerance,
+    )
+    test, parts = guarded_safety_test(
+        first, held_out, posed.problem.gamma, standard, asked,
+        same_codes=other is None, accept_observed=observed_range,
+    )  # fmt: skip
+    document: dict[str, Any] = {
+        "log": log_summary(posed.log, posed.source),
+        "policy": in_words(policy),
+        "policy_fingerprint": file_hash(Path(policy)) if isinstance(policy, (str, Path)) else None,
+        "gamma": posed.gamma,
+        "training": None if training is None else in_words(training),
+    }
+    document |= safety_summary(test) | parts_summary(parts) | {"training_overlap": overlap}
+    document["notes"] = [*posed.log.notes, *document["notes"]]
+    return Tested(document, test, parts)
+
+
+def _largest_ratio(pi: Any, posed: Posed, how: Posing) -> float | None:
+    """The largest pi / pi_b of both policies, whatever the states of the log; None where it cannot
+    be told from them.
+    """
+    changed = any(how.get(x) is not None for x in ("allowed", "forbidden")) or how.get("history")
+    if how.get("baseline") is None or changed or posed.log.has_propensities:
+        return None
+    acting = ~posed.log.terminal
+    made = posed.problem.logging_policy
+    found = largest_ratio(pi.pi[acting], made[acting], pi.elsewhere, posed.elsewhere)
+    return max(found, 1.0) if found < math.inf else None
+
+
+@dataclass(frozen=True, repr=False)
+class Watched(Answer):
+    """What a watch has found so far."""
+
+    command: ClassVar[str] = "watch"
+    document: Mapping[str, Any]
+    watch: Watch
+
+    @property
+    def verdict(self) -> str:
+        """ "passes": shown to be better; "fails": worse; or "no evidence", so far."""
+        return self.watch.verdict
+
+    def lines(self) -> Iterator[str]:
+        """The look for people."""
+        found = self.document
+        yield from (*read_lines(found["log"]), *watch_lines(found))
+        if not found["training_checked"]:
+            yield (
+                "training  NOT CHECKED whether the policy was made from these episodes: there is no"
+                " training.npz beside the policy"
+            )
+        yield from (f"note: {x}" for x in found["notes"])
+        yield f"state     {found['state_file']}"
+
+
+def watch(
+    source: Any,
+    policy: Any,
+    state_file: str | Path,
+    *,
+    horizon: int | None = None,
+    delta: float = 0.05,
+    estimator: str = "pdis",
+    progress: Progress | None = None,
+    **how: Unpack[Posing],
+) -> Watched:
+    """A look at a growing log: has it shown that a policy is better, or worse? `surefoot watch`.
+
+    What was counted is kept in `state_file` from look to look; nothing that was asked may change
+    meanwhile.
+    """
+    _check_kept(how)
+    state_file = Path(state_file)
+    kept = {**how, "horizon": horizon, "delta": delta, "estimator": estimator}
+    with alone(state_file):
+        before = load_watch(state_file, _parameters(policy, kept))
+        posed = pose_episodes(source, progress=progress, **_knowing_actions(how, policy))
+        refuse_own_log(posed, policy, own_log(policy))
+        batch, pi = rows_of(posed.problem), policy_over(policy, posed.log).pi
+        if batch.propensity is not None:
+            raise NotAvailableError(
+                "a watch weighs episodes by the baseline, and this log has propensities: if the"
+                " baseline made all of it, read it without them (--propensity -); else do a"
+                " safety-test"
+            )
+        try:
+            trained = trained_on(policy)
+        except NotAvailableError:
+            trained = None
+        standard = _standard(posed, how, delta=delta, estimator=estimator, horizon=horizon)
+        after, found = look(
+            before, posed.log, batch, pi, posed.problem.pi_b, posed.gamma, standard, trained
+        )
+        _save(after, before, state_file)
+    document: dict[str, Any] = {
+        "log": log_summary(posed.log, posed.source),
+        "policy": in_words(policy),
+        "gamma": posed.gamma,
+        "state_file": str(state_file),
+        **watch_summary(after, found, delta),
+        "training_checked": trained is not None,
+    }
+    document["notes"] = [*posed.log.notes, *document["notes"]]
+    return Watched(document, after)
+
+
+def _check_kept(how: Mapping[str, Any]) -> None:
+    """Raise if something is said that a watch cannot keep from look to look."""
+    for name in said(how):
+        if name not in KEPT:
+            raise ParameterError(
+                f"--{name.replace('_', '-')} does not go with watch: whole episodes are compared as they were"
+                " logged, one after the other as they come"
+            )
+
+
+def _parameters(policy: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """What must not change from look to look: files by their content, the rest where something is
+    said, in the words of the command line.
+    """
+    if not isinstance(policy, (str, Path)):
+        raise ParameterError("a watch knows its policy by its file: save it, and give the path")
+    found: dict[str, Any] = {"policy_file": file_digest(policy)}
+    for name, value in said(kept).items():
+        if name in FILES and not isinstance(value, (str, Path)):
+            raise ParameterError(
+                f"{option(name)}: a watch knows it by its file: save it, and give the path"
+            )
+        if value != TEST_DEFAULTS.get(name):
+            found |= {f"{name}_file": file_digest(value)} if name in FILES else {name: _word(value)}
+    return found
+
+
+def _word(value: Any) -> Any:
+    """A value as the command line has it."""
+    if value is True:
+        return "all"  # --drop-bad-rows; no other flag is kept
+    if isinstance(value, (list, tuple)):
+        return ",".join(f"{x:g}" if isinstance(x, float) else str(x) for x in value)
+    return value
+
+
+def _knowing_actions(how: Posing, policy: Any) -> Posing:
+    """With the actions of policy and baseline, which a young log may not have yet."""
+    if how.get("actions") or how.get("baseline") is None:
+        return how
+    names: dict[str, None] = {}
+    for path in (policy, how["baseline"]):
+        with suppress(PolicyError):  # other names of columns: read with the log
+            names |= {as_text(a): None for a in load_policy(path).labels.actions}
+    return {**how, "actions": list(names)}
+
+
+def _save(after: Watch, before: Watch, path: Path) -> None:
+    """Write the state, unless another watch has written it meanwhile."""
+    if load_watch(path, before.parameters).looks != before.looks:
+        raise ParameterError(
+            f"{path} was written by another watch meanwhile: run one at a time; look again"
+        )
+    after.save(path)
