@@ -72,6 +72,8 @@ def options_of(command: Any) -> Iterator[str]:
     """The arguments, then the options panel by panel."""
     panels: dict[str, list[Any]] = {}
     for parameter in command.params:
+        if getattr(parameter, "hidden", False):
+            continue
         panel = getattr(parameter, "rich_help_panel", None) or "Arguments"
         panels.setdefault(str(panel), []).append(parameter)
     yield from ("| option | meaning |", "|---|---|")

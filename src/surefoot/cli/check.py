@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from rich.text import Text
 
-from surefoot.cli.log_options import ReadOptions
-from surefoot.cli.options import BASELINE, PROBLEM, AsJson, ReportFile, Source, option
+from surefoot.cli.log_options import NOT_GIVEN, LogOptions
+from surefoot.cli.options import OUTPUT, PROBLEM, AsJson, ReportFile, Source, option
 from surefoot.cli.posing import read
 from surefoot.cli.terminal import show
 from surefoot.text import plural
@@ -23,21 +24,41 @@ if TYPE_CHECKING:
 COLOURS = {"ok": "green", "note": "yellow", "warning": "bold red"}
 
 
+GAMMA = 0.95  # how far ahead returns look where nobody said it
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(LogOptions):
+    """The options of a check."""
+
+    needs_gamma: ClassVar[bool] = False
+
+    gamma: Annotated[
+        float,
+        option(
+            PROBLEM,
+            "NUMBER",
+            "The discount factor: how far ahead returns look. Saved only if given.",
+            default=f"{GAMMA}",
+        ),
+    ] = NOT_GIVEN
+
+
 def check(
     log: Source,
-    gamma: Annotated[
-        float, option(PROBLEM, "NUMBER", "The discount factor: how far ahead returns look.")
-    ] = 0.95,
-    baseline: Annotated[
+    save: Annotated[
         Path | None,
         option(
-            BASELINE, "FILE", "The policy that made the log: columns state, action, probability."
+            OUTPUT,
+            "FILE",
+            "Write down how LOG is read and what is asked of it, such as log.toml: every command"
+            " takes that file as LOG.",
         ),
     ] = None,
     report: ReportFile = None,
     as_json: AsJson = False,
     *,
-    options: ReadOptions,
+    options: CheckOptions,
 ) -> None:
     """Check a log before learning from it.
 
@@ -45,6 +66,9 @@ def check(
     whether the log is Markov (and if not, which --history helps), whether world and baseline stay
     the same, whether episodes are copies, and whether rows contradict each other. Every finding is
     ok, a note or a warning. The exit code is 0 for every log that can be read.
+
+    With --save the columns as found, the options given here and the paths of baseline and masks are
+    written to a file that stands for all of them from then on.
     """
     from surefoot.diagnosis import check_log
     from surefoot.diagnosis.enough_history import enough_history
@@ -52,8 +76,10 @@ def check(
     from surefoot.logs import read_policy
 
     found, _ = read(log, options)
-    given = None if baseline is None else read_policy(baseline, found, unknown_states="ignore")
-    discount = 0.0 if options.bandit else found.step_discount(gamma)
+    path = options.baseline
+    given = None if path is None else read_policy(path, found, unknown_states="ignore")
+    discount = found.step_discount(GAMMA if math.isnan(options.gamma) else options.gamma)
+    saved = None if save is None else _saved(found, log, given, options, save)
     findings = check_log(found, gamma=discount, baseline=given)
     markov = next((x for x in findings if x.key == MARKOV), None)
     history = None if markov is None else enough_history(found, markov)
@@ -68,13 +94,38 @@ def check(
         "vetoes": [finding.key for finding in findings if finding.vetoes],
         "findings": [asdict(finding) for finding in findings],
     }
+    if saved is not None:
+        document["saved"] = str(saved)
     from surefoot.report.log_pages import check_page
 
     page = functools.partial(check_page, document)
-    show("check", document, lambda: _lines(found, findings), as_json, report, page)
+    show("check", document, lambda: _lines(found, findings, saved), as_json, report, page)
 
 
-def _lines(log: Log, findings: tuple[Finding, ...]) -> Iterator[str | Text]:
+def _saved(log: Log, source: str, baseline: Any, options: CheckOptions, path: Path) -> Path:
+    """Write the description of a log down, once its problem can be posed."""
+    from surefoot.logs import permitted
+    from surefoot.logs.description import description_of
+    from surefoot.logs.policy_rows import baseline_of
+
+    mask = permitted(log, options.allowed, options.forbidden)
+    if options.baseline_policy is not None:
+        baseline = baseline_of(log, options.baseline_policy, options.smoothing, mask)
+    log.problem(
+        GAMMA if math.isnan(options.gamma) else options.gamma,
+        log.estimated_baseline(options.smoothing, mask) if baseline is None else baseline,
+        start=options.start,
+        allowed=mask,
+        reward_range=options.rewards,
+        return_range=options.returns,
+        masked_baseline="renormalise" if options.renormalise else "error",
+        needs_returns=None if log.pace is not None else False,
+    )
+    made = description_of(log, source, options.for_reading(), options.for_posing())
+    return made.save(path)
+
+
+def _lines(log: Log, findings: tuple[Finding, ...], saved: Path | None) -> Iterator[str | Text]:
     """Row accounting, then one finding a line."""
     yield str(log.accounting)
     yield Text(log.columns, style="dim")
@@ -92,3 +143,5 @@ def _lines(log: Log, findings: tuple[Finding, ...]) -> Iterator[str | Text]:
             "improve supports no policy learned from this log, unless told to with --despite"
             f" {keys}"
         )
+    if saved is not None:
+        yield f"saved     {saved}: surefoot improve {saved} and every other command take it as LOG"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 
 import typer
 
-from surefoot.cli.options import BASELINE, COLUMNS, PROBLEM, READING, option
+from surefoot.cli.options import BASELINE, COLUMNS, PROBLEM, READING, OfLog, option
 from surefoot.errors import ParameterError
 from surefoot.parameters import value_of
 
@@ -21,7 +22,7 @@ def _columns(meaning: str, value: str = "NAME") -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions:
+class ReadOptions(OfLog):
     """How a log is read: the options of every command that reads one."""
 
     episode: Annotated[
@@ -171,6 +172,8 @@ class ReadOptions:
 class LogOptions(ReadOptions):
     """The options of every command that learns from a log."""
 
+    needs_gamma: ClassVar[bool] = True
+
     gamma: Annotated[
         float,
         option(
@@ -244,16 +247,31 @@ class LogOptions(ReadOptions):
         ),
     ] = False
 
-    def __post_init__(self) -> None:
+    def over(self, log: str, named: Collection[str]) -> tuple[str, Self]:
+        """The log, and the options as they hold for it: where the file LOG describes a log, what
+        it says holds unless the command line says otherwise.
+        """
+        from surefoot.logs.description import described
+
+        reading, posing = self.for_reading(), self.for_posing()
+        keywords = {_keyword(x) for x in named}
+        source, *merged = described(log, reading, posing, keywords)
+        now, before = {**merged[0], **merged[1]}, {**reading, **posing}
+        keys = {f.name: _keyword(f.name) for f in fields(LogOptions)}
+        said = {name: now[k] for name, k in keys.items() if now[k] is not before[k]}
+        found = replace(self, **{name: _as_option(name, x) for name, x in said.items()})
+        return source, found._checked()
+
+    def _checked(self) -> Self:
+        """These options; raise where they contradict each other."""
         missing = math.isnan(self.gamma)
-        if missing and not self.bandit:
+        if missing and not self.bandit and self.needs_gamma:
             raise typer.BadParameter(
                 "--gamma is missing: the discount factor, such as 0.95 (--bandit needs none: every"
                 " row is an episode of one step)"
             )
         if self.bandit and not missing and self.gamma != 0:
             raise ParameterError("--bandit: every episode has one step, so leave --gamma out")
-        object.__setattr__(self, "gamma", 0.0 if missing else self.gamma)
         if self.baseline is not None and self.baseline_policy is not None:
             raise ParameterError("give --baseline or --baseline-policy, not both")
         if self.baseline_policy is not None and self.policy_column is None:
@@ -261,6 +279,22 @@ class LogOptions(ReadOptions):
                 "--baseline-policy names one of several policies: say with --policy-column which"
                 " column holds them"
             )
+        return replace(self, gamma=0.0) if missing and self.bandit else self
+
+    def for_posing(self) -> dict[str, Any]:
+        """The problem, in the words of `surefoot.logs.description`."""
+        return {
+            "gamma": None if math.isnan(self.gamma) else self.gamma,
+            "start": self.start,
+            "reward_range": self.rewards,
+            "return_range": self.returns,
+            "baseline": self.baseline,
+            "baseline_policy": self.baseline_policy,
+            "smoothing": self.smoothing,
+            "allowed": self.allowed,
+            "forbidden": self.forbidden,
+            "renormalise": self.renormalise,
+        }
 
     @property
     def rewards(self) -> tuple[float, float] | None:
@@ -273,9 +307,33 @@ class LogOptions(ReadOptions):
         return _pair("return-range", self.return_range)
 
 
-def listed(text: str) -> list[str]:
-    """The words of a text, joined by commas."""
+def listed(text: str | Iterable[Any]) -> list[Any]:
+    """The words of a text, joined by commas; a list, of labels that hold commas, as it is."""
+    if not isinstance(text, str):
+        return list(text)
     return [x.strip() for x in text.split(",") if x.strip()]
+
+
+def _keyword(name: str) -> str:
+    """The keyword of the library behind an option."""
+    return "policy" if name == "policy_column" else name
+
+
+def _as_option(name: str, value: Any) -> Any:
+    """What a file says as one would write it on the command line; a list where some label could
+    not be written there.
+    """
+    if name in ("baseline", "allowed", "forbidden"):
+        return Path(value)
+    if name == "drop_bad_rows" and value is True:
+        return "all"
+    if not isinstance(value, (list, tuple)):
+        return value
+    written = [", ".join(map(str, x)) if isinstance(x, list) else str(x) for x in value]
+    if name == "start":  # one label of several columns
+        return ", ".join(written)
+    plain = all(x == x.strip() != "" and "," not in x for x in written)
+    return ",".join(written) if plain else list(value)
 
 
 def parsed_settings(settings: list[str] | None) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -85,6 +85,10 @@ class EpisodeOptions(LogOptions):
 class TestOptions(EpisodeOptions, GuardedOptions):
     """The options of a test of whole episodes that is done once."""
 
+    refused: ClassVar[Mapping[str, str]] = {
+        "start": "whole episodes are compared, from where they start",
+    }
+
     bound: Annotated[
         str,
         option(
@@ -148,10 +152,6 @@ def safety_test(
     from surefoot.advice.summary import log_summary
     from surefoot.report.log_pages import safety_page
 
-    if options.start is not None:
-        raise ParameterError(
-            "--start does not apply: whole episodes are compared, from where they start"
-        )
     own = own_log(policy)
     posed = with_its_guards(posed_episodes(log, options), options)
     standard = _standard(options, posed, own, _largest_ratio(policy, posed, options))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -27,19 +27,24 @@ if TYPE_CHECKING:
     from surefoot.advice.watching import Watch
 
 FILES = ("baseline", "allowed", "forbidden")  # options that name files: their content counts
-# What a watch knows how to keep: columns, reading, the problem. An option that other commands have
-# learned since is refused, not passed over.
-KEPT = (
-    "episode", "time", "state", "action", "reward", "next_state", "terminal", "truncated",
-    "terminal_states", "episode_end", "order", "terminal_to_end", "actions", "drop_bad_rows",
-    "missing_reward", "decimal", "delimiter", "encoding", "gamma", "reward_range", "return_range",
-    "horizon", "propensity", "delta", "estimator", *FILES,
-)  # fmt: skip
+AS_LOGGED = (
+    "whole episodes are compared as they were logged, one after the other as they come: test with"
+    " surefoot safety-test instead"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchOptions(EpisodeOptions):
     """The options of a watch."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "start": "whole episodes are compared, from where they start",
+        "discount_per": "it starts from the shortest step of a log, which may change as it grows:"
+        " test with surefoot safety-test instead",
+        "smoothing": "it is about a baseline that is estimated, and a watch needs the one that made"
+        " the log",
+        "baseline_policy": "it estimates a baseline, and a watch needs the one that made the log",
+    } | dict.fromkeys(("policy_column", "bandit", "history", "renormalise"), AS_LOGGED)
 
     estimator: Annotated[str, option(METHOD, "NAME", "Values of episodes: pdis or is.")] = "pdis"
 
@@ -73,12 +78,6 @@ def watch(
     from surefoot.advice.watching import load_watch, watch_summary
     from surefoot.ope import Standard
 
-    _check_kept(options)
-    if options.discount_per is not None:
-        raise ParameterError(
-            "--discount-per starts from the shortest step of a log, which may change as it grows:"
-            " test with surefoot safety-test instead"
-        )
     with watching.alone(state_file):
         before = load_watch(state_file, _parameters(policy, options))
         posed = posed_episodes(log, _knowing_actions(options, policy))
@@ -145,16 +144,6 @@ def _parameters(policy: Path, options: WatchOptions) -> dict[str, Any]:
         elif value != field.default:
             found[field.name] = str(value) if isinstance(value, Path) else value
     return found
-
-
-def _check_kept(options: WatchOptions) -> None:
-    """Raise if an option is used that a watch cannot keep from look to look."""
-    for field in fields(WatchOptions):
-        if field.name not in KEPT and getattr(options, field.name) != field.default:
-            raise ParameterError(
-                f"--{field.name.replace('_', '-')} does not go with watch: whole episodes are"
-                " compared as they were logged, one after the other as they come"
-            )
 
 
 def _knowing_actions(options: WatchOptions, policy: Path) -> WatchOptions:
