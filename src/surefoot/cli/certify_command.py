@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 
 import typer
 
 from surefoot.cli.log_options import LogOptions, listed
-from surefoot.cli.options import METHOD, POLICY, AsJson, Despite, Source, option
+from surefoot.cli.options import BASELINE, METHOD, POLICY, AsJson, Despite, Source, option
 from surefoot.cli.posing import given_policy, pose
 from surefoot.cli.safety_test import own_log, refuse_own_log
 from surefoot.cli.terminal import DESPITE, NO_SUPPORT, show
-from surefoot.errors import ParameterError
+from surefoot.errors import BaselineError, ParameterError
 
 MOST = 0.5  # a bound that is wrong more often than right is none
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifyOptions(LogOptions):
+    """The options of a proof."""
+
+    refused: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("smoothing", "baseline_policy"),
+        "it estimates the baseline, and every proof compares with the one that made the log: give"
+        " that with --baseline",
+    )
+
+    baseline: Annotated[
+        Path | None,
+        option(
+            BASELINE,
+            "FILE",
+            "The policy that made the log: columns state, action, probability.",
+            default=False,
+        ),
+    ] = None
+
+    def over(self, log: str, named: Collection[str]) -> tuple[str, Self]:
+        """The log, and the options as they hold for it; the baseline must be known."""
+        source, found = super().over(log, named)
+        if found.baseline is None and found.baseline_policy is None:
+            raise BaselineError(
+                "--baseline is missing: every proof compares with the policy that made the log, and"
+                " one estimated from it is another (surefoot improve does without, and proves"
+                " nothing)"
+            )
+        return source, found
 
 
 def certify(
@@ -47,7 +81,7 @@ def certify(
     despite: Despite = "",
     as_json: AsJson = False,
     *,
-    options: LogOptions,
+    options: CertifyOptions,
 ) -> None:
     """Prove what a policy gains at least, from the log it may have been made from.
 

@@ -81,36 +81,20 @@ class EpisodeOptions(LogOptions):
     ] = 0.05
 
 
+OTHERS = "surefoot.safety_test in Python has the others (surefoot.ope.Standard)"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TestOptions(EpisodeOptions, GuardedOptions):
     """The options of a test of whole episodes that is done once."""
 
     refused: ClassVar[Mapping[str, str]] = {
         "start": "whole episodes are compared, from where they start",
+        "bound": f"the betting bound holds for any number of episodes; {OTHERS}",
+        "share": f"nothing is prepared on a part of the log; {OTHERS}",
     }
 
-    bound: Annotated[
-        str,
-        option(
-            METHOD,
-            "NAME",
-            "betting, maurer-pontil, hoeffding: valid for any number of episodes; student-t, bca:"
-            " approximate.",
-        ),
-    ] = "betting"
-    estimator: Annotated[
-        str,
-        option(METHOD, "NAME", "Values of episodes: pdis, is, or dr (with student-t and bca)."),
-    ] = "pdis"
-    share: Annotated[
-        float,
-        option(
-            METHOD,
-            "NUMBER",
-            "The share of LOG on which maurer-pontil, hoeffding and dr are prepared; unused with"
-            " --training.",
-        ),
-    ] = 0.2
+    estimator: Annotated[str, option(METHOD, "NAME", "Values of episodes: pdis or is.")] = "pdis"
     observed_range: Annotated[
         bool,
         option(
@@ -162,7 +146,7 @@ def safety_test(
             "the shortest steps of both logs take different time, and --discount-per starts from"
             " them: leave --training out"
         )
-    first, held_out, overlap = _samples(posed, other, log, policy, options, standard)
+    first, held_out, overlap = _samples(posed, other, log, policy)
     asked = Asked(
         guards=posed.problem.guards,
         groups=posed.log.beside.get("group", ()),
@@ -235,7 +219,6 @@ def _standard(
     return Standard(
         delta=options.delta,
         estimator=options.estimator,
-        bound=options.bound,
         reward_range=reward.range("reward_range", options.rewards),
         return_range=reward.range("return_range", options.returns),
         horizon=options.horizon,
@@ -249,10 +232,8 @@ def _samples(
     other: Posed | None,
     log: str,
     policy: Path,
-    options: TestOptions,
-    standard: Standard,
 ) -> tuple[Sample | None, Sample, dict[str, Any]]:
-    """(episodes to prepare the test on, episodes to test on, what is known of training data)."""
+    """(episodes of another log, episodes to test on, what is known of training data)."""
     from surefoot.advice import safety as tests
     from surefoot.advice.value_on_log import check_allowed
 
@@ -265,10 +246,7 @@ def _samples(
             given_policy(policy, other.log).pi,
             tests.compared_with(other.problem),
         )
-    held_out, overlap = _without_training(held_out, posed.log, log, policy, other)
-    if first is None and (standard.capped or standard.estimator == "dr"):
-        first, held_out = held_out.split(options.share)
-    return first, held_out, overlap
+    return first, *_without_training(held_out, posed.log, log, policy, other)
 
 
 def own_log(policy: Path) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -31,6 +31,12 @@ Table = Annotated[
 class TuneOptions(LogOptions):
     """The options of the choice."""
 
+    refused: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("rule", "by", "tolerance"),
+        "the setting with the best CVaR on this log is chosen; surefoot.tune in Python has other"
+        " rules (rule=, by=, tolerance=)",
+    )
+
     tried: Annotated[
         list[str] | None,
         option(
@@ -42,23 +48,6 @@ class TuneOptions(LogOptions):
             default="priced-soft-spibb at three budgets",
         ),
     ] = None
-    rule: Annotated[
-        str,
-        option(
-            METHOD,
-            "NAME",
-            "cvar: the best CVaR of the gain; mean: the best mean whose CVaR is not negative.",
-        ),
-    ] = "cvar"
-    by: Annotated[
-        str,
-        option(
-            METHOD,
-            "NAME",
-            "log: value the policies learned from this log; simulated: value settings on simulated"
-            " logs.",
-        ),
-    ] = "log"
     models: Annotated[
         int, option(METHOD, "NUMBER", "How many models to draw from the posterior.")
     ] = 200
@@ -68,10 +57,6 @@ class TuneOptions(LogOptions):
     alpha: Annotated[
         float, option(METHOD, "SHARE", "The CVaR is the mean over this share of worst models.")
     ] = 0.2
-    tolerance: Annotated[
-        float,
-        option(METHOD, "NUMBER", "With --rule mean: how far below 0 a CVaR may be."),
-    ] = 0.0
     seed: Annotated[int, option(METHOD, "NUMBER", "The seed of the draws.")] = 0
     histories: Annotated[
         str,
@@ -167,10 +152,7 @@ def _tuned(posed: Posed, options: TuneOptions) -> Tuning:
             parsed_settings(posed.problem, options.tried) if options.tried else None,
             models=options.models,
             simulated=options.simulated,
-            rule=options.rule,
-            by=options.by,
             alpha=options.alpha,
-            tolerance=options.tolerance,
             seed=options.seed,
             progress=lambda done, total: shown("models x settings", done, total),
         )
@@ -183,7 +165,7 @@ def next_line(log: str, options: LogOptions, setting: list[str]) -> str:
         value = getattr(options, field.name)
         if value != field.default:
             words.append(f"--{field.name.replace('_', '-')}")
-            words += [f"{value:g}" if isinstance(value, float) else str(value)] * (
+            words += [f"{value:.15g}" if isinstance(value, float) else str(value)] * (
                 value is not True
             )
     return shlex.join(words + setting)
