@@ -126,11 +126,10 @@ def row() -> None:
 
 def product() -> None:
     """Estimate x restriction: what has a name of its own, and what a + makes."""
-    own = {name: classes[0] for name, classes in ALGORITHMS.items() if len(classes) == 1}
+    own = ALGORITHMS
     limits = [x for x in own if issubclass(own[x], Restricts) and not x.startswith("one-step")]
     values = [x for x in own if issubclass(own[x], Estimates) and not issubclass(own[x], Restricts)]
     named = {("basic-rl", x) for x in limits} | {(x, "") for x in ("basic-rl", *values)}
-    named |= {("one-step", x) for x in limits if f"one-step-{x}" in ALGORITHMS}
     named = named - {("basic-rl", "priced-soft-spibb")} | {("shrunk", "priced-soft-spibb")}
     figure, ax = plt.subplots(figsize=(8.4, 4.6), layout="constrained")
     for row, value in enumerate(("basic-rl", *values)):

@@ -31,7 +31,7 @@ FITS: list[tuple[str, dict[str, object], float | None, float | None]] = [
     ("approx-soft-spibb", SOFT, 25, None),
     ("lower-approx-soft-spibb", SOFT, 25, None),
     ("adv-approx-soft-spibb", SOFT, 25, None),
-    ("one-step-exact-soft-spibb", SOFT, 25, None),
+    ("one-step+exact-soft-spibb", SOFT, 25, None),
 ]
 
 

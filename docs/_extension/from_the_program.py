@@ -33,7 +33,6 @@ from surefoot.algorithms import ALGORITHMS, Algorithm, Estimates, Restricts
 from surefoot.cli import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
-CLASSES = {name: classes[0] for name, classes in ALGORITHMS.items() if len(classes) == 1}
 log = logging.getLogger(__name__)
 
 
@@ -72,6 +71,8 @@ def options_of(command: Any) -> Iterator[str]:
     """The arguments, then the options panel by panel."""
     panels: dict[str, list[Any]] = {}
     for parameter in command.params:
+        if getattr(parameter, "hidden", False):
+            continue
         panel = getattr(parameter, "rich_help_panel", None) or "Arguments"
         panels.setdefault(str(panel), []).append(parameter)
     yield from ("| option | meaning |", "|---|---|")
@@ -213,7 +214,7 @@ def plain_docstring(app: Sphinx, what: str, name: str, x: Any, o: Any, lines: li
 def algorithm_facts(names: list[str]) -> Iterator[str]:
     """Class, kind, formula, parameters, data it needs and the certificate tried."""
     for name in names:
-        cls = CLASSES[name]
+        cls = ALGORITHMS[name]
         yield from (f"**`{name}`**, in Python {{py:class}}`surefoot.{cls.__name__}`", "")
         yield from (f"- {kind_of_method(cls)}", f"- certificate of `improve`: {fit(cls)}", "")
         yield from ("| parameter | of the class | of `surefoot improve` |", "|---|---|---|")
@@ -253,7 +254,7 @@ def fit(cls: type[Algorithm]) -> str:
 def product(_: list[str]) -> Iterator[str]:
     """A table: every algorithm, its class in Python, and what uncertainty does."""
     yield from ("| algorithm | in Python | uncertainty |", "|---|---|---|")
-    for name, cls in CLASSES.items():
+    for name, cls in ALGORITHMS.items():
         link = f"[`{name}`](algorithms/{PAGES.get(name, name)}.md)"
         yield f"| {link} | {{py:class}}`surefoot.{cls.__name__}` | {WORDS[cls.taxonomy]} |"
     yield ""

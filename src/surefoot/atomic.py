@@ -154,13 +154,13 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
     return Path(path)
 
 
-def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
     """Write a CSV file; floats keep 12 significant digits, so that equal runs give equal bytes."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([[_field(value) for value in row] for row in rows])
-    write_whole(path, text.getvalue())
+    return write_whole(path, text.getvalue())
 
 
 def write_together(

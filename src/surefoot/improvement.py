@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from surefoot.algorithms import Algorithm, solve
 from surefoot.algorithms import algorithm as by_name
-from surefoot.core import Solution, Status
+from surefoot.core import Policy, Solution, Status
 from surefoot.errors import ParameterError, PolicyError, ProblemError
 from surefoot.problems import Problem
 from surefoot.problems import problem as of_arrays
 from surefoot.rows.arrays import Array, namespace, row_sum
 
+if TYPE_CHECKING:
+    from surefoot.logs import Log
+
+RANGES = ("reward_range", "return_range")
 SLACK = 1e-9  # what rounding may do to a probability
 
 
 def problem(
     source: Any = None,
     *,
-    gamma: float,
+    gamma: float | None = None,
     pi_b: Any = None,
     start: Any = None,
     allowed: Any = None,
@@ -42,7 +46,8 @@ def problem(
     without source        `log` are arrays with one entry a step: state, action, reward, next_state,
                           episode, time, terminal, truncated, and n_states, n_actions,
                           terminal_states, sparse (see `surefoot.problems.problem`)
-    gamma                 the discount factor in [0, 1]; 1 needs a return_range
+    gamma                 the discount factor in [0, 1]; 1 needs a return_range. Needed, unless the
+                          file says it, or bandit=True (then it is 0)
     pi_b                  the baseline: the path of a policy file, a Policy, a table with one row a
                           pair (state, action, probability) or one column an action, {state:
                           {action: probability}}, a function from a state's label (its id) to
@@ -85,9 +90,20 @@ def problem(
     if source is None:
         if baseline_policy is not None:
             raise ProblemError("baseline_policy names a policy of a log: give the log as source")
-        return of_arrays(gamma=gamma, pi_b=pi_b, **declared, **log)
+        return of_arrays(gamma=_needed(gamma), pi_b=pi_b, **declared, **log)
     from surefoot.logs import Log, OfRows, averaged, read_log
+    from surefoot.logs.description import described
 
+    asked = {x: declared.pop(x) for x in ("start", "allowed", "forbidden", *RANGES)} | {
+        "gamma": gamma,
+        "baseline": pi_b,
+        "baseline_policy": baseline_policy,
+        "renormalise": masked_baseline == "renormalise",
+        "smoothing": 0.0,
+    }
+    source, log, asked = described(source, log, asked)
+    if asked.pop("renormalise"):
+        declared["masked_baseline"] = "renormalise"
     if isinstance(source, Log) and isinstance(pi_b, OfRows):
         raise ProblemError("a Log has no raw rows any more: give the file or table to OfRows")
     if isinstance(source, Log) and log:
@@ -95,10 +111,34 @@ def problem(
     actions = log.pop("actions", None)
     read = source if isinstance(source, Log) else read_log(source, actions=actions, **log)
     if isinstance(pi_b, OfRows):
-        pi_b = averaged(pi_b, source, read)
+        asked["baseline"] = averaged(pi_b, source, read)
+    given, of, smoothing = (asked.pop(x) for x in ("baseline", "baseline_policy", "smoothing"))
+    if smoothing and given is None:
+        given, of = _smoothed(read, of, smoothing, asked["allowed"], asked["forbidden"]), None
+    gamma = _needed(asked.pop("gamma"), read.bandit)
     return read.problem(
-        gamma, pi_b, **declared, needs_returns=needs_returns, baseline_policy=baseline_policy
+        gamma, given, **asked, **declared, needs_returns=needs_returns, baseline_policy=of
     )
+
+
+def _needed(gamma: float | None, bandit: bool = False) -> float:
+    """The discount factor; 0 in a log of one step an episode."""
+    if gamma is None and not bandit:
+        raise ProblemError("gamma is missing: the discount factor, such as gamma=0.95")
+    return 0.0 if gamma is None else gamma
+
+
+def _smoothed(log: Log, policy: Any, smoothing: float, allowed: Any, forbidden: Any) -> Policy:
+    """The baseline that is estimated from a log, or from the rows of one of its policies, with
+    something added to every count.
+    """
+    from surefoot.logs import permitted
+    from surefoot.logs.policy_rows import baseline_of
+
+    mask = permitted(log, allowed, forbidden)
+    if policy is not None:
+        return baseline_of(log, policy, smoothing, mask)
+    return log.estimated_baseline(smoothing, mask)
 
 
 def improve(problem: Problem, algorithm: Algorithm | str) -> Solution:

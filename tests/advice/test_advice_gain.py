@@ -246,7 +246,7 @@ def test_too_few_units_are_no_evidence() -> None:
 
 def test_algorithms_that_need_returns_are_tested_too() -> None:
     assert np.isfinite(
-        gain_of(logfiles.random_problem(), "one-step-lower-exact-soft-spibb").estimate
+        gain_of(logfiles.random_problem(), "one-step+lower-exact-soft-spibb").estimate
     )
 
 

@@ -278,8 +278,8 @@ def test_a_damaged_state_is_refused_in_words(tmp_path: Path, run: Run, text: str
     [
         ({"reward-range": None}, "declare all possible rewards (--reward-range)"),
         ({"reward-range": "0.5,1"}, "does not hold"),
-        ({"start": "a"}, "--start does not go with watch"),
-        ({"discount-per": "day"}, "--discount-per does not go with watch"),
+        ({"start": "a"}, "surefoot watch has no --start: whole episodes"),
+        ({"discount-per": "day"}, "surefoot watch has no --discount-per: it starts"),
         ({"baseline": None}, "give the true one (--baseline)"),
         ({"policy": "nowhere.csv"}, "nowhere.csv cannot be read"),
         ({"delta": 0.9}, "failure probability"),

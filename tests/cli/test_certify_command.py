@@ -80,3 +80,11 @@ def test_rows_are_bounded_whoever_made_the_log_and_returns_are_not(
     returns = ("--method", "advantage", "--despite", "baseline")
     code, _, said = run("certify", log, *given(tmp_path), *returns)
     assert code == 2 and "the baseline cannot have made this log" in said
+
+
+def test_a_baseline_that_is_only_estimated_is_refused_before_the_log_is_read(
+    tmp_path: Path, run: Run
+) -> None:
+    options = ("--policy", logfiles.coin(tmp_path / "pi.csv", 0.9), "--gamma", 0.9)
+    code, _, said = run("certify", tmp_path / "nowhere.csv", *options)
+    assert code == 2 and "--baseline is missing: every proof compares" in said

@@ -98,8 +98,6 @@ def test_settings_of_ones_own_and_a_json_file(tmp_path: Path, run: Any) -> None:
         "lower-exact-soft-spibb epsilon=0.1,0.5",
         "--try",
         "pi-b-spibb",
-        "--rule",
-        "mean",
         "--out",
         out,
     )
@@ -136,6 +134,15 @@ def test_a_bound_gives_n_wedge_or_exit_code_3(tmp_path: Path, run: Any) -> None:
     assert found["delta"] == 0.1
 
 
+@pytest.mark.parametrize("gone", [("--rule", "mean"), ("--by", "simulated"), ("--tolerance", 0.1)])
+def test_a_rule_that_the_command_no_longer_has_says_where_it_is(
+    gone: tuple[Any, ...], tmp_path: Path, run: Any
+) -> None:
+    code, _, said = run("tune", logfiles.good_log(tmp_path), "--gamma", 0.9, *FEW, *gone)
+    assert code == 2
+    assert f"surefoot tune has no {gone[0]}" in said and "surefoot.tune in Python" in said
+
+
 def test_delta_without_a_bound_is_refused(tmp_path: Path, run: Any) -> None:
     code, _, said = run("tune", logfiles.good_log(tmp_path), "--gamma", 0.9, *FEW, "--delta", 0.1)
     assert code == 2
@@ -158,7 +165,6 @@ def test_what_loses_is_a_share_of_is_printed(tmp_path: Path, run: Any) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        ("--rule", "best"),
         ("--try", "nobody"),
         ("--models", 5),
         ("--bound", -1),

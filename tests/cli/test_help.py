@@ -6,10 +6,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+import typer
 
 import surefoot
 from support import logfiles, small_study
-from surefoot.cli import COMMANDS
+from surefoot.cli import COMMANDS, app
 
 NAMES = [name for _, name, _, _ in COMMANDS]
 
@@ -71,3 +72,52 @@ def test_the_examples_run_one_after_the_other(
         words = shlex.split(example.replace("1000", "10"))
         code, _, error = logfiles.run(monkeypatch, capsys, name, *words)
         assert code == (3 if name == "certify" else 0), (name, error)  # few rows prove little
+
+
+def shown(command: str) -> set[str]:
+    """The options in the help of a command."""
+    found = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
+    return {x.opts[0] for x in found if x.param_type_name == "option" and not x.hidden}
+
+
+def test_no_more_options_are_shown_than_a_person_can_read() -> None:
+    assert sum(len(shown(command)) for command in NAMES) <= 200
+
+
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        ("watch", {"start": "a", "smoothing": 1, "history": 1, "discount-per": "day"}),
+        ("watch", {"policy-column": "p", "baseline-policy": "a", "bandit": "", "renormalise": ""}),
+        ("safety-test", {"start": "a", "bound": "bca", "share": 0.3}),
+        ("certify", {"smoothing": 1, "baseline-policy": "a"}),
+        ("tune", {"rule": "mean", "by": "simulated", "tolerance": 1}),
+    ],
+)
+def test_what_a_command_refuses_is_not_shown_and_answered_with_the_reason(
+    command: str,
+    refused: dict[str, object],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given: tuple[object, ...] = ("log.csv", "--gamma", 0.9, "--baseline", "rule.csv")
+    given += ("--policy", "pi.csv") if command != "tune" else ()
+    given += ("--state-file", "capital.json") if command == "watch" else ()
+    for name, value in refused.items():
+        assert f"--{name}" not in shown(command)
+        option = (f"--{name}", *([value] if value != "" else []))
+        code, _, said = logfiles.run(monkeypatch, capsys, command, *given, *option)
+        assert code == 2 and f"surefoot {command} has no --{name}: " in said
+
+
+@pytest.mark.parametrize("command", ["compare", "tune", "evaluate", "certify", "safety-test"])
+def test_how_a_log_is_read_is_taken_by_every_command_and_listed_by_two(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--episode" not in shown(command) and "--episode" in shown("check") & shown("improve")
+    _, text, _ = logfiles.run(monkeypatch, capsys, command, "--help")
+    assert "surefoot check LOG ... --save log.toml" in " ".join(text.split())
+    given = ("nowhere.csv", "--gamma", 0.9, "--baseline", "rule.csv", "--episode", "run")
+    given += ("--policy", "pi.csv") if command not in ("compare", "tune") else ()
+    code, _, said = logfiles.run(monkeypatch, capsys, command, *given)
+    assert code == 2 and "there is no file nowhere.csv" in said

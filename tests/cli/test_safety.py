@@ -24,6 +24,7 @@ from surefoot.advice.safety import (
     safety_test,
     whole_sample,
 )
+from surefoot.advice.safety_words import safety_summary
 from surefoot.ope import Standard
 from surefoot.ope.episodes import take_rows
 
@@ -122,19 +123,45 @@ def test_json_says_all_of_it(tmp_path: Path, run: Run) -> None:
     ) == (False, 0)
 
 
+def sample_of(folder: Path, path: Path) -> Sample:
+    """The episodes of a log, with the policy and the rule of `gate`."""
+    log = surefoot.read_log(path)
+    found = log.problem(0.9, folder / "rule.csv")
+    pi = surefoot.read_policy(folder / "pi.csv", log, unknown_states="ignore").pi
+    return whole_sample(found, pi)
+
+
 def test_the_bound_can_be_prepared_on_another_log_which_may_number_its_states_otherwise(
     tmp_path: Path, run: Run
 ) -> None:
     other = logfiles.visits(tmp_path / "other.csv", n=90, seed=5, wards=("c", "b"))
-    code, text, _ = gate(run, tmp_path, 0.9, "--training", other, "--bound", "maurer-pontil")
-    assert code == 0
-    assert "tested    400 episodes; pdis values, maurer-pontil bound, prepared on 90 others" in text
-    code, text, _ = gate(run, tmp_path, 0.9, "--bound", "maurer-pontil")
-    assert "tested    320 episodes; pdis values, maurer-pontil bound, prepared on 80 others" in text
-    code, _, said = gate(
-        run, tmp_path, 0.9, "--training", other, "--estimator", "dr", "--bound", "student-t"
+    gate(run, tmp_path, 0.9)  # writes the log, the rule and the policy
+    how = Standard(bound="maurer-pontil", reward_range=(0, 1), horizon=1)
+    samples = [sample_of(tmp_path, path) for path in (other, tmp_path / "log.csv")]
+    found = safety_test(*samples, 0.9, how)
+    said = safety_summary(found)
+    assert (found.verdict, said["episodes_tested"], said["episodes_cap_chosen_on"]) == (
+        PASSES,
+        400,
+        90,
     )
-    assert (code, "leave out the training log" in said) == (2, True)
+    found = safety_test(*samples[1].split(0.2), 0.9, how)
+    said = safety_summary(found)
+    assert (said["episodes_tested"], said["episodes_cap_chosen_on"]) == (320, 80)
+    code, text, _ = gate(run, tmp_path, 0.9, "--training", other)
+    assert code == 0 and "tested    400 episodes; pdis values, betting bound\n" in text
+    dr = Standard(estimator="dr", bound="student-t", reward_range=(0, 1), horizon=1)
+    with pytest.raises(surefoot.SurefootError, match="leave out the training log"):
+        safety_test(*samples, 0.9, dr, same_codes=False)
+
+
+@pytest.mark.parametrize("gone", [("--bound", "bca"), ("--share", 0.3)])
+def test_what_the_command_no_longer_has_is_kept_in_python(
+    tmp_path: Path, run: Run, gone: tuple[Any, ...]
+) -> None:
+    code, _, said = gate(run, tmp_path, 0.9, *gone)
+    assert code == 2
+    assert f"surefoot safety-test has no {gone[0]}" in said and "surefoot.ope.Standard" in said
 
 
 def test_an_undeclared_range_is_a_condition_and_a_declared_one_is_not() -> None:
@@ -337,7 +364,13 @@ def test_what_no_test_is_valid_on_is_refused_with_code_2(tmp_path: Path, run: Ru
             "--baseline",
             rule,
         ),
-        "--start does not apply": (*given, "--baseline", rule, "--start", "a"),
+        "surefoot safety-test has no --start: whole episodes are compared": (
+            *given,
+            "--baseline",
+            rule,
+            "--start",
+            "a",
+        ),
         "delta is a failure probability": (*given, "--baseline", rule, "--delta", 0.95),
         "impossible rows": (*given, "--baseline", never),
     }

@@ -35,7 +35,7 @@ def test_contradicting_rows_are_noted_and_counted() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("one-step-exact-soft-spibb", {"epsilon": 1, "delta": 1}),
+        ("one-step+exact-soft-spibb", {"epsilon": 1, "delta": 1}),
         ("adv-approx-soft-spibb", {"epsilon": 1, "delta": 1}),
         ("exact-soft-spibb", {"epsilon": 1, "delta": 1, "error": "mpeb"}),
     ],

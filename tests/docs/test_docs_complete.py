@@ -16,7 +16,7 @@ from surefoot.cli import COMMANDS
 
 PARTS = ("Idea", "Formula", "Guarantee", "Parameters", "When it fails", "Try it", "Reference")
 ALGORITHM_PAGES = [x for x in PAGES if x.startswith("algorithms/") and not x.endswith("index.md")]
-OWN = {name: classes[0] for name, classes in surefoot.ALGORITHMS.items() if len(classes) == 1}
+OWN = surefoot.ALGORITHMS
 
 
 def described(page: str) -> list[str]:

@@ -21,7 +21,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "basic-rl": {},
     "pi-b-spibb": {"n_wedge": 5},
     "lower-exact-soft-spibb": {"epsilon": 0.5, "delta": 1},
-    "one-step-exact-soft-spibb": {"epsilon": 0.5, "delta": 1},
+    "one-step+exact-soft-spibb": {"epsilon": 0.5, "delta": 1},
     "duipi": {"xi": 0.5},
 }
 

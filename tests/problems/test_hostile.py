@@ -303,7 +303,7 @@ def test_what_was_let_in_can_be_solved_or_is_refused_in_words(call: dict[str, An
         problem = surefoot.problem(**call)
         for algorithm in (
             "basic-rl",
-            surefoot.algorithm("one-step-lower-exact-soft-spibb", epsilon=1, delta=1),
+            surefoot.algorithm("one-step+lower-exact-soft-spibb", epsilon=1, delta=1),
         ):
             solution = surefoot.improve(problem, algorithm)
             assert np.isfinite(solution.q).all()

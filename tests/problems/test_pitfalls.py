@@ -116,7 +116,7 @@ def test_returns_that_were_left_out_make_the_error_larger() -> None:
     fewer = (problem.returns.n < problem.n_sa) & (problem.returns.n > 0)
     assert fewer.any()
     alone, adv = make("exact-soft-spibb"), make("adv-exact-soft-spibb")
-    one_step = make("one-step-approx-soft-spibb")
+    one_step = make("one-step+approx-soft-spibb")
     returns = one_step.estimate(problem).n
     for e in (adv.e(problem, problem.n_sa), one_step.limits.e(problem, returns)):
         assert (e[fewer] > alone.e(problem, problem.n_sa)[fewer]).all()

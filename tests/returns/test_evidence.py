@@ -115,7 +115,7 @@ def test_algorithms_can_be_given_the_returns_that_certificates_use() -> None:
     problem = with_independent_returns(known())
     assert np.array_equal(problem.returns.n, evidence(known(), 0.1).n)
     pi = surefoot.improve(
-        problem, surefoot.algorithm("one-step-adv-exact-soft-spibb", epsilon=0.1, delta=0.05)
+        problem, surefoot.algorithm("one-step+adv-exact-soft-spibb", epsilon=0.1, delta=0.05)
     ).pi
     assert certify(problem, pi, "theorem-1").changed > 0
 

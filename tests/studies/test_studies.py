@@ -314,7 +314,7 @@ def test_the_grids_are_those_that_table_1_was_chosen_from(name: str) -> None:
         "approx-soft-spibb",
         "adv-approx-soft-spibb",
         "lower-approx-soft-spibb",
-        "one-step-approx-soft-spibb",
+        "one-step+approx-soft-spibb",
     )
     assert all(
         grid(x, "epsilon") == [0.1, 0.2, 0.5, 1, 2, 5] and grid(x, "delta") == [1] for x in soft

@@ -249,7 +249,7 @@ def test_the_sparse_path_of_large_benchmarks_agrees_with_the_dense_one(
         "pi-b-spibb",
         "lower-approx-soft-spibb",
         "adv-approx-soft-spibb",
-        "one-step-approx-soft-spibb",
+        "one-step+approx-soft-spibb",
     )
     study = study_of("wet-chicken", *names)
     (variant,) = variants(study)

@@ -221,7 +221,7 @@ def test_a_simulation_does_not_depend_on_how_models_are_cut(
     problem = river_problem()
     algorithms = [
         surefoot.algorithm("lower-exact-soft-spibb", epsilon=0.5, delta=1),
-        surefoot.algorithm("one-step-exact-soft-spibb", epsilon=0.5, delta=1),
+        surefoot.algorithm("one-step+exact-soft-spibb", epsilon=0.5, delta=1),
     ]
     whole = simulate(Posterior(problem), algorithms, 7, 4, seed=2)
     monkeypatch.setattr("surefoot.tuning.simulation.CELLS", 2 * 25 * 25 * 5)

@@ -67,7 +67,7 @@ def default_parameters(name: str, problem: Problem) -> dict[str, Any]:
     low, high = problem.reward_range
     found: dict[str, Any] = {}
     for part in parts(name):
-        if ALGORITHMS.get(str(part.name)) == (part,):  # a class of one's own has its own defaults
+        if ALGORITHMS.get(str(part.name)) is part:  # a class of one's own has its own defaults
             found |= PARAMETERS.get(str(part.name), {})
     if "kappa" in found:  # it has the unit of a reward
         found["kappa"] *= high - low
@@ -84,10 +84,7 @@ def chosen_algorithm(
 def described() -> list[tuple[str, str, list[str], str]]:
     """(name, class of method, parameters, first sentence of its docstring) of every algorithm."""
     rows = []
-    for name, classes in ALGORITHMS.items():
-        sentence = f"Short for {'+'.join(str(cls.name) for cls in classes)}."
-        if len(classes) == 1:
-            sentence = " ".join((classes[0].__doc__ or "").strip().split("\n\n")[0].split())
-        parameters = [x for cls in classes for x in names_of(cls)]
-        rows.append((name, taxonomy(*classes), parameters, sentence))
+    for name, cls in ALGORITHMS.items():
+        sentence = " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
+        rows.append((name, taxonomy(cls), names_of(cls), sentence))
     return rows

@@ -29,11 +29,13 @@ from surefoot.logs import (
 )
 from surefoot.logs.column_roles import NONE, Column
 from surefoot.logs.database import Progress
+from surefoot.logs.description import POSING, described, description_of
 from surefoot.logs.policy_rows import baseline_of
 from surefoot.problems import Problem
 from surefoot.problems.guards import guards_of, with_guards
 
 ROWS_ONLY = ("propensity", "policy", "bandit")  # what counts alone do not have
+GAMMA = 0.95  # how far ahead returns look where nobody says it
 HERE_ONLY = ("history", "discount_per")  # what is counted on this machine
 DEFAULTS = {name: x.default for name, x in signature(read_log).parameters.items()} | {
     "smoothing": 0.0,
@@ -97,6 +99,21 @@ class Posing(Reading, total=False):
     renormalise: bool
 
 
+class Question(Posing, total=False):
+    """And what looks after more than the reward, or is about this machine.
+
+    guard     further columns that must not get worse, such as "cost:lower"
+    group     the column with the group of an episode
+    dask      the address of a scheduler to count on
+    progress  called with (what is read, share done)
+    """
+
+    guard: Sequence[str] | None
+    group: Column
+    dask: Any
+    progress: Progress | None
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Posed:
     """A log, and the problem it poses.
@@ -125,7 +142,27 @@ class Posed:
         return [*self.problem.notes, *filter(None, [doubt(self.disagreement)])]
 
 
-def pose(
+def as_said(source: Any, how: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """(the log, keywords of a question): where the source is the TOML file that describes a log,
+    what it says, unless it is said here.
+    """
+    given = {("policy" if x == "policy_column" else x): y for x, y in how.items() if y is not None}
+    reading, posing = ({x: y for x, y in given.items() if (x in POSING) == of} for of in (0, 1))
+    source, reading, posing = described(source, reading, posing, given)
+    if "policy" in reading:
+        reading["policy_column"] = reading.pop("policy")
+    return source, {**reading, **posing}
+
+
+def pose(source: Any, **how: Unpack[Question]) -> Posed:
+    """Read a log and its baseline, and build their problem, with its guards; `source` is what
+    `read_log` takes, the TOML file that describes a log, or a Log.
+    """
+    source, said_of_it = as_said(source, how)
+    return _pose(source, **said_of_it)
+
+
+def _pose(
     source: Any,
     *,
     gamma: float | None = None,
@@ -138,18 +175,13 @@ def pose(
     return_range: tuple[float, float] | None = None,
     allowed: Any = None,
     forbidden: Any = None,
-    guard: Sequence[str] = (),
+    guard: Sequence[str] | None = None,
     group: Column = None,
     dask: Any = None,
     progress: Progress | None = None,
     **reading: Unpack[Reading],
 ) -> Posed:
-    """Read a log and its baseline, and build their problem, with its guards.
-
-    `source` is what `read_log` takes, or a Log. `guard`: further columns that must not get worse,
-    such as "cost:lower"; `group`: the column with the group of an episode. `dask`: the address of a
-    scheduler to count on. The rest as in `Posing`.
-    """
+    """As `pose`, of a log that nothing describes."""
     if baseline is not None and baseline_policy is not None:
         raise ParameterError("give --baseline or --baseline-policy, not both")
     told = isinstance(source, Log) or reading.get("policy_column") is not None
@@ -186,12 +218,26 @@ def pose(
     return Posed(
         source=in_words(source),
         log=log,
-        problem=with_guards(problem, guard),
+        problem=with_guards(problem, guard or ()),
         gamma=gamma,
         disagreement=None if given.estimated or log.has_propensities else disagreement(log, given),
         units=units,
         elsewhere=given.elsewhere,
     )
+
+
+def save_description(
+    path: str | Path, log: Log, source: Any, how: Mapping[str, Any], baseline: Policy | None
+) -> Path:
+    """Write down how a log was read, and the problem it poses, once that is seen to be possible."""
+    if not isinstance(source, (str, Path)):
+        raise ParameterError(f"only a log in files can be described, got {in_words(source)}")
+    reading = {x: value for x, value in how.items() if x in Reading.__annotations__}
+    posing = {x: value for x, value in how.items() if x in POSING}
+    _pose(log, **{**posing, "baseline": baseline, "gamma": posing.get("gamma", GAMMA)})
+    if "policy_column" in reading:
+        reading["policy"] = reading.pop("policy_column")
+    return description_of(log, str(source), reading, posing).save(path)
 
 
 def posed_by_hand(log: Log, problem: Problem) -> Posed:
@@ -208,7 +254,7 @@ def posed_by_hand(log: Log, problem: Problem) -> Posed:
 def read(
     source: Any,
     *,
-    guard: Sequence[str] = (),
+    guard: Sequence[str] | None = None,
     group: Column = None,
     dask: Any = None,
     progress: Progress | None = None,
@@ -220,7 +266,7 @@ def read(
     if isinstance(source, Log):
         _check_read(source, how)
         return source, None
-    how["guard"] = [x.column for x in guards_of(guard)] or None
+    how["guard"] = [x.column for x in guards_of(guard or ())] or None
     if dask is None:
         return read_log(source, progress=progress, **how), None
     for name in HERE_ONLY:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
 from surefoot.advice.advise import Advice, findings_about, learn_and_test
@@ -16,15 +17,18 @@ from surefoot.advice.defaults import DEFAULT, chosen_algorithm
 from surefoot.advice.few_changes import check_most
 from surefoot.advice.made_from import own_log, refuse_own_log
 from surefoot.advice.posing import (
+    GAMMA,
     Posed,
     Posing,
-    Reading,
+    Question,
+    as_said,
     in_words,
     policy_over,
     pose,
     posed_by_hand,
     read,
     said,
+    save_description,
 )
 from surefoot.advice.summary import gain_summary, log_summary, read_lines
 from surefoot.advice.units import units_of
@@ -37,8 +41,9 @@ from surefoot.diagnosis import Finding, check_log, vetoes
 from surefoot.diagnosis.enough_history import enough_history
 from surefoot.diagnosis.finding import MARKOV, check_keys
 from surefoot.errors import BaselineError, NotAvailableError, ParameterError, option
-from surefoot.logs import Log
+from surefoot.logs import Log, policy_for
 from surefoot.logs.database import Progress
+from surefoot.logs.description import POSING
 from surefoot.problems import Problem
 from surefoot.text import aligned, interval, plural, signed
 
@@ -79,6 +84,9 @@ class Checked(Paged):
                 "improve supports no policy learned from this log, unless told to with --despite"
                 f" {','.join(self.vetoes)}"
             )
+        if "saved" in self.document:
+            path = self.document["saved"]
+            yield f"saved     {path}: surefoot improve and every other command take it as LOG"
 
     def page(self) -> str:
         """The page of the log."""
@@ -90,15 +98,21 @@ class Checked(Paged):
 def check(
     source: Any,
     *,
-    gamma: float = 0.95,
-    baseline: Any = None,
+    save: str | Path | None = None,
     progress: Progress | None = None,
-    **reading: Unpack[Reading],
+    **how: Unpack[Posing],
 ) -> Checked:
-    """What a log can and cannot teach: `surefoot check`. `baseline`: the policy that made it."""
-    log, _ = read(source, progress=progress, **reading)
-    given = None if baseline is None else policy_over(baseline, log)
-    discount = 0.0 if log.bandit else log.step_discount(gamma)
+    """What a log can and cannot teach: `surefoot check`. `baseline`: the policy that made it.
+
+    `save`: write down how the log is read and what is asked of it, such as "log.toml"; that file
+    stands for the log from then on, in every question and command.
+    """
+    source, asked = as_said(source, how)
+    log, _ = read(source, progress=progress, **{x: asked[x] for x in asked if x not in POSING})
+    given, gamma = asked.get("baseline"), asked.get("gamma")
+    given = None if given is None else policy_for(given, log)
+    discount = 0.0 if log.bandit else log.step_discount(GAMMA if gamma is None else gamma)
+    saved = None if save is None else save_description(save, log, source, asked, given)
     findings = check_log(log, gamma=discount, baseline=given)
     markov = next((x for x in findings if x.key == MARKOV), None)
     history = None if markov is None else enough_history(log, markov)
@@ -112,6 +126,7 @@ def check(
         "warnings": sum(finding.level == "warning" for finding in findings),
         "vetoes": [finding.key for finding in findings if finding.vetoes],
         "findings": [asdict(finding) for finding in findings],
+        **({} if saved is None else {"saved": str(saved)}),
     }
     return Checked(document, log, findings)
 
@@ -126,12 +141,8 @@ def advise(
     despite: Sequence[str] = (),
     most_changes: int | None = None,
     refit: bool = False,
-    guard: Sequence[str] = (),
-    group: str | None = None,
     group_tolerance: float = 0.0,
-    dask: Any = None,
-    progress: Progress | None = None,
-    **how: Unpack[Posing],
+    **how: Unpack[Question],
 ) -> Advice:
     """Improve the policy that made a log, if the data support it: `surefoot improve`.
 
@@ -150,12 +161,9 @@ def advise(
     most_changes, refit, guard, group, group_tolerance  as the options of the command
     """
     check_most(most_changes)
-    if group_tolerance and not (group or (isinstance(source, Log) and "group" in source.beside)):
+    posed = pose(source, **how) if problem is None else posed_by_hand(_log_of(source, how), problem)
+    if group_tolerance and "group" not in posed.log.beside:
         raise ParameterError("--group-tolerance is about groups: name their column with --group")
-    if problem is None:
-        posed = pose(source, guard=guard, group=group, dask=dask, progress=progress, **how)
-    else:
-        posed = posed_by_hand(_log_of(source, {**how, "guard": guard, "group": group}), problem)
     if isinstance(algorithm, str):
         algorithm = chosen_algorithm(posed.problem, algorithm, dict(settings or {}))
     elif settings:
@@ -216,13 +224,12 @@ def compare(
     only: Sequence[str | Algorithm] = (),
     *,
     shown: Shown = silent,
-    progress: Progress | None = None,
-    **how: Unpack[Posing],
+    **how: Unpack[Question],
 ) -> Compared:
     """Every algorithm on one log, each by its own held-out test: `surefoot compare`. `only`: names,
     or objects.
     """
-    posed = pose(source, progress=progress, **how)
+    posed = pose(source, **how)
     document = {
         "log": log_summary(posed.log, posed.source),
         "gamma": posed.gamma,
@@ -294,13 +301,11 @@ class Evaluated(Answer):
         yield from (f"note: {x}" for x in self.document["notes"])
 
 
-def evaluate_policy(
-    source: Any, policy: Any, *, progress: Progress | None = None, **how: Unpack[Posing]
-) -> Evaluated:
+def evaluate_policy(source: Any, policy: Any, **how: Unpack[Question]) -> Evaluated:
     """What a policy is worth from a log: `surefoot evaluate`. It is the path of a policy file, a
     `Policy`, a table, a dict, a function of a state's label, or an array.
     """
-    posed = pose(source, progress=progress, **how)
+    posed = pose(source, **how)
     document = {
         "log": log_summary(posed.log, posed.source),
         "policy": in_words(policy),
@@ -351,8 +356,7 @@ def certify_policy(
     fresh: bool = False,
     delta: float = 0.05,
     despite: Sequence[str] = (),
-    progress: Progress | None = None,
-    **how: Unpack[Posing],
+    **how: Unpack[Question],
 ) -> Certified:
     """What a policy gains at least, from the log it may have been made from: `surefoot certify`."""
     check_keys(despite)
@@ -360,7 +364,12 @@ def certify_policy(
         raise ParameterError(f"--delta must lie in (0, {MOST:g}], got {delta!r}")
     if fresh and not method:
         raise ParameterError("--fresh goes with --method delta-method: no other bound needs it")
-    posed = pose(source, progress=progress, **how)
+    posed = pose(source, **how)
+    if posed.problem.pi_b_estimated:
+        raise BaselineError(
+            "--baseline is missing: every proof compares with the policy that made the log, and one"
+            " estimated from it is another (surefoot improve does without, and proves nothing)"
+        )
     pi, more = policy_over(policy, posed.log).pi, {}
     if fresh:
         refuse_own_log(posed, policy, own_log(policy))

@@ -5,7 +5,7 @@ which may be repeated as a log grows. The commands call these, with the same wor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,16 @@ from typing import Any, ClassVar, Unpack
 
 from surefoot.advice.answers import Answer, Paged
 from surefoot.advice.made_from import own_log, refuse_own_log, trained_on, without_own_episodes
-from surefoot.advice.posing import Posed, Posing, in_words, policy_over, pose, said
+from surefoot.advice.posing import (
+    Posed,
+    Posing,
+    Question,
+    as_said,
+    in_words,
+    policy_over,
+    pose,
+    said,
+)
 from surefoot.advice.provenance import file_hash
 from surefoot.advice.safety import (
     SafetyTest,
@@ -73,14 +82,14 @@ KEPT = frozenset(
 )  # fmt: skip
 
 
-def pose_episodes(source: Any, *, progress: Progress | None = None, **how: Unpack[Posing]) -> Posed:
+def pose_episodes(source: Any, **how: Unpack[Question]) -> Posed:
     """The log with its baseline, which must be able to have made it.
 
     `return_range` is about whole episodes here; the problem's own, from every state on, is set as
     wide as possible.
     """
     how["return_range"] = ANY_RETURN
-    posed = pose(source, progress=progress, **how)
+    posed = pose(source, **how)
     if posed.log.has_propensities and (found := propensities(posed.log)).vetoes:
         raise LogError(f"{posed.source}: {found.sentence}")
     if doubt(posed.disagreement):
@@ -90,7 +99,7 @@ def pose_episodes(source: Any, *, progress: Progress | None = None, **how: Unpac
     return posed
 
 
-def _standard(posed: Posed, how: Posing, **given: Any) -> Standard:
+def _standard(posed: Posed, how: Mapping[str, Any], **given: Any) -> Standard:
     """What a test asks for; ranges are declared in the units of the column."""
     ranges: dict[str, Any] = {
         name: posed.log.reward.range(name, how.get(name))
@@ -139,11 +148,8 @@ def safety_test(
     estimator: str = "pdis",
     share: float = 0.2,
     observed_range: bool = False,
-    guard: Sequence[str] = (),
-    group: str | None = None,
     group_tolerance: float = 0.0,
-    progress: Progress | None = None,
-    **how: Unpack[Posing],
+    **how: Unpack[Question],
 ) -> Tested:
     """Is a policy better than the baseline, on episodes that it was not made from?
     `surefoot safety-test`.
@@ -155,19 +161,20 @@ def safety_test(
         raise ParameterError(
             f"{option('start')} does not apply: whole episodes are compared, from where they start"
         )
-    if group_tolerance and not group:
+    source, asked = as_said(source, how)
+    asked.pop("start", None)  # of the file that describes the log
+    own, posed = own_log(policy), pose_episodes(source, **asked)
+    if group_tolerance and "group" not in posed.log.beside:
         raise ParameterError("--group-tolerance is about groups: name their column with --group")
-    own = own_log(policy)
-    posed = pose_episodes(source, guard=guard, group=group, progress=progress, **how)  # type: ignore[call-arg]
     pi = policy_over(policy, posed.log)
     standard = _standard(
-        posed, how, delta=delta, bound=bound, estimator=estimator, horizon=horizon,
-        seen=own.get("rewards"), largest_ratio=_largest_ratio(pi, posed, how),
+        posed, asked, delta=delta, bound=bound, estimator=estimator, horizon=horizon,
+        seen=own.get("rewards"), largest_ratio=_largest_ratio(pi, posed, asked),
     )  # fmt: skip
     refuse_own_log(posed, policy, own)
     other = None
     if training is not None:
-        other = pose_episodes(training, guard=guard, group=group, progress=progress, **how)  # type: ignore[call-arg]
+        other = pose_episodes(training, **asked)
         if other.problem.gamma != posed.problem.gamma:
             raise ParameterError(
                 "the shortest steps of both logs take different time, and --discount-per starts"
@@ -181,13 +188,13 @@ def safety_test(
     held_out, overlap = without_own_episodes(held_out, posed, policy, other)
     if first is None and (standard.capped or standard.estimator == "dr"):
         first, held_out = held_out.split(share)
-    asked = Asked(
+    parts_asked = Asked(
         guards=posed.problem.guards,
         groups=posed.log.beside.get("group", ()),
         group_tolerance=group_tolerance,
     )
     test, parts = guarded_safety_test(
-        first, held_out, posed.problem.gamma, standard, asked,
+        first, held_out, posed.problem.gamma, standard, parts_asked,
         same_codes=other is None, accept_observed=observed_range,
     )  # fmt: skip
     document: dict[str, Any] = {
@@ -202,7 +209,7 @@ def safety_test(
     return Tested(document, test, parts)
 
 
-def _largest_ratio(pi: Any, posed: Posed, how: Posing) -> float | None:
+def _largest_ratio(pi: Any, posed: Posed, how: Mapping[str, Any]) -> float | None:
     """The largest pi / pi_b of both policies, whatever the states of the log; None where it cannot
     be told from them.
     """
@@ -258,11 +265,15 @@ def watch(
     meanwhile.
     """
     _check_kept(how)
+    source, asked = as_said(source, how)
+    for name in ("start", "smoothing"):  # of the file that describes the log
+        asked.pop(name, None)
+    _check_kept(asked)
     state_file = Path(state_file)
-    kept = {**how, "horizon": horizon, "delta": delta, "estimator": estimator}
+    kept = {**asked, "horizon": horizon, "delta": delta, "estimator": estimator}
     with alone(state_file):
         before = load_watch(state_file, _parameters(policy, kept))
-        posed = pose_episodes(source, progress=progress, **_knowing_actions(how, policy))
+        posed = pose_episodes(source, progress=progress, **_knowing_actions(asked, policy))
         refuse_own_log(posed, policy, own_log(policy))
         batch, pi = rows_of(posed.problem), policy_over(policy, posed.log).pi
         if batch.propensity is not None:
@@ -275,7 +286,7 @@ def watch(
             trained = trained_on(policy)
         except NotAvailableError:
             trained = None
-        standard = _standard(posed, how, delta=delta, estimator=estimator, horizon=horizon)
+        standard = _standard(posed, asked, delta=delta, estimator=estimator, horizon=horizon)
         after, found = look(
             before, posed.log, batch, pi, posed.problem.pi_b, posed.gamma, standard, trained
         )
@@ -297,8 +308,8 @@ def _check_kept(how: Mapping[str, Any]) -> None:
     for name in said(how):
         if name not in KEPT:
             raise ParameterError(
-                f"--{name.replace('_', '-')} does not go with watch: whole episodes are compared as they were"
-                " logged, one after the other as they come"
+                f"--{name.replace('_', '-')} does not go with watch: whole episodes are compared as"
+                " they were logged, one after the other as they come"
             )
 
 
@@ -328,7 +339,7 @@ def _word(value: Any) -> Any:
     return value
 
 
-def _knowing_actions(how: Posing, policy: Any) -> Posing:
+def _knowing_actions(how: dict[str, Any], policy: Any) -> dict[str, Any]:
     """With the actions of policy and baseline, which a young log may not have yet."""
     if how.get("actions") or how.get("baseline") is None:
         return how

@@ -76,12 +76,7 @@ _ALL: tuple[type[Algorithm], ...] = (
     HCPI,
 )
 
-# Every name stands for one class, or for two that are composed: one-step-exact-soft-spibb is
-# short for one-step+exact-soft-spibb.
-ALGORITHMS: Mapping[str, tuple[type[Algorithm], ...]] = MappingProxyType(
-    {str(cls.name): (cls,) for cls in _ALL}
-    | {f"one-step-{cls.name}": (OneStep, cls) for cls in _SOFT}
-)
+ALGORITHMS: Mapping[str, type[Algorithm]] = MappingProxyType({str(cls.name): cls for cls in _ALL})
 
 
 def algorithm(name: str, **parameters: Any) -> Algorithm:
@@ -103,13 +98,13 @@ def algorithm(name: str, **parameters: Any) -> Algorithm:
     )
     assert isinstance(values, Estimates)
     assert isinstance(limits, Restricts)
-    return Composed(values, limits, "" if "+" in name else name)
+    return Composed(values, limits)
 
 
 def parts(name: str) -> tuple[type[Algorithm], ...]:
     """The class that a name stands for, or the two that it combines."""
     if not isinstance(name, str) or "+" not in name:
-        return _find(name)
+        return (_find(name),)
     first, *others = name.split("+")
     if len(others) != 1:
         raise UnknownNameError(
@@ -121,15 +116,15 @@ def parts(name: str) -> tuple[type[Algorithm], ...]:
         (first, Estimates, "cannot lend its values to another algorithm", "these can"),
         (others[0], Restricts, "does not restrict an iteration", "these do"),
     ):
-        classes = _find(part)
-        if len(classes) > 1 or not issubclass(classes[0], kind):
-            able = (n for n, c in ALGORITHMS.items() if len(c) == 1 and issubclass(c[0], kind))
+        cls = _find(part)
+        if not issubclass(cls, kind):
+            able = (n for n, c in ALGORITHMS.items() if issubclass(c, kind))
             raise UnknownNameError(f"{name!r}: {part!r} {cannot}; {can}: {', '.join(able)}")
-        found.append(classes[0])
+        found.append(cls)
     return tuple(found)
 
 
-def _find(name: str) -> tuple[type[Algorithm], ...]:
+def _find(name: str) -> type[Algorithm]:
     if is_own(name):
         found = own_class("algorithm", name)
         if not issubclass(found, (Estimates, Restricts, Whole)):
@@ -137,7 +132,10 @@ def _find(name: str) -> tuple[type[Algorithm], ...]:
                 f"{name!r} is no algorithm: inherit surefoot.algorithms.Estimates, Restricts or"
                 " Whole (docs/extending.md shows how)"
             )
-        return (found,)
+        return found
+    restricting = name.removeprefix("one-step-") if isinstance(name, str) else ""
+    if restricting != name and restricting in (str(cls.name) for cls in _SOFT):
+        raise UnknownNameError(f"{name!r} is written 'one-step+{restricting}'")
     listed = f"surefoot.ALGORITHMS lists all {len(ALGORITHMS)}"
     return look_up("algorithm", name, ALGORITHMS, listed)
 

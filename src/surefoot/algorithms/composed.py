@@ -24,12 +24,11 @@ class Composed(Estimates, Restricts):
     taxonomy: ClassVar[str] = "composed"  # `taxonomy` says it of the parts
     values: Estimates
     limits: Restricts
-    short: str = ""  # another name for the two
 
     @property
     def name(self) -> str:
-        """The composed name, or the short one."""
-        return self.short or f"{self.values.name}+{self.limits.name}"
+        """The composed name."""
+        return f"{self.values.name}+{self.limits.name}"
 
     @property
     def needs_returns(self) -> bool:

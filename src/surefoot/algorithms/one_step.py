@@ -15,11 +15,11 @@ from surefoot.rows.arrays import namespace
 class OneStep(Estimates):
     """max_pi  sum_a pi q_mc  in every state: q_mc are the mean returns of the baseline.
 
-    Alone as in Brandfonbrener et al., NeurIPS 2021; with a soft constraint ("one-step-...-soft-
-    spibb", short for "one-step+...-soft-spibb") as in Scholl et al. 2022b. Such a policy is
-    advantageous with respect to q_mc by construction, so Theorem 1 applies without its third
-    constraint; lower constraints, which may take mass from pairs without a return (worth lo here),
-    are outside of it in any case.
+    Alone as in Brandfonbrener et al., NeurIPS 2021; with a soft constraint, as
+    "one-step+exact-soft-spibb", as in Scholl et al. 2022b. Such a policy is advantageous with
+    respect to q_mc by construction, so Theorem 1 applies without its third constraint; lower
+    constraints, which may take mass from pairs without a return (worth lo here), are outside of it
+    in any case.
     """
 
     name: ClassVar[str] = "one-step"

@@ -1,5 +1,5 @@
-"""Gaussian bounds: the model's gain minus a quantile of its standard deviation; here by DUIPI's
-propagation, in `delta_method` by the delta method.
+"""Gaussian bounds: the model's gain minus a quantile of its standard deviation, which
+`delta_method` finds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 
 from surefoot.certificates.certificate import (
     ASYMPTOTIC,
-    FAILS,
     MARKOV,
     START,
     STARTS,
@@ -23,9 +22,9 @@ from surefoot.certificates.certificate import (
 )
 from surefoot.errors import NotAvailableError
 from surefoot.parameters import check_choice
-from surefoot.planning import evaluate, values_within, visits
+from surefoot.planning import evaluate
 from surefoot.problems import Problem
-from surefoot.rows.arrays import Array, like, namespace, to_numpy
+from surefoot.rows.arrays import Array, like, to_numpy
 from surefoot.trust.starts import start_variance
 
 
@@ -105,61 +104,11 @@ class Gaussian(Bound):
         return start_variance(problem, h) if self.where == START else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class DUIPIBound(Gaussian):
-    """gain - z (sigma(v^pi) + sigma(v^{pi_b})):  DUIPI's standard deviations, centred.
-
-    u = Var_P(R + gamma v') / (n - 1) + gamma^2 sum_s' P^2 w',  w = sum_a pi^2 u  (Hans & Udluft
-    2009, with the covariance of a row: see `duipi-centred`). sigma of a difference is at most the
-    sum. What pairs seen once or never may be wrong by is taken off. The diagonal propagation drops
-    the correlation of states that share what follows, and the quantile is Gaussian. It fails: on
-    fresh logs of 10,000 trajectories of Random MDPs it is violated in 9 % at delta 0.05, on the log
-    the policy was chosen with in 20 % (docs/certificates.md). It is here to show what DUIPI's
-    values promise; `delta-method` keeps the correlations.
-    """
-
-    name: ClassVar[str] = "duipi"
-    label: ClassVar[str] = FAILS
-    assumed: ClassVar[tuple[str, ...]] = (
-        "estimates are Gaussian, and errors of different states are uncorrelated",
-        "the policy was fixed before these data were collected",
-        "the model's visits to pairs seen once or never are about the true ones",
-    )
-    notes: ClassVar[tuple[str, ...]] = (
-        "measured to be violated more often than delta allows (docs/certificates.md): for"
-        " comparison, no guarantee",
-    )
-
-    def moments(self, problem: Problem, pi: np.ndarray) -> Moments:
-        """Two evaluations and two propagations of variance."""
-        block, start = problem.blocks[0], to_numpy(problem.start)
-        many = block.n_sa > 1
-        h, sigma, missing = np.zeros(problem.n_states), 0.0, 0.0
-        for sign, policy in ((1.0, pi), (-1.0, to_numpy(problem.pi_b))):
-            v = values(problem, policy)
-            local = row_moment(block, target(block, v), 2) + reward_variance(block)
-            m = namespace(local).where(many, block.n_sa - 1, 1.0)
-            squares = block.model.squared(many * local / m, many)
-            w = values_within(squares, like(block.pi_b, policy[None] ** 2), None, None)[0]
-            h = h + sign * v
-            sigma += float(start @ np.sqrt(np.maximum(to_numpy(w)[0], 0.0)))
-            missing += _missing(problem, _visits(problem, policy))
-        sigma += math.sqrt(self.start_variance(problem, h))
-        return Moments(float(start @ h) - missing, sigma)
-
-
 def values(problem: Problem, pi: np.ndarray) -> np.ndarray:
     """v [S] in the model."""
     tolerance = 1e-10 * max(problem.return_range.width, 1e-300)
     v: np.ndarray = to_numpy(evaluate(problem.model, pi, tolerance=tolerance)).reshape(-1)
     return v
-
-
-def _visits(problem: Problem, pi: np.ndarray) -> np.ndarray:
-    """d(s, a) = sum_t gamma^t P(S_t = s, A_t = a) in the model, [S, A]."""
-    d = to_numpy(visits(problem.model, pi, problem.start)).reshape(-1)
-    found: np.ndarray = d[:, None] * pi
-    return found
 
 
 def target(block: Problem, v: np.ndarray) -> Array:
@@ -181,11 +130,3 @@ def reward_variance(block: Problem) -> Array:
     if block.reward_table is not None or block.counts.r_rest is None:
         return 0.0 * block.n_sa
     return block.counts.r_rest * block.weight
-
-
-def _missing(problem: Problem, spent: np.ndarray) -> float:
-    """What pairs seen once or never, which have no variance, may be wrong by: the return range
-    for each discounted visit.
-    """
-    few = (to_numpy(problem.n_sa) <= 1) & ~problem.terminal[:, None]
-    return problem.return_range.width * float(spent[few].sum())

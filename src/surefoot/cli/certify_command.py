@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from surefoot.cli.log_options import LogOptions, listed
-from surefoot.cli.options import METHOD, POLICY, AsJson, Despite, Source, option
+from surefoot.cli.options import BASELINE, METHOD, POLICY, AsJson, Despite, Source, option
 from surefoot.cli.progress import reading_progress
 from surefoot.cli.terminal import DESPITE, NO_SUPPORT, show
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifyOptions(LogOptions):
+    """The options of a proof."""
+
+    refused: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("smoothing", "baseline_policy"),
+        "it estimates the baseline, and every proof compares with the one that made the log: give"
+        " that with --baseline",
+    )
+
+    baseline: Annotated[
+        Path | None,
+        option(
+            BASELINE,
+            "FILE",
+            "The policy that made the log: columns state, action, probability.",
+            default=False,
+        ),
+    ] = None
 
 
 def certify(
@@ -43,7 +66,7 @@ def certify(
     despite: Despite = "",
     as_json: AsJson = False,
     *,
-    options: LogOptions,
+    options: CertifyOptions,
 ) -> None:
     """Prove what a policy gains at least, from the log it may have been made from.
 

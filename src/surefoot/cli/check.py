@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from rich.text import Text
 
-from surefoot.cli.log_options import ReadOptions
-from surefoot.cli.options import BASELINE, PROBLEM, AsJson, ReportFile, Source, option
+from surefoot.cli.log_options import NOT_GIVEN, LogOptions
+from surefoot.cli.options import OUTPUT, PROBLEM, AsJson, ReportFile, Source, option
 from surefoot.cli.progress import reading_progress
 from surefoot.cli.terminal import show_with_page
 
 COLOURS = {"ok": "green", "note": "yellow", "warning": "bold red"}
 
 
+GAMMA = 0.95  # how far ahead returns look where nobody said it
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(LogOptions):
+    """The options of a check."""
+
+    gamma: Annotated[
+        float,
+        option(
+            PROBLEM,
+            "NUMBER",
+            "The discount factor: how far ahead returns look. Saved only if given.",
+            default=f"{GAMMA}",
+        ),
+    ] = NOT_GIVEN
+
+
 def check(
     log: Source,
-    gamma: Annotated[
-        float, option(PROBLEM, "NUMBER", "The discount factor: how far ahead returns look.")
-    ] = 0.95,
-    baseline: Annotated[
+    save: Annotated[
         Path | None,
         option(
-            BASELINE, "FILE", "The policy that made the log: columns state, action, probability."
+            OUTPUT,
+            "FILE",
+            "Write down how LOG is read and what is asked of it, such as log.toml: every command"
+            " takes that file as LOG.",
         ),
     ] = None,
     report: ReportFile = None,
     as_json: AsJson = False,
     *,
-    options: ReadOptions,
+    options: CheckOptions,
 ) -> None:
     """Check a log before learning from it.
 
@@ -37,13 +56,14 @@ def check(
     whether the log is Markov (and if not, which --history helps), whether world and baseline stay
     the same, whether episodes are copies, and whether rows contradict each other. Every finding is
     ok, a note or a warning. The exit code is 0 for every log that can be read.
+
+    With --save the columns as found, the options given here and the paths of baseline and masks are
+    written to a file that stands for all of them from then on.
     """
     from surefoot import advice
 
     with reading_progress() as progress:
-        found = advice.check(
-            log, gamma=gamma, baseline=baseline, progress=progress, **options.asking()
-        )
+        found = advice.check(log, save=save, progress=progress, **options.asking())
     show_with_page(found, as_json, report, coloured)
 
 

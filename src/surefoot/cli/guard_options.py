@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import METHOD, option
@@ -39,12 +39,3 @@ class GuardedOptions(LogOptions):
             "The loss of a group that counts as none, in units of the gain; inf: tell, do not ask.",
         ),
     ] = 0.0
-
-    def asking(self) -> dict[str, Any]:
-        """The keywords of a question that looks after more than the reward."""
-        names = ("group", "group_tolerance")
-        return (
-            super().asking()
-            | {name: getattr(self, name) for name in names}
-            | {"guard": self.guard or ()}
-        )

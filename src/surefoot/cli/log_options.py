@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from surefoot.cli.options import BASELINE, COLUMNS, PROBLEM, READING, option
+from surefoot.cli.options import BASELINE, COLUMNS, PROBLEM, READING, OfLog, option
 from surefoot.errors import ParameterError
 from surefoot.parameters import value_of
 
@@ -19,8 +21,13 @@ def _columns(meaning: str, value: str = "NAME") -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions:
+class ReadOptions(OfLog):
     """How a log is read: the options of every command that reads one."""
+
+    def asking(self) -> dict[str, Any]:
+        """What was given on the command line, as the keywords of a question."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name in self.said}
+        return {x: WORDS[x](value) if x in WORDS else value for x, value in given.items()}
 
     episode: Annotated[
         str | None, _columns("Which episode a row belongs to; - for none.", "NAME,...")
@@ -151,16 +158,6 @@ class ReadOptions:
         ),
     ] = None
 
-    def asking(self) -> dict[str, Any]:
-        """The keywords of a question about a log."""
-        return {
-            f.name: getattr(self, f.name) for f in fields(ReadOptions) if f.name != "actions"
-        } | {
-            "actions": listed(self.actions) or None,
-            "terminal_states": listed(self.terminal_states),
-            "drop_bad_rows": self.drop_bad_rows == "all" or self.drop_bad_rows or False,
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class LogOptions(ReadOptions):
@@ -239,17 +236,6 @@ class LogOptions(ReadOptions):
         ),
     ] = False
 
-    def asking(self) -> dict[str, Any]:
-        """The keywords of a question about a log, and the problem it poses."""
-        own = ("start", "allowed", "forbidden", "baseline", "baseline_policy", "smoothing")
-        ranges = ("reward_range", "return_range")
-        return (
-            super().asking()
-            | {name: getattr(self, name) for name in (*own, "renormalise")}
-            | {name: _pair(name.replace("_", "-"), getattr(self, name)) for name in ranges}
-            | {"gamma": None if math.isnan(self.gamma) else self.gamma}
-        )
-
 
 def listed(text: str) -> list[str]:
     """The words of a text, joined by commas."""
@@ -267,11 +253,21 @@ def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
     return found
 
 
-def _pair(name: str, text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
+def paired(name: str, text: str) -> tuple[float, float]:
+    """The two numbers of --name LOW,HIGH."""
     try:
         low, high = (float(part) for part in text.split(","))
     except ValueError as error:
-        raise ParameterError(f"--{name} takes LOW,HIGH, such as 0,1, got {text!r}") from error
+        flag = name.replace("_", "-")
+        raise ParameterError(f"--{flag} takes LOW,HIGH, such as 0,1, got {text!r}") from error
     return low, high
+
+
+# how the text of an option becomes the keyword of a question; others are taken as they are
+WORDS: dict[str, Callable[[Any], Any]] = {
+    "actions": listed,
+    "terminal_states": listed,
+    "drop_bad_rows": lambda text: text == "all" or text,
+    "reward_range": partial(paired, "reward_range"),
+    "return_range": partial(paired, "return_range"),
+}

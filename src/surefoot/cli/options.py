@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Collection, Mapping
+from copy import copy
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from surefoot.errors import ParameterError
 
 PROBLEM, BASELINE, POLICY, METHOD, OUTPUT, COLUMNS, READING = PANELS = (
     "The problem",
@@ -34,7 +38,8 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="LOG",
-        help="The log: a CSV or Parquet file, a folder, or a pattern such as 'a*.csv'.",
+        help="The log: a CSV or Parquet file, a folder, a pattern such as 'a*.csv', or the .toml"
+        " file that surefoot check --save wrote.",
     ),
 ]
 ReportFile = Annotated[
@@ -79,29 +84,60 @@ def _as_flag(found: Any, panel: str | None) -> Any:
     return found
 
 
+class OfLog:
+    """The options of a command on a log; a dataclass that inherits it takes each of its fields.
+
+    said      what stands on the command line
+    refused   options that the command does not take, and why: fields it inherits, and those of
+              earlier versions. They are not shown, and answered with that sentence
+    """
+
+    refused: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    said: ClassVar[frozenset[str]] = frozenset()
+
+
+# the commands that list all options of a log; others take those in FOLDED too, and refer to check
+LISTING = ("check", "improve")
+FOLDED = (
+    COLUMNS,
+    READING,
+    *("allowed", "forbidden", "baseline_policy", "smoothing", "renormalise"),
+)
+AS_CHECK = (
+    "Which columns LOG has, how it is read, which actions are allowed and how a baseline is"
+    " estimated: the options of surefoot check --help for these are taken here, too. Save them once"
+    " by surefoot check LOG ... --save log.toml, and give log.toml as LOG."
+)
+
+
 def add(
     app: typer.Typer, panel: str, name: str, command: Callable[..., None], example: str
 ) -> None:
-    """Register a command. An argument that is a dataclass becomes one option for each field."""
+    """Register a command. An argument that is an `OfLog` becomes one option for each field."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     for key, p in inspect.signature(command, eval_str=True).parameters.items():
-        if is_dataclass(p.annotation):
+        if isinstance(p.annotation, type) and issubclass(p.annotation, OfLog):
             groups[key] = p.annotation
-            parameters += _fields(p.annotation)
+            parameters += _fields(p.annotation, () if name in LISTING else FOLDED)
         else:
             parameters.append(p.replace(kind=inspect.Parameter.KEYWORD_ONLY))
     parameters.sort(key=_rank)
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
     @functools.wraps(command)
-    def call(**given: Any) -> None:
+    def call(context: typer.Context, **given: Any) -> None:
+        said = {x for x in given if f"{context.get_parameter_source(x)}".endswith("COMMANDLINE")}
         for key, kind in groups.items():
-            given[key] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
+            given[key] = _taken(kind, given, said, name)
         command(**given)
 
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    call.__signature__ = inspect.Signature([*parameters, context])  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in (*parameters, context)}
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    if groups and name not in LISTING:
+        paragraphs.append(AS_CHECK)
     app.command(
         name,
         cls=Command,
@@ -111,21 +147,60 @@ def add(
     )(call)
 
 
-def _fields(kind: Any) -> list[inspect.Parameter]:
-    """The fields of a dataclass as parameters of a command."""
+def _taken(kind: type[OfLog], given: dict[str, Any], said: set[str], name: str) -> Any:
+    """The options of a command as one value, taken out of what was given."""
+    defaults = {f.name: f.default for f in fields(kind)}  # type: ignore[arg-type]
+    for x in kind.refused:
+        if x in said and given[x] != defaults.get(x):
+            raise ParameterError(f"surefoot {name} has no {_flag(x)}: {kind.refused[x]}")
+    own = {x: given.pop(x) for x in dict.fromkeys([*defaults, *kind.refused])}
+    found = kind(**{x: own[x] for x in defaults})
+    object.__setattr__(found, "said", frozenset(said - kind.refused.keys()))
+    return found
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _fields(kind: type[OfLog], folded: Collection[str]) -> list[inspect.Parameter]:
+    """The fields of a dataclass as parameters of a command, and what it refuses; those, and the
+    panels and fields in `folded`, are not shown.
+    """
     hints = get_type_hints(kind, include_extras=True)
+    found = {
+        f.name: (hints[f.name], ... if f.default is MISSING else f.default)
+        for f in fields(kind)  # type: ignore[arg-type]
+    }
+    for x in kind.refused:
+        if x not in found:
+            found[x] = (Annotated[str | None, option(METHOD, "", "", _flag(x))], None)
     return [
         inspect.Parameter(
-            f.name,
+            x,
             inspect.Parameter.KEYWORD_ONLY,
-            default=... if f.default is MISSING else f.default,
-            annotation=hints[f.name],
+            default=default,
+            annotation=_hidden(hint)
+            if x in (*kind.refused, *folded) or _panel(hint) in folded
+            else hint,
         )
-        for f in fields(kind)
+        for x, (hint, default) in found.items()
     ]
+
+
+def _hidden(hint: Any) -> Any:
+    """The annotation of an option that is taken and not shown."""
+    shown = copy(hint.__metadata__[0])
+    shown.hidden = True
+    return Annotated[hint.__origin__, shown]
+
+
+def _panel(hint: Any) -> str | None:
+    found: str | None = hint.__metadata__[0].rich_help_panel
+    return found
 
 
 def _rank(p: inspect.Parameter) -> int:
     """The place of a parameter in the help: arguments first, then panel by panel."""
-    panel = p.annotation.__metadata__[0].rich_help_panel
+    panel = _panel(p.annotation)
     return -1 if panel is None else PANELS.index(panel)

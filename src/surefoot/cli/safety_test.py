@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -23,7 +24,6 @@ from surefoot.cli.options import (
 from surefoot.cli.progress import reading_progress
 from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, show_with_page
 
-TEST_KEYWORDS = ("horizon", "delta", "bound", "estimator", "share", "observed_range")
 PolicyFile = Annotated[
     Path, option(POLICY, "FILE", "The policy to test: columns state, action, probability.")
 ]
@@ -72,38 +72,21 @@ class EpisodeOptions(LogOptions):
         ),
     ] = 0.05
 
-    def asking(self) -> dict[str, Any]:
-        """The keywords of a test of whole episodes."""
-        names = [f.name for f in fields(type(self)) if f.name in TEST_KEYWORDS]
-        return super().asking() | {name: getattr(self, name) for name in names}
+
+OTHERS = "surefoot.safety_test in Python has the others (surefoot.ope.Standard)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TestOptions(EpisodeOptions, GuardedOptions):
     """The options of a test of whole episodes that is done once."""
 
-    bound: Annotated[
-        str,
-        option(
-            METHOD,
-            "NAME",
-            "betting, maurer-pontil, hoeffding: valid for any number of episodes; student-t, bca:"
-            " approximate.",
-        ),
-    ] = "betting"
-    estimator: Annotated[
-        str,
-        option(METHOD, "NAME", "Values of episodes: pdis, is, or dr (with student-t and bca)."),
-    ] = "pdis"
-    share: Annotated[
-        float,
-        option(
-            METHOD,
-            "NUMBER",
-            "The share of LOG on which maurer-pontil, hoeffding and dr are prepared; unused with"
-            " --training.",
-        ),
-    ] = 0.2
+    refused: ClassVar[Mapping[str, str]] = {
+        "start": "whole episodes are compared, from where they start",
+        "bound": f"the betting bound holds for any number of episodes; {OTHERS}",
+        "share": f"nothing is prepared on a part of the log; {OTHERS}",
+    }
+
+    estimator: Annotated[str, option(METHOD, "NAME", "Values of episodes: pdis or is.")] = "pdis"
     observed_range: Annotated[
         bool,
         option(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -13,10 +14,24 @@ from surefoot.cli.progress import reading_progress
 from surefoot.cli.safety_test import EpisodeOptions, PolicyFile
 from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, show
 
+AS_LOGGED = (
+    "whole episodes are compared as they were logged, one after the other as they come: test with"
+    " surefoot safety-test instead"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class WatchOptions(EpisodeOptions):
     """The options of a watch."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "start": "whole episodes are compared, from where they start",
+        "discount_per": "it starts from the shortest step of a log, which may change as it grows:"
+        " test with surefoot safety-test instead",
+        "smoothing": "it is about a baseline that is estimated, and a watch needs the one that made"
+        " the log",
+        "baseline_policy": "it estimates a baseline, and a watch needs the one that made the log",
+    } | dict.fromkeys(("policy_column", "bandit", "history", "renormalise"), AS_LOGGED)
 
     estimator: Annotated[str, option(METHOD, "NAME", "Values of episodes: pdis or is.")] = "pdis"
 

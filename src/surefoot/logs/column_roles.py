@@ -65,6 +65,7 @@ SYNONYMS = {
 # how other programs write a missing value
 MISSING = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "null", "NULL", "None")
 NEEDED = ("episode", "state", "action", "reward")
+ALONG = ("episode", "next_state", "terminal", "truncated")  # what bandit logs do without
 SHARED = ("policy", "group", "guard")  # these columns may play another role too
 # roles of one column; the others may join several into one label
 SINGLE = ("time", "reward", "terminal", "truncated", "propensity")

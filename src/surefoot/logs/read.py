@@ -10,9 +10,10 @@ from typing import Any
 
 from surefoot.errors import LogError, option
 from surefoot.logs.accounting import droppable
-from surefoot.logs.column_roles import NONE, SYNONYMS, Column
+from surefoot.logs.column_roles import ALONG, NONE, SYNONYMS, Column
 from surefoot.logs.counting import code_beside, count_log
 from surefoot.logs.database import Database, Progress, Workspace
+from surefoot.logs.description import POSING, is_description, read_description
 from surefoot.logs.from_tally import make_log
 from surefoot.logs.histories import checked_steps, remember
 from surefoot.logs.log import Log
@@ -21,8 +22,6 @@ from surefoot.logs.query import Options, Part, Reading
 from surefoot.logs.sources import as_utf8, find_source, single
 from surefoot.logs.store import open_store
 from surefoot.logs.tally import Tally
-
-ALONG = ("episode", "next_state", "terminal", "truncated")  # what bandit logs do without
 
 
 def read_log(
@@ -62,7 +61,9 @@ def read_log(
     """Read and count a log with one row a step.
 
     source                a CSV or Parquet file (also .gz), a folder, a pattern, a list of them
-                          (taken in the order of their names), or a pandas, polars or Arrow table
+                          (taken in the order of their names), a pandas, polars or Arrow table,
+                          or the TOML file that `surefoot check --save` wrote: what stands there
+                          holds where a keyword has its default
     episode ... truncated columns by role: a name, or several joined by commas that make one label
                           (state="ward,severity"); left out, they are found by name; "-" says that
                           there is none (episode="-": the log is one episode)
@@ -112,36 +113,15 @@ def read_log(
     "1" are two labels) and an empty one, quoted or not, is missing; Parquet and tables keep their
     types, NaN is missing and "" is a label. An empty flag is not set.
     """
-    options, ends = options_of(
-        episode=episode,
-        time=time,
-        state=state,
-        action=action,
-        reward=reward,
-        next_state=next_state,
-        terminal=terminal,
-        truncated=truncated,
-        propensity=propensity,
-        policy=policy,
-        group=group,
-        guard=guard,
-        terminal_states=terminal_states,
-        actions=actions,
-        episode_end=episode_end,
-        order=order,
-        terminal_to_end=terminal_to_end,
-        drop_bad_rows=drop_bad_rows,
-        check_order=check_order,
-        threads=threads,
-        memory_limit=memory_limit,
-        missing_reward=missing_reward,
-        decimal=decimal,
-        delimiter=delimiter,
-        encoding=encoding,
-        bandit=bandit,
-    )
-    steps = checked_steps(history)
-    checked_per(discount_per)
+    given = {key: value for key, value in locals().items() if key != "source"}
+    if is_description(source):
+        described = read_description(source)
+        source, given = described.source, described.over(given)
+        given = {key: value for key, value in given.items() if key not in POSING}
+    steps, per = checked_steps(given.pop("history")), given.pop("discount_per")
+    checked_per(per)
+    sparse, progress = given.pop("sparse"), given.pop("progress")
+    options, ends = options_of(**given)
     workspace = Workspace()
     reading, tally, beside = _counted(source, options, workspace, progress)
     log = make_log(
@@ -153,7 +133,7 @@ def read_log(
         workspace=workspace,
         beside=beside,
     )
-    return with_pace(remember(log, steps), discount_per)
+    return with_pace(remember(log, steps), per)
 
 
 def options_of(

@@ -1,4 +1,4 @@
-"""`tune`: hyper-parameters from the log alone, without an environment to try them in."""
+"""`choose`: hyper-parameters from the log alone, without an environment to try them in."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Tuning:
         return tuple(found)
 
 
-def tune(
+def choose(
     problem: Problem,
     settings: Sequence[Setting] | None = None,
     *,
