@@ -33,7 +33,7 @@ from surefoot.atomic import write_csv, write_whole
 from surefoot.benchmarks import RandomMDPs, WetChicken
 from surefoot.simulate import Sampler, first_key
 from surefoot.studies.metrics import Intervals, cvar, mean_and_cvar
-from surefoot.tuning import tune
+from surefoot.tuning import choose
 from surefoot.tuning.choice import preferred
 
 CELLS = (
@@ -90,7 +90,7 @@ def one_log(
         n_actions=worlds.n_actions,
     )
     begin = time.process_time()
-    tuning = tune(problem, models=models, simulated=simulated, seed=trial)
+    tuning = choose(problem, models=models, simulated=simulated, seed=trial)
     seconds = time.process_time() - begin
     rho_b, scale = (
         float(worlds.rho_b[0]),

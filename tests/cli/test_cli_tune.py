@@ -140,7 +140,7 @@ def test_a_rule_that_the_command_no_longer_has_says_where_it_is(
 ) -> None:
     code, _, said = run("tune", logfiles.good_log(tmp_path), "--gamma", 0.9, *FEW, *gone)
     assert code == 2
-    assert f"surefoot tune has no {gone[0]}" in said and "surefoot.tune in Python" in said
+    assert f"surefoot tune has no {gone[0]}" in said and "surefoot.tuning.choose in Python" in said
 
 
 def test_delta_without_a_bound_is_refused(tmp_path: Path, run: Any) -> None:

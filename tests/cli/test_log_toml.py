@@ -133,7 +133,7 @@ def test_a_watch_refuses_what_it_cannot_keep_from_the_file_too(run: Run) -> None
     run("check", log, *options, "--history", 1, "--save", "log.toml")
     watch = ("watch", "log.toml", "--policy", "rule.csv", "--state-file", "capital.json")
     code, _, said = run(*watch)
-    assert code == 2 and "log.toml has history, and surefoot watch no --history" in said
+    assert code == 2 and "--history does not go with watch: log.toml says so" in said
     assert run(*watch, "--history", 0)[0] in (0, 3)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import surefoot
 from surefoot.simulate import first_key
-from surefoot.tuning import Posterior, Shrinkage, tune
+from surefoot.tuning import Posterior, Shrinkage, choose
 from surefoot.tuning.shrinkage import VISITS
 
 KEYS = first_key(7, "test", np.arange(300, dtype=np.int64))
@@ -74,7 +74,7 @@ def walk(seed: int, n: int = 1500) -> surefoot.Problem:
 @pytest.mark.parametrize("law", ["normal", "bernoulli"])
 def test_no_change_is_chosen_where_the_actions_of_sixty_states_are_the_same(law: str) -> None:
     chosen = [
-        tune(decisions(seed, law=law), models=100, simulated=0, seed=seed).changes
+        choose(decisions(seed, law=law), models=100, simulated=0, seed=seed).changes
         for seed in range(6)
     ]
     assert sum(chosen) <= 1
@@ -82,13 +82,14 @@ def test_no_change_is_chosen_where_the_actions_of_sixty_states_are_the_same(law:
 
 def test_no_change_is_chosen_where_actions_lead_elsewhere_and_all_states_pay_the_same() -> None:
     assert (
-        sum(tune(walk(seed), models=100, simulated=0, seed=seed).changes for seed in range(4)) <= 1
+        sum(choose(walk(seed), models=100, simulated=0, seed=seed).changes for seed in range(4))
+        <= 1
     )
 
 
 def test_differences_that_are_real_in_many_states_are_still_found() -> None:
     for law, effect in (("normal", 0.6), ("bernoulli", 0.15)):
-        found = tune(decisions(0, effect, law=law), models=100, simulated=0)
+        found = choose(decisions(0, effect, law=law), models=100, simulated=0)
         assert found.changes, law
         assert found.chosen.on_log.cvar > 0
         assert found.chosen.loses < 0.2
@@ -158,7 +159,7 @@ def test_a_rare_action_that_did_well_by_chance_is_not_believed_where_rare_action
     lucky = (paid[:, 1:] > paid[:, :1]) & (np.asarray(problem.n_sa)[:STATES, 1:] > 0)
     assert lucky.sum() > 10
     assert (drawn[:, 1:][lucky] < drawn[:, :1].repeat(2, axis=1)[lucky]).mean() > 0.9
-    found = tune(problem, models=100, simulated=0)
+    found = choose(problem, models=100, simulated=0)
     (pi,) = found.simulation.pi[[row is found.chosen for row in found.rows][1:]]
     assert pi[:STATES, 0].mean() > 0.95  # of 0.9: the rare ones less often
 

@@ -184,7 +184,7 @@ def _pose(
     """As `pose`, of a log that nothing describes."""
     if baseline is not None and baseline_policy is not None:
         raise ParameterError("give --baseline or --baseline-policy, not both")
-    told = isinstance(source, Log) or reading.get("policy_column") is not None
+    told = "policy" in source.beside if isinstance(source, Log) else "policy_column" in reading
     if baseline_policy is not None and not told:
         raise ParameterError(
             "--baseline-policy names one of several policies: say with --policy-column which"
@@ -234,7 +234,8 @@ def save_description(
         raise ParameterError(f"only a log in files can be described, got {in_words(source)}")
     reading = {x: value for x, value in how.items() if x in Reading.__annotations__}
     posing = {x: value for x, value in how.items() if x in POSING}
-    _pose(log, **{**posing, "baseline": baseline, "gamma": posing.get("gamma", GAMMA)})
+    gamma = posing.get("gamma", None if log.bandit else GAMMA)
+    _pose(log, **{**posing, "baseline": baseline, "gamma": gamma})
     if "policy_column" in reading:
         reading["policy"] = reading.pop("policy_column")
     return description_of(log, str(source), reading, posing).save(path)

@@ -364,12 +364,13 @@ def certify_policy(
         raise ParameterError(f"--delta must lie in (0, {MOST:g}], got {delta!r}")
     if fresh and not method:
         raise ParameterError("--fresh goes with --method delta-method: no other bound needs it")
-    posed = pose(source, **how)
-    if posed.problem.pi_b_estimated:
+    source, asked = as_said(source, how)
+    if asked.get("baseline") is None and asked.get("baseline_policy") is None:
         raise BaselineError(
             "--baseline is missing: every proof compares with the policy that made the log, and one"
             " estimated from it is another (surefoot improve does without, and proves nothing)"
         )
+    posed = pose(source, **asked)
     pi, more = policy_over(policy, posed.log).pi, {}
     if fresh:
         refuse_own_log(posed, policy, own_log(policy))

@@ -265,10 +265,11 @@ def watch(
     meanwhile.
     """
     _check_kept(how)
-    source, asked = as_said(source, how)
+    given = source
+    source, asked = as_said(given, how)
     for name in ("start", "smoothing"):  # of the file that describes the log
         asked.pop(name, None)
-    _check_kept(asked)
+    _check_kept(asked, "" if source is given else f"{given} says so; ")
     state_file = Path(state_file)
     kept = {**asked, "horizon": horizon, "delta": delta, "estimator": estimator}
     with alone(state_file):
@@ -303,13 +304,13 @@ def watch(
     return Watched(document, after)
 
 
-def _check_kept(how: Mapping[str, Any]) -> None:
+def _check_kept(how: Mapping[str, Any], why: str = "") -> None:
     """Raise if something is said that a watch cannot keep from look to look."""
     for name in said(how):
         if name not in KEPT:
             raise ParameterError(
-                f"--{name.replace('_', '-')} does not go with watch: whole episodes are compared as"
-                " they were logged, one after the other as they come"
+                f"--{name.replace('_', '-')} does not go with watch: {why}whole episodes are"
+                " compared as they were logged, one after the other as they come"
             )
 
 
