@@ -155,7 +155,7 @@ def _taken(kind: type[OfLog], given: dict[str, Any], said: set[str], name: str) 
             raise ParameterError(f"surefoot {name} has no {_flag(x)}: {kind.refused[x]}")
     own = {x: given.pop(x) for x in dict.fromkeys([*defaults, *kind.refused])}
     found = kind(**{x: own[x] for x in defaults})
-    object.__setattr__(found, "said", frozenset(said - kind.refused.keys()))
+    object.__setattr__(found, "said", frozenset(said & defaults.keys()))
     return found
 
 
