@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import betainc, gammainccinv, gammaincinv, pdtr
 
 from surefoot.core import Batch
 from surefoot.diagnosis.finding import COPIES, OK, WARNING, Finding
@@ -213,10 +213,10 @@ def _by_number_of_times(times: np.ndarray) -> float:
     if not len(k):
         return 1.0
     c = np.sqrt((k + 1) / k)
-    peak = stats.binom.sf(f[k] - 1, f[k - 1] + f[k] + f[k + 1], c / (2 + c))
+    peak = betainc(f[k], f[k - 1] + f[k + 1] + 1, c / (2 + c))  # P(binomial >= f[k])
     slack = BY_CHANCE / 100
-    least, most = stats.gamma.ppf(slack, f[k]), stats.gamma.isf(slack, f[k - 1] + 1)
-    fall = stats.poisson.cdf(f[k + 1], least**2 / most / c**2) + 2 * slack
+    least, most = gammaincinv(f[k], slack), gammainccinv(f[k - 1] + 1, slack)
+    fall = pdtr(f[k + 1], least**2 / most / c**2) + 2 * slack
     return min(1.0, 2 * len(k) * float(min(peak.min(), fall.min())))
 
 

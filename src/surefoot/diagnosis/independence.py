@@ -7,8 +7,8 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse, stats
-from scipy.special import xlogy
+from scipy import sparse
+from scipy.special import chdtrc, ndtr, xlogy
 
 from surefoot.logs import Log
 
@@ -48,6 +48,11 @@ class Tables:
             return None if mine is None else np.append(mine, theirs)
 
         return tables(*map(both, ("stratum", "context", "outcome", "k", "own", "pieces")))
+
+
+def _chi_square_tail(x: np.ndarray | float, degrees: np.ndarray | float) -> np.ndarray:
+    """P(chi-square >= x); rounding may have left x just below 0."""
+    return np.asarray(chdtrc(degrees, np.maximum(x, 0.0)))
 
 
 def in_pieces(
@@ -112,13 +117,13 @@ class GTests:
     def p_values(self) -> np.ndarray:
         """P(chi-square >= G) of each; 1 where nothing could be tested."""
         some = self.degrees > 0
-        return np.where(some, stats.chi2.sf(self.g, np.where(some, self.degrees, 1)), 1.0)
+        return np.where(some, _chi_square_tail(self.g, np.where(some, self.degrees, 1)), 1.0)
 
     @property
     def p_together(self) -> float:
         """P(chi-square >= the sum of all G / MEAN): many small deviations."""
         degrees = self.degrees.sum()
-        return float(stats.chi2.sf(self.g.sum() / MEAN, degrees)) if degrees else 1.0
+        return float(_chi_square_tail(self.g.sum() / MEAN, degrees)) if degrees else 1.0
 
     @property
     def p_worst(self) -> float:
@@ -216,7 +221,7 @@ class Mantel:
         if not degrees:
             return 1.0, 0.0
         chi /= inflation
-        return float(stats.chi2.sf(chi, degrees)), max(chi - degrees, 0.0) / self.rows
+        return float(_chi_square_tail(chi, degrees)), max(chi - degrees, 0.0) / self.rows
 
     def chi_square(self, at: slice = slice(None)) -> tuple[float, int]:
         """(T' V^-1 T, its degrees of freedom)."""
@@ -339,7 +344,7 @@ class Alike:
         """
         if not self.variance > 0:
             return 1.0
-        return float(stats.norm.sf(self.product / np.sqrt(self.variance)))
+        return float(ndtr(-self.product / np.sqrt(self.variance)))
 
     @property
     def correlation(self) -> float:

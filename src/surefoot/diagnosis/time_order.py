@@ -169,11 +169,10 @@ def contradictions(log: Log, inside: tuple[str, ...]) -> Finding:
 
 def gaps(log: Log) -> Finding:
     """Is the time from one row of an episode to the next constant? A discount counts steps."""
-    reading, workspace = log.reading, log.workspace
-    if reading is None or workspace is None or not reading.time_kind:
+    reading = log.reading
+    if reading is None or log.workspace is None or not reading.time_kind:
         return Finding("time", OK, "no time column: steps count as equally long", {"steps": 0})
-    options = reading.options
-    with Database(workspace, options.threads, options.memory_limit) as database:
+    with log.database(reading.options.threads) as database:
         view = f"create temp view gaps as select * from ({_gaps_sql(reading)}) where same"
         database.run("looking at times", view)
         quantiles = "quantile_disc(gap, [0.5, 0.9])"

@@ -36,7 +36,10 @@ class Workspace:
         while not lock:
             self.path = scratch / f"{ROWS}{secrets.token_hex(8)}"
             # first what removes it: a signal may come as soon as it is there
-            self._removal = weakref.finalize(self, _remove, self.path, os.getpid(), lock)
+            self._opened: dict[tuple[int, str | None], Any] = {}
+            self._removal = weakref.finalize(
+                self, _remove, self.path, os.getpid(), lock, self._opened
+            )
             self.path.mkdir(mode=0o700)
             try:
                 held = take(self.path)
@@ -46,15 +49,29 @@ class Workspace:
                 break
             lock += [] if held is None else [held]
 
+    def shared(self, memory_limit: str | None, connect: Callable[[], Any]) -> Any:
+        """A connection to the one DuckDB that reads what is stored here: another DuckDB takes 16
+        ms, another connection none. A forked process has its own.
+        """
+        key = os.getpid(), memory_limit
+        if key not in self._opened:
+            self._opened[key] = connect()
+        return self._opened[key].cursor()
+
     def close(self) -> None:
         """Remove the folder now."""
         self._removal()
 
 
-def _remove(path: Path, maker: int, lock: list[int]) -> None:
+def _remove(
+    path: Path, maker: int, lock: list[int], opened: dict[tuple[int, str | None], Any]
+) -> None:
     """Remove the folder of a workspace, in the process that made it."""
     if os.getpid() != maker:
         return
+    for connection in opened.values():
+        connection.close()
+    opened.clear()
     shutil.rmtree(path, ignore_errors=True)
     for held in lock:
         with suppress(OSError):
@@ -64,7 +81,8 @@ def _remove(path: Path, maker: int, lock: list[int]) -> None:
 
 class Database:
     """One connection; every statement that fails raises a LogError that names what was being
-    done.
+    done. With `shared`, to the DuckDB of all that read the rows of this workspace, one thread at a
+    time but where `threads` says otherwise.
     """
 
     def __init__(
@@ -73,6 +91,7 @@ class Database:
         threads: int | None = None,
         memory_limit: str | None = None,
         progress: Progress | None = None,
+        shared: bool = False,
     ):
         try:
             import duckdb
@@ -99,8 +118,19 @@ class Database:
             settings["threads"] = threads
         if memory_limit is not None:
             settings["memory_limit"] = memory_limit
+        self._many = shared and threads != 1
+
+        def connect() -> Any:
+            found = duckdb.connect(":memory:", config=settings | ({"threads": 1} if shared else {}))
+            if shared:  # it stays: what it kept of files that are read once or twice would, too
+                with suppress(duckdb.Error):  # DuckDB before 1.3 keeps nothing
+                    found.execute("set enable_external_file_cache = false")
+            return found
+
         try:
-            self.connection = duckdb.connect(":memory:", config=settings)
+            self.connection = workspace.shared(memory_limit, connect) if shared else connect()
+            if self._many:
+                self.connection.execute(f"set threads = {threads}" if threads else "reset threads")
         except (duckdb.Error, TypeError) as error:
             raise ProblemError(
                 f"DuckDB refuses these settings (memory_limit {memory_limit!r}):"
@@ -111,6 +141,9 @@ class Database:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._many:
+            with suppress(self._error):
+                self.connection.execute("set threads = 1")
         self.connection.close()
 
     def run(self, what: str, sql: str) -> None:

@@ -186,11 +186,11 @@ class Log:
             )
         return self.reading
 
-    def database(self) -> Database:
+    def database(self, threads: int | None = 1) -> Database:
         """A connection to read the stored rows with; one thread keeps their order."""
         limit = self.stored.options.memory_limit
         assert self.workspace is not None  # what is stored lies there
-        return Database(self.workspace, 1, limit)
+        return Database(self.workspace, threads, limit, shared=True)
 
     def blocks(self, rows: int = 1_000_000) -> Iterator[Batch]:
         """The rows in order, coded, in batches of whole episodes of about this many rows; row

@@ -11,6 +11,7 @@ from surefoot.errors import LogError, ProblemError
 
 # tolerated discounted overlap of two returns kept from one trajectory (Scholl et al. 2022b)
 RHO = 0.01
+IN_C = 50_000  # rows from which SciPy's filter pays: importing it takes as long as 2,000,000 rows
 
 
 def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
@@ -34,10 +35,11 @@ def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
             going = np.searchsorted(-length, -(t + 1), side="left")  # longer than t + 1 steps
             at = first[:going] + t
             g[at] += (each if isinstance(each, float) else each[at]) * g[at + 1]
-    elif not isinstance(each, float):  # few long episodes, a discount for each row
+    elif not isinstance(each, float) or len(batch) < IN_C:  # few long episodes: along each
         for i, n in zip(first, length, strict=True):
-            g[i : i + n] = _recursion(g[i : i + n], each[i : i + n])
-    else:  # few long episodes: the recursion along each, in C
+            discount = np.full(n, each) if isinstance(each, float) else each[i : i + n]
+            g[i : i + n] = _recursion(g[i : i + n], discount)
+    else:  # the same in C
         from scipy.signal import lfilter
 
         for i, n in zip(first, length, strict=True):
