@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from surefoot.cli.log_options import LogOptions, listed
-from surefoot.cli.options import METHOD, POLICY, AsJson, Despite, Source, option
+from surefoot.cli.options import METHOD, POLICY, AsJson, Despite, Explain, Source, option
 from surefoot.cli.posing import given_policy, pose
 from surefoot.cli.safety_test import own_log, refuse_own_log
 from surefoot.cli.terminal import DESPITE, NO_SUPPORT, show
@@ -45,6 +45,7 @@ def certify(
         float, option(METHOD, "NUMBER", "The probability with which the bound may be wrong.")
     ] = 0.05,
     despite: Despite = "",
+    explain: Explain = False,
     as_json: AsJson = False,
     *,
     options: LogOptions,
@@ -58,11 +59,13 @@ def certify(
     is not.
     """
     import surefoot
-    from surefoot.advice.assurance import assurance_lines, assurance_summary, weighed
-    from surefoot.advice.summary import log_summary, read_lines
+    from surefoot.advice.assurance import assurance_summary, weighed
+    from surefoot.advice.summary import log_summary
     from surefoot.core import Policy
     from surefoot.diagnosis import vetoes
     from surefoot.diagnosis.finding import check_keys
+    from surefoot.report.statements import text
+    from surefoot.report.value_words import certificate_statements
 
     check_keys(listed(despite))
     if not 0 < delta <= MOST:
@@ -86,11 +89,8 @@ def certify(
         "notes": posed.notes,
     }
     certificate = assurance.certificate
-    shown = made if certificate is None else certificate
-    said = [f"assumes   {x}" for x in shown.assumptions]
-    said += [f"note: {x}" for x in (*shown.notes, *posed.notes)]
-    lines = [*read_lines(found["log"]), *assurance_lines(found), *said]
-    show("certify", found, lambda: lines, as_json)
+    said = certificate_statements(found)
+    show("certify", found, lambda: [text(said, explain=explain)], as_json)
     if certificate is None or not certificate.useful:
         raise typer.Exit(NO_SUPPORT)
     if assurance.waived:

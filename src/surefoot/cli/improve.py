@@ -18,6 +18,7 @@ from surefoot.cli.options import (
     READING,
     AsJson,
     Despite,
+    Explain,
     ReportFile,
     Source,
     option,
@@ -90,6 +91,7 @@ def improve(
     out: Folder = Path("improved"),
     no_report: NoReport = False,
     dask: Dask = None,
+    explain: Explain = False,
     as_json: AsJson = False,
     *,
     options: GuardedOptions,
@@ -110,9 +112,10 @@ def improve(
     """
     from surefoot.advice import advise, chosen_algorithm, summarise
     from surefoot.advice.few_changes import check_most
-    from surefoot.advice.summary import text
     from surefoot.report.improvement_page import write_improvement
+    from surefoot.report.improvement_words import improvement_statements, with_statements
     from surefoot.report.page import made_by
+    from surefoot.report.statements import text
 
     check_most(most_changes)
     posed = pose_guarded(log, options, dask)
@@ -129,10 +132,12 @@ def improve(
         refit=refit,
     )
     summary = summarise(advice, log, posed.disagreement) | made_by() | {"gamma": options.gamma}
+    summary = with_statements(summary)
     written = write_improvement(out, advice, summary, posed.elsewhere, page=not no_report)
     files = {name: str(path) for name, path in written.items()}
-    last = f"files     {', '.join(files.values())}"
-    show("improve", summary | {"files": files}, lambda: [text(summary), last], as_json)
+    found = summary | {"files": files}
+    said = improvement_statements(found)
+    show("improve", found, lambda: [text(said, explain=explain)], as_json)
     if not (advice.supported or advice.accepted):
         raise typer.Exit(NO_SUPPORT)
     if advice.waived:
@@ -206,10 +211,10 @@ def _row(advice: Advice) -> dict[str, Any]:
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     """The table for people."""
-    from surefoot.advice.summary import read_lines
+    from surefoot.report.log_words import read_text
 
     header = ("", "states", "mass", "optimistic", "gain", "90 % interval", "supported")
-    yield from (*read_lines(found["log"]), "")
+    yield from (read_text(found["log"]), "")
     yield from aligned([header, *map(_cells, found["algorithms"])], "<>>>>><")
     yield (
         "\noptimistic: gain in sample, on the data the policy was learned from. gain: learned"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from surefoot.cli.log_options import LogOptions
-from surefoot.cli.options import OUTPUT, POLICY, AsJson, Source, option
+from surefoot.cli.options import OUTPUT, POLICY, AsJson, Explain, Source, option
 from surefoot.cli.posing import given_policy, pose
 from surefoot.cli.terminal import show
 from surefoot.text import aligned
@@ -21,6 +21,7 @@ def evaluate(
         Path,
         option(POLICY, "FILE", "The policy to evaluate: columns state, action, probability."),
     ],
+    explain: Explain = False,
     as_json: AsJson = False,
     *,
     options: LogOptions,
@@ -32,8 +33,10 @@ def evaluate(
     or the baseline that made it is given, IPS, SNIPS and DR follow, each with what it assumes. A
     policy that was learned from this very log looks better than it is: evaluate it on another one.
     """
-    from surefoot.advice.summary import log_summary, read_lines
-    from surefoot.advice.value_on_log import evaluation, evaluation_lines
+    from surefoot.advice.summary import log_summary
+    from surefoot.advice.value_on_log import evaluation
+    from surefoot.report.statements import text
+    from surefoot.report.value_words import evaluation_statements
 
     posed = pose(log, options)
     pi = given_policy(policy, posed.log).pi
@@ -44,8 +47,8 @@ def evaluate(
         **evaluation(posed.log, posed.problem, pi),
         "notes": posed.notes,
     }
-    lines = [*read_lines(found["log"]), *evaluation_lines(found)]
-    show("evaluate", found, lambda: lines + [f"note: {x}" for x in posed.notes], as_json)
+    said = evaluation_statements(found)
+    show("evaluate", found, lambda: [text(said, explain=explain)], as_json)
 
 
 def list_all(as_json: AsJson = False) -> None:
@@ -86,6 +89,7 @@ def demo(
         Path | None,
         option(OUTPUT, "FOLDER", "Where the files go.", default="a new temporary folder"),
     ] = None,
+    explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
     """See it work on a log that ships with surefoot.
@@ -96,4 +100,4 @@ def demo(
 
     summary, files = demonstration.improved(out)
     found = summary | {"files": {name: str(path) for name, path in files.items()}}
-    show("demo", found, lambda: demonstration.lines(summary, files), as_json)
+    show("demo", found, lambda: demonstration.lines(found, files, explain=explain), as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +17,7 @@ from surefoot.cli.options import (
     POLICY,
     PROBLEM,
     AsJson,
+    Explain,
     ReportFile,
     Source,
     option,
@@ -123,6 +123,7 @@ def safety_test(
     policy: PolicyFile,
     training: Training = None,
     report: ReportFile = None,
+    explain: Explain = False,
     as_json: AsJson = False,
     *,
     options: TestOptions,
@@ -146,7 +147,9 @@ def safety_test(
     from surefoot.advice.safety_parts import Asked, guarded_safety_test, parts_summary
     from surefoot.advice.safety_words import safety_summary
     from surefoot.advice.summary import log_summary
+    from surefoot.report.episode_words import safety_statements
     from surefoot.report.log_pages import safety_page
+    from surefoot.report.statements import text
 
     if options.start is not None:
         raise ParameterError(
@@ -189,25 +192,13 @@ def safety_test(
     show(
         "safety-test",
         found,
-        lambda: _lines(found),
+        lambda: [text(safety_statements(found), explain=explain)],
         as_json,
         report,
         lambda: safety_page(found),
     )
     codes = {tests.PASSES: DONE, tests.FAILS: WORSE}
     raise typer.Exit(codes.get(found["verdict"], NO_SUPPORT))
-
-
-def _lines(found: dict[str, Any]) -> Iterator[str]:
-    """The test for people."""
-    from surefoot.advice.safety_parts import part_lines
-    from surefoot.advice.safety_words import safety_lines
-    from surefoot.advice.summary import read_lines
-
-    yield from (*read_lines(found["log"]), *safety_lines(found), *part_lines(found))
-    yield f"training  {found['training_overlap']['words']}"
-    yield from (f"assumes:  {x}" for x in found["assumptions"])
-    yield from (f"note: {x}" for x in found["notes"])
 
 
 def _largest_ratio(policy: Path, posed: Posed, options: TestOptions) -> float | None:

@@ -237,10 +237,10 @@ def _document(tuning: Tuning, posed: Posed, log: str, options: LogOptions) -> di
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     """The choice for people."""
-    from surefoot.advice.summary import reward_lines
+    from surefoot.report.log_words import reward_text
 
     simulated = found["simulated"] > 0
-    yield from reward_lines(found)
+    yield reward_text(found)
     yield from _history_lines(found.get("histories", []))
     yield from _table(found["settings"], f"CVaR {found['alpha']:.0%}", simulated)
     yield (
@@ -316,9 +316,9 @@ def _bound_document(posed: Posed, log: str, options: TuneOptions) -> dict[str, A
 
 
 def _bound_lines(found: dict[str, Any]) -> Iterator[str]:
-    from surefoot.advice.summary import reward_lines
+    from surefoot.report.log_words import reward_text
 
-    yield from reward_lines(found)
+    yield reward_text(found)
     yield (
         f"n_wedge   {found['n_wedge']:,}: Pi_b-SPIBB then loses at most {found['bound']:.4g}"
         f" (asked: {found['loss']:.4g}) with probability {1 - found['delta']:g}"

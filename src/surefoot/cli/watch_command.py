@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surefoot.cli.options import METHOD, OUTPUT, AsJson, Source, option
+from surefoot.cli.options import METHOD, OUTPUT, AsJson, Explain, Source, option
 from surefoot.cli.posing import given_policy
 from surefoot.cli.safety_test import (
     EpisodeOptions,
@@ -53,6 +52,7 @@ def watch(
             OUTPUT, "FILE", "Where the capital is kept from look to look, such as capital.json."
         ),
     ],
+    explain: Explain = False,
     as_json: AsJson = False,
     *,
     options: WatchOptions,
@@ -72,6 +72,8 @@ def watch(
     from surefoot.advice.summary import log_summary
     from surefoot.advice.watching import load_watch, watch_summary
     from surefoot.ope import Standard
+    from surefoot.report.episode_words import watch_statements
+    from surefoot.report.statements import text
 
     _check_kept(options)
     if options.discount_per is not None:
@@ -112,23 +114,9 @@ def watch(
         "training_checked": checked,
     }
     document["notes"] = [*posed.log.notes, *document["notes"]]
-    show("watch", document, lambda: _lines(document), as_json)
+    show("watch", document, lambda: [text(watch_statements(document), explain=explain)], as_json)
     codes = {PASSES: DONE, FAILS: WORSE}
     raise typer.Exit(codes.get(document["verdict"], NO_SUPPORT))
-
-
-def _lines(found: dict[str, Any]) -> Iterator[str]:
-    from surefoot.advice.summary import read_lines
-    from surefoot.advice.watching import watch_lines
-
-    yield from (*read_lines(found["log"]), *watch_lines(found))
-    if not found["training_checked"]:
-        yield (
-            "training  NOT CHECKED whether the policy was made from these episodes: there is no"
-            " training.npz beside the policy"
-        )
-    yield from (f"note: {x}" for x in found["notes"])
-    yield f"state     {found['state_file']}"
 
 
 def _parameters(policy: Path, options: WatchOptions) -> dict[str, Any]:
