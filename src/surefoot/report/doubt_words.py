@@ -29,10 +29,7 @@ def doubts(document: Mapping[str, Any]) -> list[Statement]:
         return []
     weakest = min(range(len(found)), key=lambda i: found[i][0])
     rest = [x for i, (_, x) in enumerate(found) if i != weakest]
-    margin, first = found[weakest]
-    if margin == math.inf and not first.first:  # nothing that could be computed
-        return [first, *rest]
-    return [replace(first, first=True), *rest]
+    return [replace(found[weakest][1], first=True), *rest]
 
 
 def _unseen(found: Mapping[str, Any] | None) -> list[tuple[float, Statement]]:
@@ -97,8 +94,8 @@ def _strength(found: Mapping[str, Any]) -> tuple[float, Statement]:
         counted = f"sampling error is counted ({data}); without it the factor is {without}"
     if shown <= 1:
         words = (
-            "with sampling error the gain is not shown even without a hidden cause; one that changes"
-            f" the odds of actions by a factor of {without}{fresh} would explain all of it"
+            "with sampling error the gain is not shown even without a hidden cause; one that"
+            f" changes the odds of actions by a factor of {without}{fresh} would explain all of it"
         )
     detail: tuple[str, ...] = (
         counted,
@@ -120,8 +117,8 @@ def _time(held_out: Mapping[str, Any]) -> list[tuple[float, Statement]]:
     if explained is None or low is None or not 0 < explained < low:
         return []  # where more of it is explained, the verdict says so
     words = (
-        f"{explained:.4g} of the gain goes with when, or after what, actions were taken; that the"
-        f" gain is at least {low:.4g} allows for as much"
+        f"{explained:.4g} of the gain may come from when, or after what, actions were taken; only"
+        f" {low:.4g} or more would undo the verdict"
     )
     return [(low / explained, Statement("time", words, first=False))]
 
@@ -132,18 +129,25 @@ def proof(c: Mapping[str, Any] | None) -> list[Statement]:
         return []
     if "not_given" in c:
         return [Statement("proof", f"No proof from this log: {c['not_given']}", first=False)]
-    bound = (
-        f"{c['bounded']} >= {c['bound']:.4g} with probability {1 - c['delta']:g} ({c['method']};"
-        f" {c['label']})"
-        if known(c["bound"])
-        else f"the policy moves probability of pairs whose value no return in the log bounds"
-        f" ({c['method']})"
-    )
-    detail = (bound,)
+    detail: tuple[str, ...] = (bound_words(c),)
     if c["vacuous"]:
         detail += ("this bound says no more than the range of returns does",)
     detail += tuple(f"it assumes: {x}" for x in c["assumptions"])
     return [Statement("proof", proof_words(c), detail, first=False)]
+
+
+def bound_words(c: Mapping[str, Any]) -> str:
+    """The bound itself, and how sure it is."""
+    if not known(c["bound"]):
+        return (
+            "the policy moves probability of pairs whose value no return in the log bounds"
+            f" ({c['method']})"
+        )
+    what = c["bounded"].replace("v^pi - v^{pi_b}", "the gain")
+    return (
+        f"{what} is at least {signed(c['bound'])} with probability {1 - c['delta']:g}"
+        f" ({c['method']}; {c['label']})"
+    )
 
 
 def proof_words(c: Mapping[str, Any]) -> str:

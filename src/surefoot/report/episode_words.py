@@ -9,21 +9,24 @@ from surefoot.advice.files import plain
 from surefoot.ope.bounds import APPROXIMATE_BOUNDS
 from surefoot.report.log_words import (
     amount,
+    in_brackets,
     log_warnings,
     notes,
     reward_words,
     rows_read,
     span,
+    turned,
     unit,
+    urgent,
     warning,
 )
-from surefoot.report.part_words import parts
+from surefoot.report.part_words import none_worse, parts
 from surefoot.report.statements import ASK, Statement, known, listed, sentence, without_steps
 from surefoot.text import plural
 
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"  # words of the document
 IF = " if"  # follows a verdict that holds under a condition only
-PLACES = (("guards", "in any guarded column", "in"), ("groups", "for any group", "for the group"))
+PLACES = (("guards", "in"), ("groups", "for the group"))
 JUDGED = (
     ("no hidden cause", "no hidden cause"),
     ("the same world", "the same world later"),
@@ -37,13 +40,13 @@ def safety_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
     log, said = document["log"], document.get("training_overlap")
     found = [
         Statement("verdict", sentence(safety_verdict(document))),
+        *warning([*log_warnings(log), *urgent(document.get("notes", ()))]),
         _gain(document),
         *parts(document),
         _tested(document),
         _weights(document),
         *([] if said is None else [Statement("training", said["words"])]),
         _assumed(document),
-        *warning(log_warnings(log)),
     ]
     if "rows_read" in log:
         found.append(rows_read(log))
@@ -56,9 +59,11 @@ def _in_words(found: list[Statement], log: Mapping[str, Any]) -> tuple[Statement
 
 def safety_verdict(found: Mapping[str, Any]) -> str:
     """The conclusion; where it holds under a condition only, with that before it."""
-    outcome, word = found["verdict"].removesuffix(IF), conclusion(found)
+    outcome, better = found["verdict"].removesuffix(IF), f"better{none_worse(found)}"
     if outcome == NO_EVIDENCE:
-        return f"NO EVIDENCE: shown to be {word} than the baseline"
+        than = f"better than the baseline{none_worse(found)}"
+        return f"NO EVIDENCE: shown to be neither {than}, nor worse than it"
+    word = better if outcome == PASSES else _worse(found)
     how = "approximately " if found["bound"] in APPROXIMATE_BOUNDS else ""
     if found["condition"]:
         return (
@@ -68,33 +73,17 @@ def safety_verdict(found: Mapping[str, Any]) -> str:
     return f"{outcome.upper()}: {how}shown to be {word} than the baseline"
 
 
-def conclusion(found: Mapping[str, Any]) -> str:
-    """What a test shows a policy to be, compared with the baseline."""
-    outcome, none_worse = found["verdict"].removesuffix(IF), _no_worse(found)
-    if outcome == PASSES:
-        return f"better{none_worse}"
-    if outcome == FAILS:
-        high, where = found["gain_at_most"], _where_worse(found)
-        whole = not where or (high is not None and high < 0)
-        return "worse" if whole else f"worse {where}"
-    return f"neither better{none_worse}, nor worse" if none_worse else "neither better nor worse"
-
-
-def _no_worse(found: Mapping[str, Any]) -> str:
-    """What else a test that passes shows."""
-    asked = [
-        words
-        for kind, words, _ in PLACES
-        if any(x["tolerance"] is not None for x in found.get(kind, ()))
-    ]
-    return f", and no worse {' or '.join(asked)}" if asked else ""
+def _worse(found: Mapping[str, Any]) -> str:
+    """Whether a policy that fails is worse as a whole, or in which parts."""
+    high, where = found["gain_at_most"], _where_worse(found)
+    return "worse" if not where or (high is not None and high < 0) else f"worse {where}"
 
 
 def _where_worse(found: Mapping[str, Any]) -> str:
     """In which parts a policy is worse that is not shown to be worse as a whole."""
     return ", ".join(
         f"{preposition} {x['name']}"
-        for kind, _, preposition in PLACES
+        for kind, preposition in PLACES
         for x in found.get(kind, ())
         if x["verdict"] == "worse"
     )
@@ -108,10 +97,11 @@ def _gain(found: Mapping[str, Any]) -> Statement:
     if known(low) or known(high):
         how = "about " if found["bound"] in APPROXIMATE_BOUNDS else ""
         words += f"; wrong with probability {how}{found['delta']:g}, if what it assumes is true"
-    detail = (f"it is compared with {found['compared_with']}",) if "compared_with" in found else ()
+    detail: tuple[str, ...] = ()
+    if "compared_with" in found:
+        detail += (f"it is compared with {found['compared_with']}",)
     detail += (_sides(found),) if "delta_of_each_test" in found else ()
-    said = reward_words(log)
-    return Statement("worth", f"{words}. {sentence(said)}" if said else f"{words}.", detail)
+    return Statement("worth", f"{words}{in_brackets(log)}", (*turned(log), *detail))
 
 
 def _sides(found: Mapping[str, Any]) -> str:
@@ -158,8 +148,9 @@ def watch_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
     """What is said of a look at a growing log, the conclusion first."""
     document = plain(document)
     log, unchecked = document["log"], not document["training_checked"]
-    found = [Statement("verdict", _watch_verdict(document)), _watch_gain(document)]
-    found += [_capital(document), _counted(document)]
+    found = [Statement("verdict", _watch_verdict(document))]
+    found += warning([*log_warnings(log), *urgent(document["notes"])])
+    found += [_watch_gain(document), _capital(document), _counted(document)]
     left_out, waiting = document["episodes_left_out"], document["episodes_waiting"]
     if waiting:
         words = (
@@ -174,14 +165,8 @@ def watch_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
     )
     trained = "; ".join([trained] * bool(left_out) + [never] * unchecked)
     found += [Statement("training", trained)] if trained else []
-    found += [*_watch_warnings(document), rows_read(log), *notes(document["notes"], log)]
+    found += [rows_read(log), *notes(document["notes"], log)]
     return (*_in_words(found, log), Statement("state", str(document["state_file"])))
-
-
-def _watch_warnings(document: Mapping[str, Any]) -> list[Statement]:
-    """What the log's warnings are, and that both sides were shown."""
-    both = [x for x in document["notes"] if x.startswith("both were shown")]
-    return warning([*log_warnings(document["log"]), *both])
 
 
 def _watch_verdict(found: Mapping[str, Any]) -> str:
@@ -199,9 +184,10 @@ def _watch_verdict(found: Mapping[str, Any]) -> str:
 def _watch_gain(found: Mapping[str, Any]) -> Statement:
     """The estimated gain in the units of the reward."""
     log, gain = found["log"], found["estimated_gain"]
-    words = "" if gain is None else f"{amount(gain, log)} {unit(log)} than the baseline in an"
-    words += " episode is the estimate. " if words else ""
-    return Statement("worth", words + sentence(reward_words(log)))
+    if gain is None:
+        return Statement("reward", reward_words(log), tuple(turned(log)))
+    words = f"about {amount(gain, log)} {unit(log)} than the baseline in an episode"
+    return Statement("worth", f"{words}{in_brackets(log)}", tuple(turned(log)))
 
 
 def _capital(found: Mapping[str, Any]) -> Statement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,18 @@ from surefoot.report.log_words import (
     amount,
     baseline_statement,
     disagreement,
+    in_brackets,
     log_warnings,
     notes,
     reward_words,
     rows_read,
     span,
+    turned,
     unit,
     value,
     warning,
 )
-from surefoot.report.part_words import parts
+from surefoot.report.part_words import none_worse, parts
 from surefoot.report.statements import (
     ASK,
     Statement,
@@ -39,15 +41,17 @@ from surefoot.text import parameters_text
 # words of the document, which no test of the library's objects is needed to know
 NOTHING_TO_LEARN, FINITE_SAMPLE = "nothing to learn", "finite-sample"
 DEFAULT = "priced-soft-spibb"
-OTHERWISE, PASSED_OVER = " (Otherwise: ", ". Passed over, as asked: "
-TO_ACCEPT = re.compile(r"To accept this: (--despite [\w,-]+)")
+OTHERWISE = " (Otherwise: "  # what follows it in a reason was overruled
+TO_ACCEPT = re.compile(r"To accept this: --despite ([\w,-]+)")
+UNSEEN = re.compile(r"not looked at: (.*?) \((.*)\)$")
+# what a reason says beside the test
+SAID = re.compile(r"no policy from all rows[^;.]*|(?:above|below) the [^()]*its weights scatter")
 TEST = re.compile(r"^\S+ test at \d+\s?%: ")  # the words before the numbers of a test
 # how an assumption begins, and its shortest true form; those that are not here the log can show
 JUDGED = (
     ("nothing outside the state", "no hidden cause (nothing outside the state drives both action"
      " and outcome)"),
     ("the world tomorrow", "tomorrow's world is the world of this log"),
-    ("no reward lies outside", "no reward lies outside the range that was seen"),
     ("the baseline is what", "the baseline, estimated from the log, is what is done today"),
     ("the actions were chosen with", "the propensities are true"),
     ("the baseline treats all", "the baseline treats all groups alike"),
@@ -61,7 +65,6 @@ def improvement_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]
     found = [
         *_conclusion(document),
         *_assumptions(document),
-        *_warnings(document),
         *proof(document["certificate"]),
         *_how(document),
     ]
@@ -77,9 +80,10 @@ def with_statements(document: Mapping[str, Any]) -> dict[str, Any]:
 def _conclusion(document: Mapping[str, Any]) -> list[Statement]:
     """The verdict, and on what it stands."""
     holds = f"policy.csv holds {document['policy_is']}"
-    verdict = [Statement("verdict", *verdict_words(document)), Statement("policy", holds)]
+    verdict = [Statement("verdict", *verdict_words(document)), Statement("holds", holds)]
+    verdict += _warnings(document)
     if document["verdict"] == NOTHING_TO_LEARN:
-        return [*verdict, Statement("worth", sentence(reward_words(document["log"])))]
+        return [*verdict, Statement("reward", reward_words(document["log"]))]
     return [
         *verdict,
         _worth(document),
@@ -95,18 +99,17 @@ def verdict_words(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     reason, waived = str(document["reason"]), ", ".join(document.get("waived", ()))
     if document["verdict"] == NOTHING_TO_LEARN:
         return f"{NOTHING_TO_LEARN.upper()}: {_rest(reason)}", ()
-    proved = not document["worth"]["held_out"]
     if not document["supported"]:
         used = ", but used as asked (--accept)" * document["accepted_unsupported"]
-        words = f"NOT SUPPORTED by the data{used}: {_short(reason)}"
+        words = f"NOT SUPPORTED by the data{used}: {_why_not(document, reason)}"
     elif waived:
-        found = reason.partition(PASSED_OVER)[2] or reason
+        found = _against(document, document["waived"]) or reason
         words = f"SUPPORTED despite {waived}: true only if this does not matter: {found}"
-    elif proved:
-        words = "SUPPORTED: it is proved that the new policy is better than the baseline"
     else:
-        words = "SUPPORTED: the data show that the new policy is better than the baseline"
-    return f"{words.rstrip('.')}{_condition(document)}", (sentence(reason),)
+        how = "the data show" if document["worth"]["held_out"] else "it is proved"
+        words = f"SUPPORTED: {how} that the new policy is better than the baseline"
+        words += none_worse(document)
+    return f"{words.rstrip('.')}{_condition(document, waived)}", (sentence(reason),)
 
 
 def _rest(reason: str) -> str:
@@ -114,27 +117,46 @@ def _rest(reason: str) -> str:
     return reason.partition(": ")[2] or reason
 
 
-def _condition(document: Mapping[str, Any]) -> str:
+def _condition(document: Mapping[str, Any], waived: str) -> str:
     """What a verdict rests on that nobody declared."""
     seen = document["reward_range"]
     if not document["supported"] or seen["declared"] or not document["worth"]["held_out"]:
         return ""
-    return f", if no reward lies outside [{seen['low']:g}, {seen['high']:g}] (--reward-range)"
+    words = f"if no reward lies outside [{seen['low']:g}, {seen['high']:g}] (--reward-range)"
+    return f". Also, only {words}" if waived else f", {words}"
 
 
-def _short(reason: str) -> str:
+def _why_not(document: Mapping[str, Any], reason: str) -> str:
     """Why it is not supported, without how the test would have ended otherwise."""
     why, otherwise, _ = reason.partition(OTHERWISE)
     accept = TO_ACCEPT.search(reason)
-    words = TEST.sub("", why)
-    return f"{words.rstrip('.')}. To accept this: {accept[1]}" if otherwise and accept else words
+    if not (otherwise and accept):
+        return TEST.sub("", why)
+    found = _against(document, accept[1].split(",")) or why.rstrip(".")
+    return f"{found}. To accept this: --despite {accept[1]}"
+
+
+def _against(document: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """What speaks against the verdict, the first sentence of each; "" unless all of it is there."""
+    found = [x for x in document["against"] if x["key"] in keys]
+    unseen = [x for x in document["not_looked_at"] if x["key"] in keys]
+    looked = [UNSEEN.match(x["sentence"]) for x in unseen]
+    if {x["key"] for x in (*found, *unseen)} != set(keys) or not all(looked):
+        return ""
+    words = [x["sentence"].partition(". ")[0].rstrip(".") for x in found]
+    for why in dict.fromkeys(x[2] for x in looked if x):
+        names = [x[1] for x in looked if x and x[2] == why]
+        words.append(f"not looked at: {', '.join(names)} ({why})")
+    return "; ".join(words)
 
 
 def held_out_gain(document: Mapping[str, Any]) -> tuple[float, float | None, float | None] | None:
     """(gain, low, high) of the test; None where there is none."""
     found = document["worth"]["held_out"] or {}
     gain = found.get("gain")
-    return (gain, found.get("low"), found.get("high")) if known(gain) else None
+    if gain is None or not known(gain):
+        return None
+    return gain, found.get("low"), found.get("high")
 
 
 def _worth(document: Mapping[str, Any]) -> Statement:
@@ -144,25 +166,25 @@ def _worth(document: Mapping[str, Any]) -> Statement:
     if found is not None:
         gain, low, high = found
         words = (
-            f"{amount(gain, log)} {unit(log)} than the baseline{_of_baseline(document)} {where},"
-            f" {span(low, high, log)} (90 % interval, on data that it was not learned from)"
+            f"{amount(gain, log)} {unit(log)} than the baseline{_of_baseline(document)} {where};"
+            f" on held-out data {span(low, high, log)}"
         )
     elif document["supported"] and known(c.get("bound")):
         words = f"at least {amount(c['bound'], log)} {unit(log)} than the baseline {where}"
     else:
-        words = "it could not be measured on data that it was not learned from"
+        words = "it could not be measured on held-out data"
     return Statement(
         "worth",
-        f"{words}. {sentence(reward_words(log))}",
-        (*_discounted(document), *_in_sample(document), *own_words(document)[0]),
+        f"{words}{in_brackets(log)}",
+        (*turned(log), *_discounted(document), *_in_sample(document), *own_words(document)[0]),
     )
 
 
 def _of_baseline(document: Mapping[str, Any]) -> str:
-    """What the baseline is worth on the same data, in brackets."""
+    """What the baseline is worth on the same data."""
     for x in document["worth"].get("estimates", ()):
         if (x["data"], x["of"]) == ("held-out half", "baseline") and known(x["value"]):
-            return f" (which has {value(x['value'], document['log'])})"
+            return f"'s {value(x['value'], document['log'])}"
     return ""
 
 
@@ -214,14 +236,14 @@ def _sure(document: Mapping[str, Any]) -> list[Statement]:
             return []
         proved = "proved" if c["label"] == RIGOROUS else "proved, but for what was passed over,"
         words = (
-            f"{proved} from all of the log ({c['method']}, {c['label']}), nothing held out; wrong"
-            f" for at most {c['delta']:.0%} of logs, if what it assumes is true"
+            f"{proved} from all of the log by {c['method']} ({c['label']}), nothing was held out;"
+            f" wrong for at most {c['delta']:.0%} of logs, if what it assumes is true"
         )
         return [Statement("sure", words)]
     whole = found["test"] == FINITE_SAMPLE
     words = (
         f"learned from {found['units'] - found['units_tested']:,} {found['unit']}, tested once on"
-        f" {found['units_tested']:,} others ({found['test']})"
+        f" {found['units_tested']:,} others{_left_out_rows(document['log'])}"
     )
     if held_out_gain(document) is not None:
         how = "at most" if whole else "about"
@@ -230,15 +252,20 @@ def _sure(document: Mapping[str, Any]) -> list[Statement]:
     return [Statement("sure", words, (_checked(found, whole), _holds(whole)))]
 
 
+def _left_out_rows(log: Mapping[str, Any]) -> str:
+    """That rows of the log were left out."""
+    lost = sum(log["rows_left_out"].values())
+    return f" ({lost:,} of {log['rows_read']:,} rows were left out)" if lost else ""
+
+
 def _checked(found: Mapping[str, Any], whole: bool) -> str:
     """What of the moves the held-out half could check."""
     tested = f"{found['informative_steps']:,} tested decisions used an action that the new policy"
-    if whole:
-        return f"{tested} prefers; whole episodes were weighted, so all moves were tested together"
-    share = found["share_checked"] or 0.0
-    return (
-        f"{tested} prefers; {share:.0%} of the moves could be checked, the others were taken back"
-    )
+    how = "whole episodes were weighted, so all moves were tested together"
+    if not whole:
+        share = found["share_checked"] or 0.0
+        how = f"{share:.0%} of the moves could be checked, the others were taken back"
+    return f"{tested} prefers; {how}"
 
 
 def _holds(whole: bool) -> str:
@@ -252,10 +279,10 @@ def _changes(document: Mapping[str, Any]) -> Statement:
     """What changes, the largest change by name."""
     found = document["changes"]
     n, most = found["states_changed"], found["most_changes"]
-    words = f"{n:,} of {found['states_visited']:,} visited states; {found['mass_moved']:.1%} of"
+    words = f"{n:,} of {found['states_visited']:,} visited states, {found['mass_moved']:.1%} of"
     words += " decisions"
     if not document["supported"] and not document["accepted_unsupported"] and n:
-        words += " would change, and do not"
+        words += " would have changed"
     largest, detail = found.get("largest"), []
     if largest:
         words += (
@@ -279,7 +306,7 @@ def _left_out(most: int, left_out: int) -> str:
 
 
 def _assumptions(document: Mapping[str, Any]) -> list[Statement]:
-    """What must be true: what was passed over, what only the reader can judge, and how much else."""
+    """What must be true: what was passed over, what only the reader can judge, how much else."""
     whole = document["assumptions"]
     if not whole:
         return []
@@ -296,25 +323,27 @@ def _assumptions(document: Mapping[str, Any]) -> list[Statement]:
 def _warnings(document: Mapping[str, Any]) -> list[Statement]:
     """Everything that warns: of the log and the returns in full, the rest in a clause each."""
     log, short = document["log"], []
-    lost = sum(log["rows_left_out"].values())
     odd = [
-        x["name"]
+        x
         for x in document.get("findings", ())
-        if x["level"] == "warning" and x["sentence"] not in document["reason"]
-        and not any(x["sentence"].endswith(y) or y in x["sentence"] for y in log["warnings"])
-    ]  # fmt: skip
+        if x["level"] == "warning"
+        and x["sentence"] not in document["reason"]
+        and not any(y in x["sentence"] for y in log["warnings"])
+    ]
+    instead = [f"{x['name']}: {x['sentence']}" for x in odd]
     if odd:
-        short.append(f"surefoot check warns of {', '.join(dict.fromkeys(odd))}")
-    if lost:
-        short.append(f"{lost:,} of {log['rows_read']:,} rows were left out")
+        names = dict.fromkeys(x["name"] for x in odd)
+        short.append(f"surefoot check warns of {', '.join(names)}")
     if document["baseline"].get("renormalised"):
         short.append("forbidden actions were taken out of the baseline")
+        instead.append(f"{short[-1]}; gains are against the policy that made the log")
     whole = [*log_warnings(log), *own_words(document)[1]]
     if said := disagreement(document["baseline"]):
         whole.append(said)
     if document["converged"] is False:
         whole.append("NOT CONVERGED: the candidate is the last iterate")
-    return warning(whole, short)
+    whole += SAID.findall(document["reason"])
+    return warning(whole, short, instead)
 
 
 def _how(document: Mapping[str, Any]) -> list[Statement]:

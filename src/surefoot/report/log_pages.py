@@ -119,9 +119,8 @@ def safety_page(found: Mapping[str, Any]) -> str:
         picture = gain_picture(gain, low, high, found["delta_of_each_test"])
         pictures = [Picture(picture, caption)]
     said = safety_statements(found)
-    shown = {
-        kind: of_kind(said, kind) for kind in ("verdict", "worth", "assumes", "warning", "note")
-    }
+    kinds = ("verdict", "worth", "assumes", "warning", "note")
+    shown = {kind: of_kind(said, kind) for kind in kinds}
     tested = of_kind(said, "worth", "parts", "tested", "weights", "training")
     return sections_page(
         heading=f"Safety test of {found['policy']} on {found['log']['source']}",

@@ -17,6 +17,9 @@ WHERE = {
     "visits": "from an average visited state on",
 }
 SHOUT = "WARNING: "  # some warnings begin with what is their label here
+TURNED = " (the reward below is minus "  # amounts are in the units of the column here
+# words of notes that are said at once
+URGENT = ("cannot have made this log", "its weights scatter", "both were shown", "nothing to show")
 
 
 def rows_read(log: Mapping[str, Any]) -> Statement:
@@ -40,7 +43,20 @@ def rows_read(log: Mapping[str, Any]) -> Statement:
 
 def reward_words(log: Mapping[str, Any]) -> str:
     """What more of the reward means, and its mean; "" in files from before this was kept."""
-    return str(log["reward"]["sentence"]) if "reward" in log else ""
+    return str(log["reward"]["sentence"]).partition(TURNED)[0] if "reward" in log else ""
+
+
+def turned(log: Mapping[str, Any]) -> list[str]:
+    """That other numbers than amounts are turned round, where less of the reward is better."""
+    if log.get("reward", {}).get("direction") != "lower":
+        return []
+    return [f"numbers beside 'more' and 'less' are of minus {unit(log)}: more is better"]
+
+
+def in_brackets(log: Mapping[str, Any]) -> str:
+    """What more of the reward means, behind an amount of it."""
+    said = reward_words(log)
+    return f" ({said})" if said else ""
 
 
 def read_text(log: Mapping[str, Any]) -> str:
@@ -57,7 +73,7 @@ def reward_text(log: Mapping[str, Any]) -> str:
 
 def reward_statements(log: Mapping[str, Any]) -> tuple[Statement, ...]:
     """What more of the reward means, and what puts the log in doubt."""
-    return (Statement("reward", reward_words(log)), *warning(log_warnings(log)))
+    return (Statement("reward", reward_words(log), tuple(turned(log))), *warning(log_warnings(log)))
 
 
 def log_warnings(log: Mapping[str, Any]) -> list[str]:
@@ -66,11 +82,13 @@ def log_warnings(log: Mapping[str, Any]) -> list[str]:
     return [x.removeprefix(SHOUT) for x in found] if isinstance(found, list) else []
 
 
-def warning(whole: Sequence[str], short: Sequence[str] = ()) -> list[Statement]:
-    """One statement of all warnings, where there are any: some are said in full, some only in short
-    unless all is asked for.
+def warning(
+    whole: Sequence[str], short: Sequence[str] = (), instead: Sequence[str] = ()
+) -> list[Statement]:
+    """One statement of all warnings, where there are any: some are said in full, some in `short`,
+    and at length `instead` where all is asked for.
     """
-    items = [*whole, *short]
+    items = [*whole, *instead]
     if not items:
         return []
     words = ". ".join(x.rstrip(".") for x in whole)
@@ -78,9 +96,15 @@ def warning(whole: Sequence[str], short: Sequence[str] = ()) -> list[Statement]:
     return [listed("warning", items, ". ".join(filter(None, (words, more))), first=True)]
 
 
+def urgent(said: Sequence[str]) -> list[str]:
+    """The notes that are said at once."""
+    return [x for x in dict.fromkeys(said) if any(words in x for words in URGENT)]
+
+
 def notes(said: Sequence[str], log: Mapping[str, Any]) -> list[Statement]:
-    """What else to know; warnings of the log are said as such."""
+    """What else to know; what warns is said as such."""
     told = [x for x in dict.fromkeys(said) if x not in (log.get("warnings") or ())]
+    told = [x for x in told if x not in urgent(said)]
     return [listed("note", told)] if told else []
 
 
@@ -122,16 +146,14 @@ def baseline_statement(document: Mapping[str, Any]) -> Statement:
     """What the baseline is, and what is to be known of it."""
     baseline, log = document["baseline"], document["log"]
     several = several_policies(log)
-    words = "given: it is the policy that made the log"
+    words, detail = "the policy that made the log", []
     if (log.get("policies") or 0) > 1 or not baseline.get("made_the_log", True):
-        words = "given; other policies made the log, so its value is an estimate, too"
-    if baseline["estimated"]:
-        words = "ESTIMATED from the log itself: give --baseline if it is known"
+        words = "the policy that was given; other policies made the log, so its value is estimated"
     if baseline.get("policy") is not None:
-        words = f"ESTIMATED from the rows of policy {baseline['policy']!r}"
-    detail = []
-    if several and baseline["estimated"] and baseline.get("policy") is None:
-        detail.append(f"it is what the log shows on average: {several}")
+        words = f"policy {baseline['policy']!r} of the log, ESTIMATED from its own rows"
+    elif baseline["estimated"]:
+        words = "ESTIMATED from the log itself: give --baseline if it is known"
+        detail += [f"it is what the log shows on average: {several}"] * bool(several)
     if baseline.get("renormalised"):
         detail += [
             "forbidden actions were taken out of it; gains are against the policy that made the"

@@ -10,8 +10,18 @@ from surefoot.text import signed, some
 
 KINDS = (("guard", "guards"), ("group", "groups"))
 MOST_NAMED = 2  # parts that fail and are named unasked
-SHOWN = {"worse": "WORSE", "no worse": "no worse", "not shown": "NOT SHOWN to be no worse"}
+PLACES = (("guards", "in any guarded column"), ("groups", "for any group"))
 ALL_CHECKED = 0.995  # share of moves beyond which it is not told
+
+
+def none_worse(document: Mapping[str, Any]) -> str:
+    """What is to be shown of the parts, beside the gain; "" where nothing was asked for."""
+    asked = [
+        words
+        for many, words in PLACES
+        if any(x["tolerance"] is not None for x in document.get(many, ()))
+    ]
+    return f", and no worse {' or '.join(asked)}" if asked else ""
 
 
 def parts(document: Mapping[str, Any]) -> list[Statement]:
@@ -77,8 +87,10 @@ def _verdict(x: Mapping[str, Any]) -> str:
     """What is shown about it."""
     words = "told, not asked for"
     if x["tolerance"] is not None:
-        words = "no worse" if x["holds"] else SHOWN.get(x["verdict"], SHOWN["not shown"])
-        words += f" (beyond {x['tolerance']:g})" if x["tolerance"] else ""
+        allowed = f"at most {x['tolerance']:g} worse" if x["tolerance"] else "no worse"
+        words = allowed if x["holds"] else f"NOT SHOWN to be {allowed}"
+        if x["verdict"] == "worse":
+            words = "WORSE" + (f" by more than {x['tolerance']:g}" if x["tolerance"] else "")
     if x.get("range_seen") is not None:
         low, high = x["range_seen"]
         words += (

@@ -18,7 +18,7 @@ MOST = 8  # statements that are shown unasked
 ASK = "--explain"
 # what stands before a statement in the terminal; a kind that is not named stands there itself
 LABELS: Mapping[str, str] = {
-    "policy": "", "parts": "", "said": "", "warning": "WARNING:", "note": "note:",
+    "holds": "", "parts": "", "said": "", "warning": "WARNING:", "note": "note:",
 }  # fmt: skip
 DOUBTS = (
     "unseen",
@@ -82,9 +82,9 @@ def _to_be_read_first(statements: Sequence[Statement]) -> list[Statement]:
     """Those that are shown unasked; the last says how much is not shown, and how to see it."""
     *shown, last = (x for x in statements if x.first)
     notes = sum(len(x.whole) for x in statements if x.kind == "note")
-    more = f"{plural(notes, 'note')} and " if notes else ""
-    some = any(x.detail or not x.first for x in statements)
-    hint = f" ({more}all details: {ASK})" if some else ""
+    more = f"{plural(notes, 'note')} and more" if notes else "more"
+    some = notes or (ASK not in last.words and any(x.detail or not x.first for x in statements))
+    hint = f" ({more}: {ASK})" if some else ""
     return [*shown, replace(last, words=last.words + hint)]
 
 

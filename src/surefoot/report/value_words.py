@@ -10,13 +10,16 @@ from surefoot.report.doubt_words import proof
 from surefoot.report.improvement_words import own_return_words
 from surefoot.report.log_words import (
     WHERE,
+    in_brackets,
     log_warnings,
     notes,
     reward_words,
     rows_read,
+    turned,
+    urgent,
     warning,
 )
-from surefoot.report.statements import ASK, Statement, listed, sentence, without_steps
+from surefoot.report.statements import ASK, Statement, listed, without_steps
 from surefoot.text import interval
 
 FEW = 30.0  # effective episodes below which an interval says little
@@ -28,10 +31,12 @@ def evaluation_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
     document = plain(document)
     log, seen = document["log"], document["range_seen"]
     beside, doubtful = _own(document)
+    warned = [*log_warnings(log), *urgent(document["notes"]), *doubtful]
     found = [
+        *warning([*warned, *_scattering(document["weighted"])]),
         _value(document, "policy"),
         _value(document, "baseline", *beside),
-        _value(document, "gain", sentence(reward_words(log))),
+        _value(document, "gain"),
         _model(document),
         _weighted(document["weighted"]),
         _coverage(document),
@@ -42,8 +47,7 @@ def evaluation_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
             " that was seen: a rarer one would not be in them; declare it with --reward-range"
         )
         found.append(Statement("range", words))
-    found += [*warning([*log_warnings(log), *doubtful]), rows_read(log)]
-    told = [*found, *notes(document["notes"], log)]
+    told = [*found, rows_read(log), *notes(document["notes"], log)]
     return without_steps(told) if log["bandit"] else tuple(told)
 
 
@@ -52,13 +56,21 @@ def _own(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     return own_return_words(own, document["values"]["baseline"]["value"]) if own else ([], [])
 
 
+def _scattering(found: Mapping[str, Any]) -> list[str]:
+    """Values by weights that cannot be."""
+    if "not_available" in found:
+        return []
+    odd = {SURE.get(name, name): urgent(x["assumes"].split("; ")) for name, x in found.items()}
+    return [f"the value by {name} is {words}" for name, y in odd.items() for words in y]
+
+
 def _value(document: Mapping[str, Any], name: str, *detail: str) -> Statement:
     """One value with its interval."""
     x = document["values"][name]
     ends = interval(x["low"], x["high"], ".5g", "[nan, nan]")
     words = f"{x['value']:+.5g} {WHERE[document['start']]}, 90 % interval {ends}"
     if name == "gain":
-        return Statement(name, f"{words}. {' '.join(detail)}")
+        words = "; ".join([words + in_brackets(document["log"]), *turned(document["log"])])
     return Statement(name, words, detail)
 
 
@@ -107,13 +119,14 @@ def certificate_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]
     document = plain(document)
     log, c = document["log"], document["certificate"]
     (said,) = proof(c)
-    found = [Statement("verdict", said.words), Statement("reward", sentence(reward_words(log)))]
+    warned = [*log_warnings(log), *urgent(document["notes"])]
+    found = [Statement("verdict", said.words), *warning(warned)]
     if "not_given" not in c:
-        found.insert(1, Statement("bound", said.detail[0], said.detail[1 : 1 + c["vacuous"]]))
+        found.append(Statement("bound", said.detail[0], said.detail[1 : 1 + c["vacuous"]]))
         assumed = c["assumptions"]
         more = f"{len(assumed) - 2} more: {ASK}"
         words = "; ".join([*assumed[:2]] + [more] * (len(assumed) > 2))
         found.append(listed("assumes", assumed, words, first=True))
     told = notes((*c.get("notes", ()), *document["notes"]), log)
-    found += [*warning(log_warnings(log)), rows_read(log), *told]
+    found += [Statement("reward", reward_words(log), tuple(turned(log))), rows_read(log), *told]
     return without_steps(found) if log["bandit"] else tuple(found)
