@@ -44,11 +44,12 @@ def test_a_log_that_shows_a_better_action_gives_a_better_policy_and_exit_code_0(
         logfiles.rule(tmp_path),
         "--out",
         out,
+        "--explain",
     )
     assert code == 0
     for word in (
         "600 rows = 480 used + 120 left out",
-        "priced-soft-spibb (epsilon = 1",
+        "priced-soft-spibb (delta=1 epsilon=1",
         "OPTIMISTIC",
         "SUPPORTED",
     ):
@@ -237,10 +238,12 @@ def test_states_that_the_log_never_visits_keep_the_baseline(tmp_path: Path, run:
         given,
         "--out",
         tmp_path / "out",
+        "--explain",
     )
     assert code == 0
     assert (
-        "2 rows of the baseline file are about states or actions that the log does not have" in text
+        "2 rows of the baseline file are about states or actions that the log does not have"
+        in one_line(text)
     )
     assert load_policy(tmp_path / "out" / "policy.csv").probabilities("unheard of") == {
         "keep": 0.75,
@@ -357,7 +360,12 @@ def test_a_bad_row_stops_the_command_and_can_be_dropped_and_is_accounted_for(
         "improve", log, "--gamma", 0.9, "--out", tmp_path / "out", "--drop-bad-rows", "reward"
     )
     assert code == 0
-    assert "rows whose reward is not a finite number" in text
+    assert "of 600 rows were left out" in one_line(text)
+    _, text, _ = run(
+        "improve", log, "--gamma", 0.9, "--out", tmp_path / "out", "--drop-bad-rows", "reward",
+        "--explain",
+    )  # fmt: skip
+    assert "rows whose reward is not a finite number" in one_line(text)
 
 
 def test_a_process_sees_the_same_exit_codes(tmp_path: Path) -> None:

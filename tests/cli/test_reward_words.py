@@ -86,7 +86,8 @@ def test_harm_as_a_reward_without_a_direction_is_a_warning_in_the_first_lines(
     assert code in (0, 3, 4), error
     assert "more died is better; its mean is 0.53" in one_line(text)
     labels = [x[:9].strip() for x in text.splitlines() if x[:9].strip()]
-    assert "WARNING:" in labels[:3]  # after the verdict, or what was read, and before all else
+    # after the verdict, or what was read, and before all else
+    assert "WARNING:" in labels[:3] or "WARNING: 'died'" in "".join(text.splitlines()[:6])
     assert "WARNING: 'died' is the reward" in one_line(text)
     assert all("its name says harm" in page for page in pages(tmp_path))
 

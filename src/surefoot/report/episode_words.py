@@ -65,7 +65,7 @@ def safety_verdict(found: Mapping[str, Any]) -> str:
         return f"NO EVIDENCE: shown to be neither {than}, nor worse than it"
     word = better if outcome == PASSES else _worse(found)
     how = "approximately " if found["bound"] in APPROXIMATE_BOUNDS else ""
-    if found["condition"]:
+    if found["verdict"].endswith(IF):
         return (
             f"NOT SHOWN. {outcome.upper()} ONLY IF {found['condition']}: it is {how}shown to be"
             f" {word} than the baseline then. {found.get('remedy', '')}"
