@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 import surefoot
-from surefoot.advice.summary import text
 from surefoot.benchmarks import WetChicken
 from surefoot.benchmarks.wet_chicken import ACTIONS
 from surefoot.core import Labels, Policy
+from surefoot.report.improvement_words import improvement_statements, with_statements
 from surefoot.report.page import made_by
+from surefoot.report.statements import text
 from surefoot.simulate import Sampler, first_key
 
 STEPS = 5000
@@ -40,16 +41,17 @@ def improved(out: str | Path | None = None) -> tuple[dict[str, Any], dict[str, P
     beside = made_by() | {"truth": _truth(river, advice.policy)}
     beside["log"] = {**advice.document["log"], "source": LOG}
     folder = tempfile.mkdtemp(prefix="surefoot-demo-") if out is None else out
-    return {**advice.document, **beside}, advice.save(folder, beside=beside)
+    return with_statements({**advice.document, **beside}), advice.save(folder, beside=beside)
 
 
-def lines(summary: dict[str, Any], files: dict[str, Path]) -> Iterator[str]:
+def lines(
+    summary: dict[str, Any], files: dict[str, Path], *, explain: bool = False
+) -> Iterator[str]:
     """What was found, for people."""
     yield "A boat paddles towards a waterfall. The closer it gets, the more it earns; if it falls,"
     yield "it starts again. This is the log of its controller, a rule of thumb that sometimes tries"
     yield "something else. By hand: surefoot improve LOG --gamma 0.95 --baseline RULE --out DIR\n"
-    yield text(summary)
-    yield f"files     {', '.join(str(path) for path in files.values())}\n"
+    yield text(improvement_statements(summary), explain=explain) + "\n"
     yield from _changes(files["changes.csv"])
     truth = summary["truth"]
     yield (

@@ -13,7 +13,10 @@ import surefoot
 from support import logfiles
 from support.naive_bias import bias_by_loops
 from surefoot.advice import UnitModel, model_of_units, units_of_batch
-from surefoot.advice.value_on_log import evaluation, evaluation_lines
+from surefoot.advice.summary import log_summary
+from surefoot.advice.value_on_log import evaluation
+from surefoot.report.statements import text
+from surefoot.report.value_words import evaluation_statements
 
 
 def pieces(problem: surefoot.Problem) -> UnitModel:
@@ -415,5 +418,6 @@ def test_where_no_success_was_seen_the_interval_of_a_mean_is_that_of_the_rule_of
         assert found["weighted"][name]["low"] == 0
         high = 0.0 if declared is None else 0.03
         assert found["weighted"][name]["high"] == pytest.approx(high, rel=0.02)
-    said = "\n".join(evaluation_lines(found))
+    beside = {"log": log_summary(log, "log.csv"), "notes": []}
+    said = text(evaluation_statements(found | beside))
     assert ("no reward lies outside [0, 0]" in said) == (declared is None)

@@ -15,12 +15,12 @@ import pytest
 from support import logfiles
 from surefoot.advice import chosen_algorithm, learn_and_test, summarise
 from surefoot.advice.provenance import read_fingerprints
-from surefoot.advice.summary import text
 from surefoot.advice.units import Units, units_of_batch, units_of_log, units_of_tallies
 from surefoot.diagnosis import check_log
 from surefoot.logs import Log, add_up, count_part, make_log, read_log
 from surefoot.logs.read import options_of
-from surefoot.report.sureness import headline
+from surefoot.report.improvement_words import improvement_statements
+from surefoot.report.statements import text
 
 Run = Any
 UNSEEN = ["markov", "drift", "policy-drift", "copies", "contradictions", "time", "cuts"]
@@ -53,9 +53,9 @@ def test_what_was_not_looked_at_is_named_everywhere_and_forbids_the_word(tmp_pat
     assert [x["key"] for x in found["not_looked_at"]] == UNSEEN
     assert not any(x["waived"] for x in found["not_looked_at"])
     assert f"--despite {','.join(UNSEEN)}" in advice.reason
-    first = text(found).splitlines()[0]
-    assert first.startswith("verdict   NOT SUPPORTED") and "not looked at: memory, drift" in first
-    assert "not looked at" in headline(found)
+    first = improvement_statements(found)[0].words
+    assert first.startswith("NOT SUPPORTED") and "not looked at: memory, drift" in first
+    assert text(improvement_statements(found)).startswith(f"verdict   {first[:70]}")
 
 
 def test_what_was_not_looked_at_can_be_waived_by_name_and_the_verdict_says_so(

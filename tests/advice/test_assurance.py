@@ -20,16 +20,17 @@ from support.settings import EVERY, make
 from surefoot.advice import assure, chosen_algorithm, learn_and_test
 from surefoot.advice.assumptions import assumptions_of
 from surefoot.advice.assurance import (
-    assurance_lines,
     assurance_summary,
     proof,
     proves_itself,
     weighed,
 )
-from surefoot.advice.summary import summarise, text
+from surefoot.advice.summary import summarise
+from surefoot.core.plain_values import plain
 from surefoot.diagnosis import Finding
 from surefoot.logs import read_log, read_policy
-from surefoot.report.sureness import certainty, headline
+from surefoot.report.doubt_words import proof as words_of_proof
+from surefoot.report.improvement_words import improvement_statements
 
 
 def bandit(n: int = 1200, **options: Any) -> surefoot.Problem:
@@ -59,7 +60,8 @@ PROVED = ("certified-advantage", "planned-advantage", "screened-advantage")
 
 
 def words(found: Any) -> str:
-    return "\n".join(assurance_lines(assurance_summary(found)))
+    (said,) = words_of_proof(plain(assurance_summary(found))["certificate"])
+    return " ".join(said.whole)
 
 
 def test_only_what_proves_its_policy_has_a_certificate_of_its_own() -> None:
@@ -105,7 +107,9 @@ def test_the_strongest_bound_of_screened_moves_is_their_own() -> None:
 def test_a_useful_certificate_is_said_in_words(name: str) -> None:
     found = assured(bandit(), name)
     assert found.certificate.useful and found.certificate.bound < 0.25  # the truth
-    assert "USEFUL, it is proved to be no worse" in words(found)
+    assert words(found).startswith(
+        "Proved: the policy is no worse than the baseline."
+    ) and "rigorous" in words(found)
 
 
 def test_an_algorithm_with_a_proof_of_its_own_is_supported_by_it_from_all_data() -> None:
@@ -191,18 +195,21 @@ def test_what_is_said_of_a_proved_policy_is_about_the_one_that_is_written(tmp_pa
     assert said["worth"]["held_out"] is None and said["cannot_exclude"] is None
     assert {x["data"] for x in said["worth"]["estimates"]} == {"all data"}
     assert said["assumptions"][3:] == said["certificate"]["assumptions"]
-    assert "worth     in sample, OPTIMISTIC: " in text(said)
-    assert certainty(said).startswith("It is proved that the new policy earns at least 0.")
-    assert headline(said).startswith("Supported")
+    told = {x.kind: x for x in improvement_statements(said)}
+    assert "in sample, OPTIMISTIC: " in " ".join(told["worth"].detail)
+    assert told["worth"].words.startswith("at least 0.")
+    assert told["verdict"].words.startswith("SUPPORTED: it is proved that the new policy is better")
+    assert told["sure"].words.startswith("proved from all of the log by screened-advantage")
     passed_over = {**said, "certificate": {**said["certificate"], "label": "approximate"}}
-    assert certainty(passed_over).startswith("Were it not for what was passed over, it would be")
+    (sure,) = (x for x in improvement_statements(passed_over) if x.kind == "sure")
+    assert sure.words.startswith("proved, but for what was passed over, from all of the log")
     tested = learn_and_test(log, problem, surefoot.PiBSPIBB(n_wedge=5), assured=True)
     assert summarise(tested, "log.csv")["worth"]["held_out"] is not None
 
 
 def test_an_estimated_baseline_is_a_reason_in_one_line() -> None:
     found = assured(bandit(pi_b=None, n_states=2, n_actions=2), "basic-rl")
-    assert "certified nothing: certify: the baseline is estimated" in words(found)
+    assert "No proof from this log: certify: the baseline is estimated" in words(found)
 
 
 def test_what_the_log_says_against_an_assumption_forbids_a_certificate_or_makes_it_approximate() -> (
@@ -214,13 +221,13 @@ def test_what_the_log_says_against_an_assumption_forbids_a_certificate_or_makes_
     )
     found = assured(bandit(), "basic-rl", against=[memory])
     assert found.certificate is None
-    assert words(found).startswith("certified nothing: markov is broken. (Otherwise: v^pi - ")
+    assert words(found).startswith("No proof from this log: markov is broken. (Otherwise: v^pi - ")
     assert words(found).endswith("To accept this: --despite markov)")
     found = assured(bandit(), "basic-rl", against=[memory], despite=["markov"])
     assert found.certificate.label == "approximate" and found.certificate.useful
     assert "markov is broken" in found.certificate.assumptions[-1]
     found = assured(bandit(), "basic-rl", against=[memory, other], despite=["markov", "baseline"])
-    assert words(found).startswith("certified nothing: baseline is broken. (Otherwise: ")
+    assert words(found).startswith("No proof from this log: baseline is broken. (Otherwise: ")
     assert "--despite" not in words(found) and "cannot be passed over" in words(found)
     drift = Finding("drift", "warning", "it drifts", key="policy-drift", vetoes=True)
     of_rows = surefoot.certify(bandit(), surefoot.improve(bandit(), "basic-rl"), "robust")
@@ -259,18 +266,18 @@ def test_nothing_is_proved_of_a_log_whose_past_matters(
     """
     path, given = twice(tmp_path)
     learn = ("improve", path, *given, "--algorithm", name, "--out", tmp_path / "out")
-    code, text, _ = logfiles.run(monkeypatch, capsys, *learn)
+    code, text, _ = logfiles.run(monkeypatch, capsys, *learn, "--explain")
     assert code == 3
     assert "NOT SUPPORTED by the data: not Markov" in text
-    assert "certified nothing: not Markov" in text
+    assert "proof     No proof from this log: not Markov" in text
     (tmp_path / "always.csv").write_text("state,action,probability\nx,new,1\nx,old,0\n")
     prove = ("certify", path, *given, "--policy", tmp_path / "always.csv")
     code, text, _ = logfiles.run(monkeypatch, capsys, *prove)
     assert code == 3
-    assert "certified nothing: not Markov" in text
+    assert "verdict   No proof from this log: not Markov" in text
     code, text, _ = logfiles.run(monkeypatch, capsys, *prove, "--despite", "markov")
     assert code == 5  # no proof, as the assumption was found false
-    assert "approximate):" in text and "USEFUL if its assumptions hold" in text
+    assert "if what the approximate bound assumes is true" in logfiles.one_line(text)
     code, _, error = logfiles.run(monkeypatch, capsys, *prove, "--despite", "memory")
     assert code == 2 and "despite takes drift" in error
 
@@ -307,13 +314,13 @@ def test_the_worst_case_over_many_states_is_not_computed_unasked() -> None:
 
 
 def test_a_vacuous_bound_is_called_vacuous() -> None:
-    assert "VACUOUS, it says no more than the range of returns" in words(
+    assert "this bound says no more than the range of returns does" in words(
         assured(bandit(12), "basic-rl")
     )
     pi_b = np.tile([0.495, 0.495, 0.01], (102, 1))  # too many states for the worst case
     never = bandit(200, pi_b=pi_b, n_actions=3)  # action 2 is never tried, and loses its mass
     found = assured(never, "basic-rl")
-    assert "VACUOUS, it says no more than the range of returns; no larger log" in words(found)
+    assert "No proof from this log; no larger log of this kind" in words(found)
     assert found.certificate.notes[0].startswith("in 1 states it moves probability of pairs")
 
 
@@ -361,7 +368,7 @@ def test_improve_stores_the_certificate_and_the_held_out_test(
         "--out",
         tmp_path / "out",
     )
-    code, text, _ = logfiles.run(monkeypatch, capsys, "improve", path, *given)
+    code, text, _ = logfiles.run(monkeypatch, capsys, "improve", path, *given, "--explain")
     kept = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert code == 0
     assert (kept["certificate"]["method"], kept["verdict"]) == ("screened-advantage", "supported")
@@ -369,4 +376,4 @@ def test_improve_stores_the_certificate_and_the_held_out_test(
         400,
         200,
     )
-    assert "certified v^pi - v^{pi_b} at the start >= " in text
+    assert "the gain at the start is at least +0" in logfiles.one_line(text)

@@ -25,13 +25,13 @@ from surefoot.advice.confounding import (
     SUMMED_UP,
     Sensitivity,
     WorstCase,
-    confounding_sentence,
     confounding_summary,
     sensitivity,
 )
 from surefoot.advice.unit_model import Chain
 from surefoot.errors import ParameterError
 from surefoot.ope.sensitivity import lowest_mean
+from surefoot.report.doubt_words import doubts
 
 
 def small(seed: int = 0, episodes: int = 80) -> surefoot.Problem:
@@ -262,30 +262,42 @@ def test_a_strength_below_1_is_refused(strength: Any) -> None:
         case(problem, changed_in(problem, [0])).at(strength)
 
 
+def hidden_words(found: Any) -> str:
+    """What is said of a hidden cause behind a supported gain."""
+    said = doubts(
+        {
+            "supported": True, "accepted_unsupported": False, "confounding": found,
+            "cannot_exclude": None, "worth": {"held_out": None},
+        }
+    )  # fmt: skip
+    return " ".join(words for x in said for words in x.whole)
+
+
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ((1.8, 1.3), "if it multiplied or divided the odds of actions by 1.80; by 1.30 if"),
-        ((1.8, 1.0), "by 1.80 (on held-out data); with sampling error the gain is not shown"),
-        ((math.inf, 7.0), "no hidden cause could explain this gain away"),
-        ((math.inf, math.inf), "sampling error counted"),
+        ((1.8, 1.3), "if it changed the odds of actions by a factor of 1.30"),
+        ((1.8, 1.3), "without it the factor is 1.80"),
+        ((1.8, 1.0), "with sampling error the gain is not shown even without a hidden cause"),
+        ((1.8, 1.0), "the odds of actions by a factor of 1.80 would explain all of it"),
+        ((math.inf, 7.0), "without it the factor is more than 100"),
+        ((math.inf, math.inf), "no cause that the log does not show could explain this gain away"),
     ],
 )
 def test_the_sentence_says_what_was_found(found: tuple[float, float], words: str) -> None:
     made = Sensitivity(vanishes_at=found[0], shown_up_to=found[1], one_step=True)
-    assert words in confounding_sentence(confounding_summary(made))
+    assert words in hidden_words(confounding_summary(made))
     on_file = json.loads(json.dumps(confounding_summary(made)).replace("Infinity", "null"))
-    assert confounding_sentence(on_file) == confounding_sentence(confounding_summary(made))
+    assert hidden_words(on_file) == hidden_words(confounding_summary(made))
 
 
 def test_the_sentence_names_what_sequences_assume_and_why_there_is_none() -> None:
     made = Sensitivity(vanishes_at=2.0, shown_up_to=1.5, held_out=False)
-    words = confounding_sentence(confounding_summary(made))
-    assert "anew at each step" in words
-    assert words.endswith("a cause that lasts may need less")
+    words = hidden_words(confounding_summary(made))
+    assert "anew at each step; a cause that lasts may need less" in words
     assert "on the data that made the policy" in words
-    assert SUMMED_UP in confounding_sentence(confounding_summary(Sensitivity(not_given=SUMMED_UP)))
-    assert confounding_sentence(confounding_summary(None)) == ""
+    assert SUMMED_UP in hidden_words(confounding_summary(Sensitivity(not_given=SUMMED_UP)))
+    assert hidden_words(confounding_summary(None)) == ""
 
 
 def test_improve_prints_the_line_where_the_policy_is_supported_and_not_elsewhere(
@@ -293,17 +305,17 @@ def test_improve_prints_the_line_where_the_policy_is_supported_and_not_elsewhere
 ) -> None:
     given = ("--gamma", 0.5, "--baseline", logfiles.rule(tmp_path), "--out", tmp_path / "out")
     good, idle = logfiles.good_log(tmp_path, n=1500, better=0.3), logfiles.idle_log(tmp_path)
-    code, text, _ = logfiles.run(monkeypatch, capsys, "improve", good, *given)
+    code, text, _ = logfiles.run(monkeypatch, capsys, "improve", good, *given, "--explain")
     assert code == 0
-    assert "\nhidden    a hidden cause could explain this gain away if" in text
+    assert "a cause that the log does not show could explain this gain away if" in text
     found = json.loads((tmp_path / "out" / "summary.json").read_text())["confounding"]
     assert found["held_out"] is True
     assert found["vanishes_at"] > found["shown_up_to"] > 1
     assert found["curve"][0]["gain_at_least"] > 0
     assert "What a hidden cause could explain" in (tmp_path / "out/report.html").read_text("utf-8")
-    code, text, _ = logfiles.run(monkeypatch, capsys, "improve", idle, *given)
+    code, text, _ = logfiles.run(monkeypatch, capsys, "improve", idle, *given, "--explain")
     assert code == 3
-    assert "\nhidden" not in text
+    assert "a cause that the log does not show" not in text
 
 
 def test_the_held_out_half_is_the_one_that_the_policy_was_not_made_from() -> None:

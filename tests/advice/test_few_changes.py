@@ -159,9 +159,9 @@ def test_the_command_writes_what_was_tested_and_says_what_was_left_out(
 ) -> None:
     log, rule = logfiles.good_log(tmp_path, n=3000), logfiles.rule(tmp_path)
     given = ("--gamma", 0.5, "--baseline", rule, "--most-changes", 1, "--out", tmp_path / "out")
-    code, text, _ = logfiles.run(monkeypatch, capsys, "improve", log, *given)
+    code, text, _ = logfiles.run(monkeypatch, capsys, "improve", log, *given, "--explain")
     assert code == 0
-    assert "--most-changes 1: those that are worth most" in text
+    assert "--most-changes 1: those that are worth most" in logfiles.one_line(text)
     changes = json.loads((tmp_path / "out" / "summary.json").read_text())["changes"]
     assert (changes["most_changes"], changes["states_changed"]) == (1, 1)
     assert changes["states_left_out"] == 2

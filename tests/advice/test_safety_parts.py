@@ -154,7 +154,11 @@ def write(path: Path, columns: dict[str, Any]) -> str:
         (table(), 0, "PASSES: shown to be better, and no worse in any guarded column or for any"),
         (table(cost=0.2), 4, "FAILS: shown to be worse in cost than the baseline"),
         (table(other=-0.2), 4, "FAILS: shown to be worse for the group m than the baseline"),
-        (table(few=0.003), 3, "NO EVIDENCE: shown to be neither better, and no worse in any"),
+        (
+            table(few=0.003),
+            3,
+            "NO EVIDENCE: shown to be neither better than the baseline, and no worse in any",
+        ),
     ],
 )
 def test_the_command_says_it(
@@ -176,10 +180,13 @@ def test_the_command_says_it(
         "--guard", "cost:lower:0.02:0,1", "--group", "sex",
     ]  # fmt: skip
     page = tmp_path / "page.html"
-    found, said, complaint = logfiles.run(monkeypatch, capsys, *command, "--report", str(page))
+    found, said, complaint = logfiles.run(
+        monkeypatch, capsys, *command, "--explain", "--report", str(page)
+    )
+    said = logfiles.one_line(said)
     assert found == code, complaint
     assert words in said
-    assert "group     m, " in said
+    assert "group m, " in said
     assert words.split(": ")[1][:30] in page.read_text(encoding="utf-8")
     found, said, _ = logfiles.run(monkeypatch, capsys, *command, "--json")
     assert found == code

@@ -15,6 +15,7 @@ import pytest
 
 from support import logfiles
 from support.effort import few
+from support.logfiles import one_line
 from surefoot.logs import load_policy
 
 Run = Any
@@ -43,11 +44,12 @@ def test_a_log_that_shows_a_better_action_gives_a_better_policy_and_exit_code_0(
         logfiles.rule(tmp_path),
         "--out",
         out,
+        "--explain",
     )
     assert code == 0
     for word in (
         "600 rows = 480 used + 120 left out",
-        "priced-soft-spibb (epsilon = 1",
+        "priced-soft-spibb (delta=1 epsilon=1",
         "OPTIMISTIC",
         "SUPPORTED",
     ):
@@ -118,7 +120,7 @@ def test_a_log_with_one_action_in_each_state_has_nothing_to_learn_from(
     log = logfiles.write(tmp_path / "one.csv", logfiles.HEADER, rows)
     code, text, _ = run("improve", log, "--gamma", 0.9, "--out", tmp_path / "out")
     assert code == 3
-    assert "nothing to learn from: the log never tried an alternative" in text
+    assert text.startswith("verdict   NOTHING TO LEARN: the log never tried an alternative")
     assert all(
         row["probability"] == row["baseline"] for row in table(tmp_path / "out" / "policy.csv")
     )
@@ -130,7 +132,9 @@ def test_a_log_too_short_to_check_is_not_supported(tmp_path: Path, run: Run) -> 
     log = logfiles.good_log(tmp_path, n=30)
     code, text, _ = run("improve", log, "--gamma", 0.9, "--out", tmp_path / "out")
     assert code == 3
-    assert "too few independent pieces: the log has 6 episodes, at least 8 are needed" in text
+    assert "too few independent pieces: the log has 6 episodes, at least 8 are needed" in one_line(
+        text
+    )
 
 
 def test_a_policy_that_changes_nothing_is_not_supported(tmp_path: Path, run: Run) -> None:
@@ -167,6 +171,10 @@ def test_files_of_an_earlier_run_do_not_stay(tmp_path: Path, run: Run) -> None:
 def test_an_estimated_baseline_is_flagged_in_every_output(tmp_path: Path, run: Run) -> None:
     out = tmp_path / "out"
     _, text, _ = run("improve", logfiles.good_log(tmp_path), "--gamma", 0.9, "--out", out)
+    assert "the baseline, estimated from the log, is what is done today" in one_line(text)
+    _, text, _ = run(
+        "improve", logfiles.good_log(tmp_path), "--gamma", 0.9, "--out", out, "--explain"
+    )
     assert "baseline  ESTIMATED" in text
     _, machine, _ = run(
         "improve", logfiles.good_log(tmp_path), "--gamma", 0.9, "--out", out, "--json"
@@ -195,8 +203,9 @@ def test_a_baseline_that_disagrees_with_the_log_is_reported_with_the_worst_state
         wrong,
         "--out",
         tmp_path / "out",
+        "--explain",
     )
-    assert "DISAGREES with the log" in text
+    assert "WARNING:  the baseline DISAGREES with the log" in text
     assert "worst in state" in text
 
 
@@ -229,10 +238,12 @@ def test_states_that_the_log_never_visits_keep_the_baseline(tmp_path: Path, run:
         given,
         "--out",
         tmp_path / "out",
+        "--explain",
     )
     assert code == 0
     assert (
-        "2 rows of the baseline file are about states or actions that the log does not have" in text
+        "2 rows of the baseline file are about states or actions that the log does not have"
+        in one_line(text)
     )
     assert load_policy(tmp_path / "out" / "policy.csv").probabilities("unheard of") == {
         "keep": 0.75,
@@ -349,7 +360,12 @@ def test_a_bad_row_stops_the_command_and_can_be_dropped_and_is_accounted_for(
         "improve", log, "--gamma", 0.9, "--out", tmp_path / "out", "--drop-bad-rows", "reward"
     )
     assert code == 0
-    assert "rows whose reward is not a finite number" in text
+    assert "of 600 rows were left out" in one_line(text)
+    _, text, _ = run(
+        "improve", log, "--gamma", 0.9, "--out", tmp_path / "out", "--drop-bad-rows", "reward",
+        "--explain",
+    )  # fmt: skip
+    assert "rows whose reward is not a finite number" in one_line(text)
 
 
 def test_a_process_sees_the_same_exit_codes(tmp_path: Path) -> None:

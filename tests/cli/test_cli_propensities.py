@@ -179,7 +179,7 @@ def test_the_page_says_that_several_policies_made_the_log(run: Run, files: dict[
     single = "The baseline is the policy that made the log"
     options = ("--bandit", "--policy-column", "who", "--reward-range", "0,1")
     for more, words, code in (
-        ((), "The baseline is what the log shows on average: 2 policies made the log.", 3),
+        ((), "It is what the log shows on average: 2 policies made the log.", 3),
         (("--baseline", files["old"]), "The baseline is the policy that was given; other", 0),
         (("--baseline-policy", "x"), "The baseline is policy &#39;x&#39; of the log", 3),
     ):

@@ -69,7 +69,7 @@ def test_a_better_policy_passes_a_worse_one_fails_and_a_close_one_has_no_evidenc
         found, text, _ = gate(run, tmp_path, new)
         assert (found, word in text) == (code, True), text
         assert "tested    400 episodes; pdis values, betting bound\n" in text
-        assert text.splitlines()[3].startswith("verdict")  # the conclusion before what it rests on
+        assert text.startswith("verdict")  # the conclusion before what it rests on
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from surefoot.report.doubt_words import doubts
 from surefoot.report.pictures import hidden_picture
-from surefoot.report.sureness import evidence
+from surefoot.report.sureness import Evidence, evidence
 
 CURVE = [
     {"strength": 1.0, "gain_at_least": 2.0, "with_sampling_error": 1.0},
@@ -45,12 +46,19 @@ def summary(**changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
+def shown(**changes: Any) -> list[Evidence]:
+    """What the page says of how sure it is, from the statements about doubts alone."""
+    found = summary(**changes)
+    return evidence(found, doubts(found))
+
+
 def test_the_page_has_it_where_there_is_a_policy_to_be_used() -> None:
-    (found,) = evidence(summary())
-    assert "odds of actions by 2.00, anew at each step" in found.first
+    (found,) = shown()
+    assert "odds of actions by a factor of 1.40, anew at each step" in found.first
+    assert "without it the factor is 2.00" in found.items[0]
     assert "polyline" in found.picture
-    assert evidence(summary(supported=False)) == []
-    assert evidence(summary(confounding=None)) == []
-    (bare,) = evidence(summary(confounding={"not_given": "there are many states"}))
+    assert shown(supported=False) == []
+    assert shown(confounding=None) == []
+    (bare,) = shown(confounding={"not_given": "there are many states"})
     assert "there are many states" in bare.first
     assert not bare.picture

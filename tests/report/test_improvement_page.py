@@ -102,7 +102,7 @@ def test_the_page_says_the_verdict_first_and_then_everything_in_order(tmp_path: 
         "What does not change, and why",
         "How it was made",
     ]
-    assert page.index("upported") < page.index("<h2>")
+    assert page.index("SUPPORTED") < page.index("<h2>")
     words = " ".join(Reader(page).words)
     assert summary["log"]["fingerprint"] in words
     assert "Nothing outside the state drives" in words
@@ -236,9 +236,9 @@ def test_the_page_has_the_safety_test_of_its_policy_and_of_no_other(tmp_path: Pa
     file = tmp_path / "out" / "safety-test.json"
     file.write_text(json.dumps(found), encoding="utf-8")
     page = page_of_folder(tmp_path / "out")
-    assert page.index("passes, shown to be better than the baseline") < page.index("<h2>")
-    assert "policy.csv on &lt;new&gt;.csv: passes" in page
-    assert "The gain over the baseline is +0.5, at least +0.25; this is wrong" in page
+    assert page.index("PASSES: shown to be better than the baseline") < page.index("<h2>")
+    assert "policy.csv on &lt;new&gt;.csv: PASSES" in page
+    assert "0.5 more reward than the baseline in an episode, at least 0.25 more; wrong" in page
     assert "The same world." in page
     for other, words in (
         (found | {"policy_fingerprint": "another"}, "is about another policy"),

@@ -96,18 +96,18 @@ def test_the_picture_of_settings_places_every_gain() -> None:
 @pytest.mark.parametrize(
     ("verdict", "word"),
     [
-        ("passes", "Passes, shown to be better"),
-        ("fails", "Fails, shown to be worse"),
-        ("no evidence", "No evidence, shown to be neither"),
-        ("fails if", "No evidence yet, shown to be worse than the baseline only if x"),
+        ("passes", "PASSES: shown to be better"),
+        ("fails", "FAILS: shown to be worse"),
+        ("no evidence", "NO EVIDENCE: shown to be neither"),
+        ("fails if", "NOT SHOWN. FAILS ONLY IF x: it is shown to be worse than the baseline then."),
     ],
 )
 def test_the_page_of_a_safety_test_says_its_verdict(verdict: str, word: str) -> None:
     page = safety_page(said_of(verdict))
     assert word in page
     assert "Episodes are independent." in page
-    assert "at least +0.02 and at most +0.3; this is wrong with probability 0.05" in page
-    assert "none of the episodes was found" in page
+    assert "between 0.02 and 0.3 more; wrong with probability 0.05" in page
+    assert "None of the episodes was found" in page
 
 
 def said_of(verdict: str) -> dict[str, Any]:

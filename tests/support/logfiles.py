@@ -13,6 +13,8 @@ import pytest
 
 import surefoot
 from surefoot.cli import main
+from surefoot.report.improvement_words import improvement_statements
+from surefoot.report.statements import text
 
 
 def write(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Path:
@@ -141,3 +143,13 @@ def random_problem(
         gamma=gamma,
         sparse=sparse,
     )
+
+
+def said(document: Any) -> str:
+    """All that is said of an improvement, in one line."""
+    return one_line(text(improvement_statements(document), explain=True))
+
+
+def one_line(printed: str) -> str:
+    """What was printed, however it was broken into lines."""
+    return " ".join(printed.split())

@@ -9,7 +9,6 @@ from surefoot.advice.advise import (
     Advice,
     learn_and_test,
 )
-from surefoot.advice.answers import plain
 from surefoot.advice.assurance import Assurance, assure
 from surefoot.advice.confounding import Sensitivity, sensitivity
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters
@@ -34,6 +33,7 @@ from surefoot.advice.units import (
     units_of_tallies,
 )
 from surefoot.advice.whole_episodes import safety_test, watch
+from surefoot.core.plain_values import plain
 
 __all__ = [
     "DEFAULT",

@@ -4,7 +4,7 @@ changes, what that is worth and how sure that is. `surefoot.advise` asks it of a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +44,8 @@ from surefoot.errors import ParameterError, option
 from surefoot.improvement import improve
 from surefoot.logs import Log
 from surefoot.problems import Problem
+from surefoot.report.improvement_words import improvement_statements, with_statements
+from surefoot.report.statements import text
 from surefoot.text import impossible
 
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"
@@ -165,13 +167,12 @@ class Advice(Paged):
         from surefoot.advice.summary import summarise
 
         posed = self.posed or posed_by_hand(self.log, self.problem)
-        return summarise(self, posed.source, posed.disagreement) | {"gamma": posed.gamma}
+        found = summarise(self, posed.source, posed.disagreement) | {"gamma": posed.gamma}
+        return with_statements(found)
 
-    def lines(self) -> Iterator[str]:
+    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
         """The verdict and what it rests on, for people."""
-        from surefoot.advice.summary import text
-
-        yield text(self.document)
+        return text(improvement_statements(document), explain=explain)
 
     def page(self) -> str:
         """The page of the improvement."""
@@ -187,7 +188,7 @@ class Advice(Paged):
         """
         from surefoot.report.improvement_page import write_improvement
 
-        summary = {**self.document, **(beside or {})}
+        summary = with_statements({**self.document, **(beside or {})})
         elsewhere = () if self.posed is None else self.posed.elsewhere
         return write_improvement(folder, self, summary, elsewhere, page=page)
 

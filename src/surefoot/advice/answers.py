@@ -6,15 +6,13 @@ from __future__ import annotations
 
 import html
 import json
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from surefoot.atomic import write_whole
+from surefoot.core.plain_values import plain
 
 # Raised when a field of a document goes away or changes its meaning, not when one is added.
 JSON_VERSION = 1
@@ -32,8 +30,10 @@ class Answer(ABC):
             """Everything that was found; docs/json.md has the fields."""
 
     @abstractmethod
-    def lines(self) -> Iterable[str]:
-        """What was found, for people."""
+    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
+        """What is said of its document, with what a command has beside it, for people; `explain`:
+        all of it.
+        """
 
     def to_dict(self) -> dict[str, Any]:
         """What the command prints with --json; NaN and infinities are None."""
@@ -44,8 +44,12 @@ class Answer(ABC):
         """The same as text, in ASCII."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
+    def explain(self) -> str:
+        """All that is said of it, as with --explain."""
+        return self.said(self.document, explain=True)
+
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return self.said(self.document)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -61,18 +65,3 @@ class Paged(Answer):
     def report(self, path: str | Path) -> Path:
         """Write the page, whole or not at all."""
         return write_whole(path, self.page())
-
-
-def plain(x: Any) -> Any:
-    """A value that JSON can hold: NaN and infinities become null, labels text."""
-    if isinstance(x, Mapping):
-        return {str(k): plain(v) for k, v in x.items()}
-    if isinstance(x, (list, tuple, np.ndarray)):
-        return [plain(v) for v in x]
-    if isinstance(x, (bool, np.bool_)):
-        return bool(x)
-    if isinstance(x, (int, np.integer)):
-        return int(x)
-    if isinstance(x, (float, np.floating)):
-        return float(x) if math.isfinite(x) else None
-    return x if x is None else str(x)

@@ -4,11 +4,9 @@ proves its policy better.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from surefoot.advice.estimate import DELTA
 from surefoot.algorithms.algorithm import Algorithm
@@ -141,32 +139,3 @@ def assurance_summary(found: Assurance | None) -> dict[str, Any]:
             "notes": list(c.notes),
         }
     return {"certificate": certificate}
-
-
-def assurance_lines(summary: Mapping[str, Any]) -> list[str]:
-    """The same in words."""
-    c = summary["certificate"]
-    if c is None:
-        return []
-    if "not_given" in c:
-        return [f"certified nothing: {c['not_given']}"]
-    words = (
-        f"{c['bounded']} >= {c['bound']:.4g} with probability {1 - c['delta']:g} ({c['method']};"
-        f" {c['label']})"
-    )
-    return [f"certified {words}:", f"          {assurance_worth(c)}"]
-
-
-def assurance_worth(c: Mapping[str, Any]) -> str:
-    """What a bound is worth, plainly."""
-    if c["useful"]:
-        proved = c["label"] == RIGOROUS
-        if_so = "USEFUL if its assumptions hold: it is no worse then"
-        return "USEFUL, it is proved to be no worse" if proved else if_so
-    if not c["states_changed"]:
-        return "the policy is the baseline"
-    needed, more = c["rows_needed"], "no larger log of this kind would be enough"
-    if needed is not None and not np.isinf(needed):
-        more = f"about {needed:.2g} rows would be enough"
-    vacuous = "VACUOUS, it says no more than the range of returns"
-    return f"{vacuous if c['vacuous'] else 'not useful, it may be worse'}; {more}"

@@ -19,10 +19,8 @@ proofs, and what was measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -321,44 +319,3 @@ def confounding_summary(found: Sensitivity | None) -> dict[str, Any] | None:
             for x in found.curve
         ],
     }
-
-
-def confounding_sentence(found: Mapping[str, Any] | None) -> str:
-    """How strong a hidden cause would have to be, in words; "" where nothing is to be said."""
-    if found is None:
-        return ""
-    if "not_given" in found:
-        return f"how much a hidden cause could explain is not computed: {found['not_given']}"
-    data = "on held-out data" if found["held_out"] else "on the data that made the policy"
-    fresh = "" if found["one_step"] else ", anew at each step"
-    lasting = "" if found["one_step"] else "; a cause that lasts may need less"
-    at, shown = (found[name] for name in ("vanishes_at", "shown_up_to"))
-    if _beyond_all(at):
-        words = (
-            f"no hidden cause could explain this gain away that multiplies or divides the odds of"
-            f" actions by up to {found['strongest']:g}{fresh}, as long as outcomes are among those"
-            " seen"
-        )
-    else:
-        words = (
-            "a hidden cause could explain this gain away if it multiplied or divided the odds of"
-            f" actions by {at:.2f}{fresh}"
-        )
-    if _beyond_all(shown):
-        return f"{words} ({data}, sampling error counted){lasting}"
-    if shown <= 1:
-        return f"{words} ({data}); with sampling error the gain is not shown even without one"
-    return f"{words}; by {shown:.2f} if sampling error counts too ({data}){lasting}"
-
-
-def confounding_lines(summary: Mapping[str, Any]) -> list[str]:
-    """The same as lines of the terminal, where there is a policy to be used."""
-    if not (summary["supported"] or summary["accepted_unsupported"]):
-        return []
-    words = wrap(confounding_sentence(summary["confounding"]), 110)
-    return [f"{'' if i else 'hidden':9} {x}" for i, x in enumerate(words)]
-
-
-def _beyond_all(strength: float | None) -> bool:
-    """Whether a strength lies beyond STRONGEST; files have null for it."""
-    return strength is None or math.isinf(strength)

@@ -19,9 +19,7 @@ taken. Held-out data have no part in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -118,17 +116,3 @@ def limit_summary(most: int | None, outside: np.ndarray | None) -> dict[str, int
         "most_changes": most,
         "states_left_out": 0 if outside is None else int(outside.sum()),
     }
-
-
-def limit_lines(changes: Mapping[str, Any]) -> list[str]:
-    """The same for people, if there was a limit."""
-    most, left_out = changes["most_changes"], changes["states_left_out"]
-    if most is None:
-        return []
-    if not left_out:
-        return [f"          --most-changes {most} left out nothing"]
-    return [
-        f"          --most-changes {most}: those that are worth most in the half that made the"
-        f" policy; {left_out:,} more that it",
-        "          proposed are the baseline again, and were so in the test",
-    ]

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from surefoot.advice.advise import CHANGED, Advice
-from surefoot.advice.answers import plain
 from surefoot.advice.pairs import PAIRS, StateRecord, pair_lines, state_records
 from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
 from surefoot.atomic import write_together
+from surefoot.core.plain_values import plain
 from surefoot.core.policy import Row, quoted_csv
 
 POLICY, CANDIDATE, CHANGES, SUMMARY = "policy.csv", "candidate.csv", "changes.csv", "summary.json"

@@ -1,4 +1,4 @@
-"""Gates in words, and as data: what is said of guarded columns and groups."""
+"""Gates as data, and what they add to the reason of a verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from surefoot.advice.estimate import DELTA
 from surefoot.advice.gain import FEWEST_UNITS
-from surefoot.advice.gates import BETTER, GROUP, GUARD, TOO_SMALL, WORSE, Gate
+from surefoot.advice.gates import GROUP, GUARD, Gate
 from surefoot.text import signed
 
 
@@ -99,54 +99,3 @@ def gates_summary(gates: Sequence[Gate]) -> dict[str, Any]:
         f"{kind}s": [gate_summary(gate) for gate in gates if gate.kind == kind]
         for kind in (GUARD, GROUP)
     }
-
-
-def gate_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Guards and groups in words."""
-    guards, groups = summary.get("guards", []), summary.get("groups", [])
-    lines = [f"{GUARD:9} {_guard_words(x)}" for x in guards]
-    lines += [f"{GROUP:9} {_group_words(x)}" for x in groups]
-    if lines:
-        lines.append(
-            "          5 % for each bound, each line by itself; the verdict needs all to be no"
-            " worse"
-        )
-    return lines + [f"          {x}" for x in (*_of_all(GUARD, guards), *_of_all(GROUP, groups))]
-
-
-def _guard_words(x: Mapping[str, Any]) -> str:
-    return f"{x['name']} ({x['better']} is better): {_numbers(x)}"
-
-
-def _group_words(x: Mapping[str, Any]) -> str:
-    checked = (
-        "" if x["share_checked"] > 0.995 else f", {x['share_checked']:.0%} of the moves checked"
-    )
-    return f"{x['name']}, {x['units_tested']:,} {x['unit']}{checked}: {_numbers(x)}"
-
-
-def _numbers(x: Mapping[str, Any]) -> str:
-    asked = x["tolerance"] is not None
-    if x["change"] is None or math.isnan(x["change"]):
-        word = "TOO SMALL to say anything" if x["verdict"] == TOO_SMALL else "NOT TESTED"
-        return word + (", so not shown to be no worse" if asked else "")
-    word = "no worse" if x["holds"] else "NOT SHOWN to be no worse"
-    word = word + _within(x["tolerance"]) if asked else "told, not asked for"
-    word += f", {_unless(x)}" if x.get("range_seen") is not None else ""
-    return (
-        f"{signed(x['change'])}, at least {signed(x['low'])}, at most {signed(x['high'])}: {word}"
-    )
-
-
-def _of_all(kind: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is shown of all gates of a kind at once."""
-    if len(found) < 2:
-        return []
-    better, worse = (
-        ", ".join(x["name"] for x in found if x["shown"] == word) or "none"
-        for word in (BETTER, WORSE)
-    )
-    return [
-        f"all {len(found)} {kind}s at once (5 % together): shown to be better: {better}; shown"
-        f" to be worse: {worse}"
-    ]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Unpack
 
 from surefoot.advice.advise import Advice, findings_about, learn_and_test
 from surefoot.advice.answers import Answer, Paged
-from surefoot.advice.assurance import Assurance, assurance_lines, assurance_summary, weighed
+from surefoot.advice.assurance import Assurance, assurance_summary, weighed
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm
 from surefoot.advice.few_changes import check_most
 from surefoot.advice.made_from import own_log, refuse_own_log
@@ -30,9 +30,9 @@ from surefoot.advice.posing import (
     said,
     save_description,
 )
-from surefoot.advice.summary import gain_summary, log_summary, read_lines
+from surefoot.advice.summary import gain_summary, log_summary
 from surefoot.advice.units import units_of
-from surefoot.advice.value_on_log import evaluation, evaluation_lines
+from surefoot.advice.value_on_log import evaluation
 from surefoot.algorithms import ALGORITHMS, Algorithm, parameters_of
 from surefoot.certificates import Certificate
 from surefoot.certificates import certify as certificate_of
@@ -45,6 +45,9 @@ from surefoot.logs import Log, policy_for
 from surefoot.logs.database import Progress
 from surefoot.logs.description import POSING
 from surefoot.problems import Problem
+from surefoot.report.log_words import read_text
+from surefoot.report.statements import text
+from surefoot.report.value_words import certificate_statements, evaluation_statements
 from surefoot.text import aligned, interval, plural, signed
 
 MOST = 0.5  # a bound that is wrong more often than right is none
@@ -69,8 +72,11 @@ class Checked(Paged):
         """The keys of the findings that forbid SUPPORTED."""
         return tuple(x.key for x in self.findings if x.vetoes)
 
-    def lines(self) -> Iterator[str]:
+    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
         """What was read, then one finding a line."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
         log = self.log
         yield str(log.accounting)
         yield from (log.columns, log.reward_summary["sentence"], *log.warnings)
@@ -199,10 +205,13 @@ class Compared(Paged):
         found: Sequence[Mapping[str, Any]] = self.document["algorithms"]
         return found
 
-    def lines(self) -> Iterator[str]:
+    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
         """The table for people."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
         header = ("", "states", "mass", "optimistic", "gain", "90 % interval", "supported")
-        yield from (*read_lines(self.document["log"]), "")
+        yield from (read_text(self.document["log"]), "")
         yield from aligned([header, *map(_cells, self.rows)], "<>>>>><")
         yield (
             "\noptimistic: gain in sample, on the data the policy was learned from. gain: learned"
@@ -294,11 +303,9 @@ class Evaluated(Answer):
         found: Mapping[str, Mapping[str, float]] = self.document["values"]
         return found
 
-    def lines(self) -> Iterator[str]:
+    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
         """The values for people."""
-        yield from read_lines(self.document["log"])
-        yield from evaluation_lines(self.document)
-        yield from (f"note: {x}" for x in self.document["notes"])
+        return text(evaluation_statements(document), explain=explain)
 
 
 def evaluate_policy(source: Any, policy: Any, **how: Unpack[Question]) -> Evaluated:
@@ -323,7 +330,6 @@ class Certified(Answer):
     command: ClassVar[str] = "certify"
     document: Mapping[str, Any]
     assurance: Assurance
-    made: Certificate
 
     @property
     def certificate(self) -> Certificate | None:
@@ -340,12 +346,9 @@ class Certified(Answer):
         """The keys of what speaks against the bound, and was passed over as asked."""
         return self.assurance.waived
 
-    def lines(self) -> Iterator[str]:
-        """The bound, with all that it assumes."""
-        shown = self.made if self.certificate is None else self.certificate
-        yield from (*read_lines(self.document["log"]), *assurance_lines(self.document))
-        yield from (f"assumes   {x}" for x in shown.assumptions)
-        yield from (f"note: {x}" for x in (*shown.notes, *self.document["notes"]))
+    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
+        """The bound, with what it assumes."""
+        return text(certificate_statements(document), explain=explain)
 
 
 def certify_policy(
@@ -385,7 +388,7 @@ def certify_policy(
         **assurance_summary(found),
         "notes": posed.notes,
     }
-    return Certified(document, found, made)
+    return Certified(document, found)
 
 
 def certify(source: Any, policy: Any, method: Any = None, **given: Any) -> Any:

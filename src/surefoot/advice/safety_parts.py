@@ -23,7 +23,6 @@ from surefoot.errors import ParameterError, SurefootError
 from surefoot.ope import Standard
 from surefoot.ope.episodes import take_episodes
 from surefoot.problems.guards import Guard
-from surefoot.text import signed
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -221,35 +220,3 @@ def parts_summary(parts: Sequence[SafetyPart]) -> dict[str, Any]:
         f"{kind}s": [part_summary(part) for part in parts if part.kind == kind]
         for kind in (GUARD, GROUP)
     }
-
-
-def part_lines(found: Mapping[str, Any]) -> list[str]:
-    """Guards and groups in words."""
-    parts = [(kind, x) for kind in (GUARD, GROUP) for x in found.get(f"{kind}s", ())]
-    lines = [f"{kind:9} {_words(kind, x)}" for kind, x in parts]
-    if lines:
-        each = found["delta"] / 2
-        lines.append(
-            f"          to pass, every part must be no worse ({each:g} for each bound that shows"
-            f" it); to fail, one must be worse ({each:g} for all of them)"
-        )
-    return lines
-
-
-def _words(kind: str, x: Mapping[str, Any]) -> str:
-    what = f"{x['name']} ({x['better']} is better)"
-    if kind == GROUP:
-        what = f"{x['name']}, {x['episodes_tested']:,} episodes"
-    beyond = f" (beyond {x['tolerance']:g})" if x["tolerance"] else ""
-    if x["verdict"] == "not tested":
-        return f"{what}: NOT TESTED: {x['trouble']}"
-    verdict = {"worse": "WORSE", "no worse": "no worse", "not shown": "NOT SHOWN to be no worse"}
-    word = verdict[x["verdict"]] + beyond
-    if x["tolerance"] is None:
-        word = "told, not asked for"
-    between = f"at least {_end(x['low'])}, at most {_end(x['high'])}"
-    return f"{what}: {signed(x['change'])} estimated; {between}: {word}"
-
-
-def _end(x: float | None) -> str:
-    return "no bound" if x is None or not math.isfinite(x) else signed(x)

@@ -1,41 +1,36 @@
-"""What an improvement says: as data for machines, and as a page of text for people."""
+"""What an improvement found, as data for machines; `surefoot.report` has the words for it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
 import surefoot
-from surefoot.advice.advise import CHANGED, NOTHING_TO_LEARN, Advice
+from surefoot.advice.advise import CHANGED, Advice
 from surefoot.advice.assumptions import assumptions_of
-from surefoot.advice.assurance import assurance_lines, assurance_summary
-from surefoot.advice.confounding import confounding_lines, confounding_summary
-from surefoot.advice.defaults import DEFAULT
+from surefoot.advice.assurance import assurance_summary
+from surefoot.advice.confounding import confounding_summary
 from surefoot.advice.estimate import DELTA, EVENTS
-from surefoot.advice.few_changes import limit_lines, limit_summary
+from surefoot.advice.few_changes import limit_summary
 from surefoot.advice.gain import FINITE_SAMPLE, Gain
-from surefoot.advice.gate_words import gate_lines, gates_summary
+from surefoot.advice.gate_words import gates_summary
 from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.unit_model import Comparison
-from surefoot.advice.value_on_log import WHERE, own_lines
 from surefoot.algorithms import parameters_of
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import Finding, doubt
 from surefoot.logs import Disagreement, Log, remembered
-from surefoot.logs.accounting import OTHER, REASONS
-from surefoot.text import in_rows, plural, signed
+from surefoot.text import in_rows, signed
 
 # fields of an improvement that hold labels, names or one of a few words
 NO_SENTENCES = frozenset(
     (
         "log", "name", "state", "action", "policy", "algorithm", "parameters", "start", "by", "of",
-        "data", "test", "training_fingerprints",
+        "data", "test", "training_fingerprints", "more_of", "less_of",
     )
 )  # fmt: skip
 
@@ -167,6 +162,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             "states_changed": len(advice.changed),
             "states_visited": int((advice.log.n_sa.sum(axis=1) > 0).sum()),
             "mass_moved": advice.mass_moved,
+            "largest": _largest(advice),
             **limit_summary(*((None, None) if gain is None else (gain.most, gain.outside))),
         },
         "worth": gain_summary(advice.gain, advice.in_sample)
@@ -212,6 +208,21 @@ def _policy_is(advice: Advice) -> str:
     return f"{words}: in sample {signed(gain)} against the policy that made the log"
 
 
+def _largest(advice: Advice) -> dict[str, Any] | None:
+    """The state whose change moves most decisions of the log, and what changes there most."""
+    if not len(advice.changed):
+        return None
+    s = int(np.argmax(advice.moved * advice.log.n_sa.sum(axis=1)))
+    moved = advice.candidate[s] - advice.pi_b[s]
+    names = [as_text(a) for a in advice.log.actions]
+    return {
+        "state": as_text(advice.log.states[s]),
+        "more_of": names[int(np.argmax(moved))],
+        "less_of": names[int(np.argmin(moved))],
+        "moved": float(advice.moved[s]),
+    }
+
+
 def _finding(x: Finding, advice: Advice) -> dict[str, Any]:
     return {"key": x.key, "sentence": x.sentence, "waived": x.key in advice.despite}
 
@@ -251,168 +262,3 @@ def _disagreement(found: Disagreement | None) -> dict[str, Any]:
             for s, p, k in (found.worst() if disagrees else [])
         ],
     }
-
-
-def text(summary: Mapping[str, Any]) -> str:
-    """The summary as a page for people: the conclusion, how sure it is, what it rests on; then
-    how it was found.
-    """
-    word = verdict_word(summary)
-    nothing = summary["verdict"] == NOTHING_TO_LEARN
-    changes = summary["changes"]
-    lines = [
-        summary["reason"] if nothing else f"verdict   {word}: {summary['reason']}",
-        f"          policy.csv holds {summary['policy_is']}",
-        *reward_lines(summary["log"]),
-        *_worth_lines(summary),
-        *gate_lines(summary),
-        *(
-            f"{'' if i else 'unseen':9} {x}"
-            for i, x in enumerate(wrap(unseen_sentence(summary["cannot_exclude"]), 110))
-        ),
-        *confounding_lines(summary),
-        f"changes   {changes['states_changed']:,} of {changes['states_visited']:,} visited states;"
-        f" {changes['mass_moved']:.1%} of decisions would change",
-        *limit_lines(changes),
-        *assurance_lines(summary),
-    ]
-    lines += [f"{'' if i else 'assumes':9} {x}" for i, x in enumerate(summary["assumptions"])]
-    lines += ["", *_row_lines(summary["log"]), *_baseline_lines(summary), *_method_lines(summary)]
-    said = summary["log"]["warnings"]
-    return "\n".join(lines + [f"note: {note}" for note in summary["notes"] if note not in said])
-
-
-def verdict_word(summary: Mapping[str, Any]) -> str:
-    """The verdict in capitals; what was waived stands in it."""
-    if not summary["supported"]:
-        return "NOT SUPPORTED by the data"
-    despite = ", ".join(summary.get("waived", ()))
-    return f"SUPPORTED despite {despite}" if despite else "SUPPORTED"
-
-
-def _worth_lines(summary: Mapping[str, Any]) -> list[str]:
-    """What it is worth, and how sure that is."""
-    lines = []
-    out, inside = summary["worth"]["held_out"], summary["worth"]["in_sample_optimistic"]
-    if out is not None and out["gain"] is not None and not math.isnan(out["gain"]):
-        checked = (
-            "whole episodes were weighted, so all moves were tested together"
-            if out["test"] == FINITE_SAMPLE
-            else f"{out['share_checked']:.0%} of the moves could be checked, the others were taken"
-            " back"
-        )
-        lines += [
-            f"worth     {signed(out['gain'])} {WHERE[summary['start']]}, on held-out data; at least"
-            f" {signed(out['low'])}, at most {signed(out['high'])} (5 % each)",
-            f"          learned from {out['units'] - out['units_tested']:,} {out['unit']}, tested"
-            f" on {out['units_tested']:,} others; {out['informative_steps']:,} of their steps took"
-            " an action",
-            f"          that gains probability; {checked}",
-        ]
-    if inside is not None:
-        values = f"baseline {inside['baseline']:.4g}, candidate {inside['policy']:.4g}"
-        first = "         " if lines else "worth    "
-        lines.append(f"{first} in sample, OPTIMISTIC: {signed(inside['gain'])} ({values})")
-        lines += own_lines(summary["own_return"], inside["baseline"])
-    return list(map(in_rows, lines)) if summary["log"]["bandit"] else lines
-
-
-def unseen_sentence(found: Mapping[str, Any] | None) -> str:
-    """What this log cannot exclude; "" where nothing could undo the gain."""
-    if found is None:
-        return ""
-    kind = "worst" if found["more_often"] else "best"
-    origin = "declared" if found["range_declared"] else "this log suggests, none is declared"
-    worth = f"{found['outcome']:.4g} with all that follows"
-    outcome = f"an outcome worth {worth} (the {kind} {origin})"
-    where = f"{found['action']!r} in state {found['state']!r}"
-    undo, possible = found["would_undo_one_in"], found["not_excluded_one_in"]
-    if undo <= 1:
-        return (
-            f"no outcome within the range would undo this gain by itself; {outcome} in every"
-            f" decision for {where} would take {signed(-undo * found['gain'])}"
-        )
-    return (
-        f"{outcome} in one of {undo:.3g} decisions for {where} would undo this gain;"
-        f" {found['visits']:.0f} visits cannot exclude one in {possible:.3g}"
-    )
-
-
-def reward_lines(log: Mapping[str, Any]) -> list[str]:
-    """What more of the reward means, and what puts the log in doubt."""
-    return [f"reward    {log['reward']['sentence']}", *(f"          {x}" for x in log["warnings"])]
-
-
-def read_lines(log: Mapping[str, Any]) -> list[str]:
-    """What was read, and what more of the reward means."""
-    return [*_row_lines(log), *reward_lines(log)]
-
-
-def _row_lines(log: Mapping[str, Any]) -> list[str]:
-    """The rows that were read."""
-    left_out = log["rows_left_out"]
-    told = log["episodes"] is not None and not log["bandit"]
-    episodes = f", {plural(log['episodes'], 'episode')}" if told else ""
-    return [
-        f"read      {log['source']}: {log['rows_read']:,} rows = {log['rows_used']:,} used +"
-        f" {sum(left_out.values()):,} left out",
-        *(f"          left out: {n:,} {(REASONS | OTHER)[why]}" for why, n in left_out.items()),
-        f"          {log['states']:,} states, {log['actions']:,} actions{episodes};"
-        f" {log['pairs_seen']:,} pairs of state and action ever tried",
-    ]
-
-
-def several_policies(log: Mapping[str, Any]) -> str:
-    """That several policies made, or may have made, a log; "" where nothing speaks for it."""
-    n = log.get("policies") or 0
-    words = "its propensities may be those of several policies" if log.get("propensities") else ""
-    return f"{n:,} policies made the log" if n > 1 else words
-
-
-def _baseline_lines(summary: Mapping[str, Any]) -> list[str]:
-    baseline = summary["baseline"]
-    first = "baseline  given"
-    if not baseline["made_the_log"]:
-        first += "; other policies made the log, as its propensities say: both are estimates"
-    if baseline["estimated"]:
-        first = "baseline  ESTIMATED from the log itself: give --baseline if it is known"
-    if baseline["policy"] is not None:
-        first = f"baseline  ESTIMATED from the rows of policy {baseline['policy']!r}"
-    if baseline.get("disagrees"):
-        rows = baseline["impossible_rows"]
-        first += f", but DISAGREES with the log (p = {baseline['p_value']:.2g}"
-        first += f", {rows:,} impossible rows)" if rows else ")"
-    lines, over = [first], summary["worth"]["over_renormalised"]
-    several = several_policies(summary["log"])
-    if several and baseline["estimated"] and baseline["policy"] is None:
-        lines.append(f"          it is what the log shows on average: {several}")
-    if baseline["renormalised"]:
-        lines += [
-            "          forbidden actions were taken out of it; gains are against the policy that"
-            " made the log, which used them",
-            f"          (over what is left of it: {signed(over)} in sample)",
-        ]
-    if baseline.get("disagrees"):
-        lines += [
-            f"          worst in state {x['state']}: p = {x['p_value']:.2g}"
-            for x in baseline["worst_states"][:3]
-        ]
-    return lines
-
-
-def _method_lines(summary: Mapping[str, Any]) -> list[str]:
-    name, values = summary["algorithm"]["name"], summary["algorithm"]["parameters"]
-    words = ", ".join(
-        f"{k} = {v:g}" if isinstance(v, (int, float)) and not isinstance(v, bool) else f"{k} = {v}"
-        for k, v in values.items()
-        if v is not None
-    )
-    lines = [f"method    {name} ({words or 'no parameters'}), gamma = {summary['gamma']:g}"]
-    if name == DEFAULT:
-        lines += [
-            "          the default: a move must gain more than its price, some standard errors",
-            "          of the value, whatever the unit of rewards; never an untried action",
-        ]
-    if summary["converged"] is False:
-        lines.append("          NOT CONVERGED: the candidate is the last iterate")
-    return lines

@@ -5,7 +5,6 @@ and how much of it was never tried.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from surefoot.advice.estimate import DELTA
 from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import ENOUGH_EPISODES, Units, units_of
-from surefoot.advice.weighted_values import weighted_lines, weighted_values
+from surefoot.advice.weighted_values import weighted_values
 from surefoot.core import Policy
 from surefoot.diagnosis import wrong_weights
 from surefoot.errors import PolicyError
@@ -22,13 +21,7 @@ from surefoot.logs import Log
 from surefoot.ope.estimates import episode_returns
 from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
-from surefoot.text import interval
 
-WHERE = {
-    "given": "at the given start",
-    "episodes": "from the start of an episode on",
-    "visits": "from an average visited state on",
-}
 # standard errors beyond which the model's baseline and the log's own returns contradict each other
 APART = 3.0
 
@@ -108,56 +101,3 @@ def evaluation(
         "range_seen": None if problem.return_range.declared else list(problem.reward_range),
         "weighted": {"not_available": wrong} if wrong else weighted_values(problem, pi),
     }
-
-
-def own_lines(own: Mapping[str, Any] | None, value: float) -> list[str]:
-    """The log's own mean return beside the model's baseline, for people; a warning where they
-    contradict each other.
-    """
-    if own is None:
-        return []
-    words = (
-        f"the log's own mean return is {own['mean']:.4g} +- {own['standard_error']:.2g}, the model"
-        f" says {value:.4g}"
-    )
-    if own["contradicts_model"]:
-        return [
-            f"WARNING   {words}: they differ by more than chance, so the states",
-            "          do not say enough, and gains by the model are off by as much",
-        ]
-    return [f"          {words} for the baseline"]
-
-
-def _range_lines(seen: Sequence[float] | None) -> list[str]:
-    """What all intervals rest on where nobody declared the possible rewards."""
-    if seen is None:
-        return []
-    low, high = seen
-    return [
-        f"range     all intervals hold if no reward lies outside [{low:g}, {high:g}], the range"
-        " that was seen: a rarer one",
-        "          would not be in them; declare it with --reward-range",
-    ]
-
-
-def evaluation_lines(found: Mapping[str, Any]) -> list[str]:
-    """The evaluation for people."""
-    lines = [
-        f"{name:9} {x['value']:+.5g} {WHERE[found['start']]}, 90 % interval"
-        f" {interval(x['low'], x['high'], '.5g', '[nan, nan]')}"
-        for name, x in found["values"].items()
-    ]
-    estimated = ", ESTIMATED from the log" if found["baseline_estimated"] else " given"
-    return [
-        *lines,
-        f"          by the model of this log, which assumes states that say enough;"
-        f" {found['units']} {found['unit']};"
-        f" baseline{estimated}",
-        *own_lines(found["own_return"], found["values"]["baseline"]["value"]),
-        *weighted_lines(found["weighted"]),
-        *_range_lines(found["range_seen"]),
-        f"coverage  {found['share_never_seen']:.1%} of the policy's decisions are actions never"
-        " seen in their state: they count as",
-        "          what the baseline does there. A policy learned from this very log looks better"
-        " here than it is",
-    ]

@@ -347,42 +347,6 @@ def watch_summary(watch: Watch, found: Look, delta: float) -> dict[str, Any]:
     }
 
 
-def watch_lines(found: Mapping[str, Any]) -> list[str]:
-    """A look in words."""
-    n = found["episodes_counted"]
-    words = {
-        PASSES: "BETTER: shown to be better than the baseline",
-        FAILS: "WORSE: shown to be worse than the baseline",
-        NO_EVIDENCE: "NOT YET: shown to be neither better nor worse; look again when you like",
-    }[found["verdict"]]
-    side = "loss" if found["verdict"] == FAILS else "gain"
-    at = found[side]["reached_at_episode"]
-    if found["verdict"] != NO_EVIDENCE and at is not None:
-        words += f", since episode {at:,}"
-    lines = [
-        f"verdict   {words}",
-        f"capital   {found['gain']['capital']:.3g} of a bet on a gain (highest"
-        f" {found['gain']['highest']:.3g}), {found['loss']['capital']:.3g} on a loss (highest"
-        f" {found['loss']['highest']:.3g}); {found['capital_needed']:g} shows it, wrong with"
-        f" probability {found['delta']:g} over all looks together",
-        f"counted   {found['episodes_new']:,} new episodes, {n:,} in all, in"
-        f" {plural(found['looks'], 'look')}; {found['order']}",
-    ]
-    if found["estimated_gain"] is not None:
-        lines.insert(2, f"gain      {found['estimated_gain']:+.4g} estimated")
-    if found["episodes_waiting"]:
-        lines.append(
-            f"waiting   {found['episodes_waiting']:,} episodes for the next look: they, or one that"
-            " began before them, are not finished"
-        )
-    if found["episodes_left_out"]:
-        lines.append(
-            f"training  {found['episodes_left_out']:,} new episodes were LEFT OUT: the policy was"
-            " made from them"
-        )
-    return lines
-
-
 def _packed(x: np.ndarray) -> str:
     """Numbers as text."""
     return base64.b64encode(x.astype(x.dtype.newbyteorder("<")).tobytes()).decode()

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.estimate import DELTA, UnitEstimate, Unseen
+from surefoot.advice.estimate import UnitEstimate, Unseen
 from surefoot.core import Batch
 from surefoot.errors import NotAvailableError, SurefootError
 from surefoot.ope import ValueEstimate, doubly_robust, per_decision, weighted_per_decision
 from surefoot.ope.centring import discounts
 from surefoot.ope.estimates import episode_returns
 from surefoot.problems import Problem
-from surefoot.text import impossible, interval
+from surefoot.text import impossible
 
 TRUE_WEIGHTS = "the propensities are true"
 GIVEN_WEIGHTS = "the given baseline made the log"
@@ -25,7 +25,6 @@ METHODS: Mapping[str, tuple[Callable[..., ValueEstimate], str]] = {
     "snips": (weighted_per_decision, "less scatter; biased for few episodes"),
     "dr": (doubly_robust, "unbiased; a model of other episodes takes out scatter"),
 }
-FEW = 30.0  # effective episodes below which an interval says little
 
 
 def weighted_values(problem: Problem, pi: np.ndarray) -> dict[str, Any]:
@@ -99,18 +98,3 @@ def _unseen(distance: float, size: float) -> Unseen:
     """What returns at this distance may change that none of so many episodes has shown."""
     each = distance / max(size, 1.0)
     return Unseen(each=each, pair=0, n=size, shift=1.0, worst=0.0, distance=distance)
-
-
-def weighted_lines(found: Mapping[str, Any]) -> list[str]:
-    """The same for people."""
-    if "not_available" in found:
-        return [f"weighted  no IPS, SNIPS or DR: {found['not_available']}"]
-    lines = [f"weighted  whole episodes, from their start; 90 % intervals ({DELTA:.0%} each side)"]
-    for name, x in found.items():
-        size = x.get("effective_episodes")
-        few = f"; only {size:.1f} effective episodes" if size is not None and size < FEW else ""
-        lines.append(
-            f"{name:>9} {x['value']:+.5g} {interval(x['low'], x['high'], '.5g', '[nan, nan]')}"
-            f"  {x['assumes']}{few}"
-        )
-    return lines

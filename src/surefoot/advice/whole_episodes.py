@@ -5,7 +5,7 @@ which may be repeated as a log grows. The commands call these, with the same wor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,11 +35,10 @@ from surefoot.advice.safety_parts import (
     Asked,
     SafetyPart,
     guarded_safety_test,
-    part_lines,
     parts_summary,
 )
-from surefoot.advice.safety_words import safety_lines, safety_summary
-from surefoot.advice.summary import log_summary, read_lines
+from surefoot.advice.safety_words import safety_summary
+from surefoot.advice.summary import log_summary
 from surefoot.advice.value_on_log import check_allowed
 from surefoot.advice.watching import (
     Watch,
@@ -47,7 +46,6 @@ from surefoot.advice.watching import (
     file_digest,
     load_watch,
     look,
-    watch_lines,
     watch_summary,
 )
 from surefoot.core.array_checks import LARGEST
@@ -66,6 +64,8 @@ from surefoot.logs import load_policy
 from surefoot.logs.database import Progress
 from surefoot.ope import Standard
 from surefoot.ope.centring import largest_ratio
+from surefoot.report.episode_words import safety_statements, watch_statements
+from surefoot.report.statements import text
 
 ANY_RETURN = (-LARGEST, LARGEST)
 TEST_DEFAULTS = {"delta": 0.05, "estimator": "pdis"}
@@ -122,13 +122,9 @@ class Tested(Paged):
         """ "passes", "fails", "no evidence"; with " if" where a condition is to be judged."""
         return str(self.document["verdict"])
 
-    def lines(self) -> Iterator[str]:
+    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
         """The test for people."""
-        found = self.document
-        yield from (*read_lines(found["log"]), *safety_lines(found), *part_lines(found))
-        yield f"training  {found['training_overlap']['words']}"
-        yield from (f"assumes:  {x}" for x in found["assumptions"])
-        yield from (f"note: {x}" for x in found["notes"])
+        return text(safety_statements(document), explain=explain)
 
     def page(self) -> str:
         """The page of the test."""
@@ -235,17 +231,9 @@ class Watched(Answer):
         """ "passes": shown to be better; "fails": worse; or "no evidence", so far."""
         return self.watch.verdict
 
-    def lines(self) -> Iterator[str]:
+    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
         """The look for people."""
-        found = self.document
-        yield from (*read_lines(found["log"]), *watch_lines(found))
-        if not found["training_checked"]:
-            yield (
-                "training  NOT CHECKED whether the policy was made from these episodes: there is no"
-                " training.npz beside the policy"
-            )
-        yield from (f"note: {x}" for x in found["notes"])
-        yield f"state     {found['state_file']}"
+        return text(watch_statements(document), explain=explain)
 
 
 def watch(

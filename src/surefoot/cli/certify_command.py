@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from surefoot.cli.log_options import LogOptions, listed
-from surefoot.cli.options import BASELINE, METHOD, POLICY, AsJson, Despite, Source, option
+from surefoot.cli.options import BASELINE, METHOD, POLICY, AsJson, Despite, Explain, Source, option
 from surefoot.cli.progress import reading_progress
 from surefoot.cli.terminal import DESPITE, NO_SUPPORT, show
 
@@ -64,6 +64,7 @@ def certify(
         float, option(METHOD, "NUMBER", "The probability with which the bound may be wrong.")
     ] = 0.05,
     despite: Despite = "",
+    explain: Explain = False,
     as_json: AsJson = False,
     *,
     options: CertifyOptions,
@@ -89,7 +90,7 @@ def certify(
             progress=progress,
             **options.asking(),
         )
-    show(found, as_json)
+    show(found, as_json, explain=explain)
     if not found.proved:
         raise typer.Exit(NO_SUPPORT)
     if found.waived:

@@ -64,7 +64,7 @@ def check(
 
     with reading_progress() as progress:
         found = advice.check(log, save=save, progress=progress, **options.asking())
-    show_with_page(found, as_json, report, coloured)
+    show_with_page(found, as_json, report, styled=coloured)
 
 
 def coloured(line: str) -> Text:

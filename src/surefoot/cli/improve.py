@@ -17,6 +17,7 @@ from surefoot.cli.options import (
     READING,
     AsJson,
     Despite,
+    Explain,
     ReportFile,
     Source,
     option,
@@ -85,6 +86,7 @@ def improve(
     out: Folder = Path("improved"),
     no_report: NoReport = False,
     dask: Dask = None,
+    explain: Explain = False,
     as_json: AsJson = False,
     *,
     options: GuardedOptions,
@@ -121,7 +123,7 @@ def improve(
         )
     written = advice.save(out, page=not no_report, beside=made_by())
     files = {name: str(path) for name, path in written.items()}
-    show(advice, as_json, {**made_by(), "files": files})
+    show(advice, as_json, {**made_by(), "files": files}, explain=explain)
     if not (advice.supported or advice.accepted):
         raise typer.Exit(NO_SUPPORT)
     if advice.waived:

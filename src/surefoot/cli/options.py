@@ -56,6 +56,9 @@ Despite = Annotated[
         " verdict then names them, and the exit code is 5.",
     ),
 ]
+Explain = Annotated[
+    bool, option(OUTPUT, "", "Say all of it: what it rests on, and how it was found.", "--explain")
+]
 AsJson = Annotated[bool, option(OUTPUT, "", "Print JSON for machines, and nothing else.", "--json")]
 
 

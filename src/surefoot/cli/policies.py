@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from surefoot.cli.log_options import LogOptions
-from surefoot.cli.options import OUTPUT, POLICY, AsJson, Source, option
+from surefoot.cli.options import OUTPUT, POLICY, AsJson, Explain, Source, option
 from surefoot.cli.progress import reading_progress
 from surefoot.cli.terminal import show, show_document
 from surefoot.text import aligned
@@ -21,6 +21,7 @@ def evaluate(
         Path,
         option(POLICY, "FILE", "The policy to evaluate: columns state, action, probability."),
     ],
+    explain: Explain = False,
     as_json: AsJson = False,
     *,
     options: LogOptions,
@@ -36,7 +37,7 @@ def evaluate(
 
     with reading_progress() as progress:
         found = evaluate_policy(log, policy, progress=progress, **options.asking())
-    show(found, as_json)
+    show(found, as_json, explain=explain)
 
 
 def list_all(as_json: AsJson = False) -> None:
@@ -77,6 +78,7 @@ def demo(
         Path | None,
         option(OUTPUT, "FOLDER", "Where the files go.", default="a new temporary folder"),
     ] = None,
+    explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
     """See it work on a log that ships with surefoot.
@@ -87,4 +89,6 @@ def demo(
 
     summary, files = demonstration.improved(out)
     found = summary | {"files": {name: str(path) for name, path in files.items()}}
-    show_document("demo", found, lambda: demonstration.lines(summary, files), as_json)
+    show_document(
+        "demo", found, lambda: demonstration.lines(found, files, explain=explain), as_json
+    )

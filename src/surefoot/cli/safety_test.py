@@ -17,6 +17,7 @@ from surefoot.cli.options import (
     POLICY,
     PROBLEM,
     AsJson,
+    Explain,
     ReportFile,
     Source,
     option,
@@ -103,6 +104,7 @@ def safety_test(
     policy: PolicyFile,
     training: Training = None,
     report: ReportFile = None,
+    explain: Explain = False,
     as_json: AsJson = False,
     *,
     options: TestOptions,
@@ -128,5 +130,5 @@ def safety_test(
         found = advice.safety_test(
             log, policy, training=training, progress=progress, **options.asking()
         )
-    show_with_page(found, as_json, report)
+    show_with_page(found, as_json, report, explain=explain)
     raise typer.Exit({PASSES: DONE, FAILS: WORSE}.get(found.verdict, NO_SUPPORT))

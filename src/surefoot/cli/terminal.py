@@ -50,7 +50,8 @@ def complain(words: str) -> None:
 
 def json_text(command: str, found: Mapping[str, Any]) -> str:
     """JSON that names its schema, in ASCII; NaN and infinities are null."""
-    from surefoot.advice.answers import JSON_VERSION, plain
+    from surefoot.advice.answers import JSON_VERSION
+    from surefoot.core.plain_values import plain
 
     document = {"schema": f"surefoot/{command}/{JSON_VERSION}"} | plain(found)
     return json.dumps(document, indent=2, allow_nan=False)
@@ -60,21 +61,30 @@ def show(
     answer: Answer,
     as_json: bool,
     beside: Mapping[str, Any] | None = None,
+    *,
+    explain: bool = False,
     styled: Callable[[str], str | Text] = str,
 ) -> None:
-    """Print an answer, and what the command has beside it."""
-    show_document(
-        answer.command, {**answer.document, **(beside or {})}, lambda: map(styled, answer.lines()),
-        as_json,
-    )  # fmt: skip
+    """Print an answer, and what the command has beside it; `explain`: all that is said of it."""
+    found = {**answer.document, **(beside or {})}
+
+    def lines() -> Iterable[str | Text]:
+        return map(styled, answer.said(found, explain=explain).split("\n"))
+
+    show_document(answer.command, found, lines, as_json)
 
 
 def show_with_page(
-    answer: Paged, as_json: bool, report: Path | None, styled: Callable[[str], str | Text] = str
+    answer: Paged,
+    as_json: bool,
+    report: Path | None,
+    *,
+    explain: bool = False,
+    styled: Callable[[str], str | Text] = str,
 ) -> None:
     """Print an answer; its page goes to `report` first."""
     beside = {} if report is None else {"report": str(answer.report(report))}
-    show(answer, as_json, beside, styled)
+    show(answer, as_json, beside, explain=explain, styled=styled)
 
 
 def show_document(
@@ -101,8 +111,6 @@ def show_document(
             console.print(line, highlight=False, soft_wrap=True)
         else:
             typer.echo(line)
-    if "files" in found and command == "improve":
-        typer.echo(f"files     {', '.join(found['files'].values())}")
     if "report" in found:
         typer.echo(f"report    {found['report']}")
 

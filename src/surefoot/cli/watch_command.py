@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from surefoot.cli.options import METHOD, OUTPUT, AsJson, Source, option
+from surefoot.cli.options import METHOD, OUTPUT, AsJson, Explain, Source, option
 from surefoot.cli.progress import reading_progress
 from surefoot.cli.safety_test import EpisodeOptions, PolicyFile
 from surefoot.cli.terminal import DONE, NO_SUPPORT, WORSE, show
@@ -45,6 +45,7 @@ def watch(
             OUTPUT, "FILE", "Where the capital is kept from look to look, such as capital.json."
         ),
     ],
+    explain: Explain = False,
     as_json: AsJson = False,
     *,
     options: WatchOptions,
@@ -64,5 +65,5 @@ def watch(
 
     with reading_progress() as progress:
         found = advice.watch(log, policy, state_file, progress=progress, **options.asking())
-    show(found, as_json)
+    show(found, as_json, explain=explain)
     raise typer.Exit({PASSES: DONE, FAILS: WORSE}.get(found.verdict, NO_SUPPORT))

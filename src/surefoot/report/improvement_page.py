@@ -13,33 +13,27 @@ from typing import Any
 from surefoot.advice.advise import CHANGED, Advice
 from surefoot.advice.files import SUMMARY, write_advice
 from surefoot.advice.pairs import PAIRS, StateRecord, read_pairs, state_records
-from surefoot.advice.summary import several_policies
 from surefoot.atomic import read_json, settle
 from surefoot.core.policy import Row
 from surefoot.errors import LogError
-from surefoot.report.log_cover import coverage, coverage_table, described, gaps
+from surefoot.report.episode_words import safety_statements
+from surefoot.report.improvement_words import improvement_statements
+from surefoot.report.log_cover import coverage, coverage_table, gaps
 from surefoot.report.page import (
     MOST_BYTES,
     embedded,
     number,
     percent,
     render,
-    sentence,
     signed_number,
 )
 from surefoot.report.pictures import maps, shares_picture
 from surefoot.report.sections_page import PageTable
-from surefoot.report.sureness import (
-    certainty,
-    estimates_table,
-    evidence,
-    gain_and_caption,
-    headline,
-    read_safety,
-    safety_word,
-)
+from surefoot.report.statements import DOUBTS, of_kind, sentence
+from surefoot.report.sureness import estimates_table, evidence, gain_and_caption, read_safety
 from surefoot.text import parameters_text, plural
 
+FIRST = ("holds", "worth", "parts", "sure", *DOUBTS)  # what the top of the page says
 ROOM = 300_000  # bytes of a page that are not its table of states
 
 
@@ -90,40 +84,34 @@ def improvement_page(
     are those of a state's label, `safety` is what `surefoot safety-test` found of the policy.
     """
     log, changes = summary["log"], summary["changes"]
+    said = improvement_statements(summary)
+    verdict, read, baseline = (of_kind(said, x)[0] for x in ("verdict", "read", "baseline"))
+    tested = "" if safety is None else safety_statements(safety)[0].words
     shown, left_out = _table(states)
     picture, caption = gain_and_caption(summary)
     covered, table = coverage(states), estimates_table(summary)
     missing = gaps(states)
     return render(
         "improvement.html",
-        title=f"{headline(summary)} ({log['source']})",
+        title=f"{verdict.words} ({log['source']})",
         source=log["source"],
-        baseline_is=_baseline_is(summary),
+        baseline_is=_sentences(f"the baseline is {baseline.words}", *baseline.detail),
         good=summary["supported"] and not summary.get("waived"),
-        word=headline(summary),
-        certainty=certainty(summary),
-        reason=sentence(summary["reason"]),
-        reward=sentence(log["reward"]["sentence"]) if "reward" in log else "",  # before 0.2
-        warnings=log.get("warnings", []),
-        policy_is=summary["policy_is"],
+        word=verdict.words,
+        sentences=[sentence(x.words) for x in of_kind(said, *FIRST) if x.first],
+        warnings=[sentence(x) for y in of_kind(said, "warning") for x in y.whole],
+        reason=_sentences(*verdict.detail),
+        safety_word=tested,
         figures=_figures(summary),
-        changed=changes["states_changed"],
-        visited=changes["states_visited"],
-        moved=changes["mass_moved"],
-        candidate_only=(
-            ""
-            if summary["supported"] or summary["accepted_unsupported"]
-            else " It is not used: candidate.csv has it."
-        ),
+        changes=_sentences(*of_kind(said, "changes")[0].whole) if changes["states_changed"] else "",
         maps=maps(states, columns),
         state_name="state" if len(columns) < 2 else f"state ({', '.join(columns)})",
         left_out=left_out,
         gain_picture=picture,
         gain_caption=caption,
         estimates=[] if table is None else [table],
-        evidence=evidence(summary, safety),
-        safety_word="" if safety is None else safety_word(safety),
-        cover=described(log),
+        evidence=evidence(summary, said, safety),
+        cover=_sentences(*read.whole),
         coverage=coverage_table(covered),
         coverage_picture=shares_picture(
             [row.drawn for row in covered if row.pairs],
@@ -135,22 +123,14 @@ def improvement_page(
         unchanged=_unchanged(states),
         command=summary.get("command", ""),
         made=_made(summary),
-        notes=[sentence(x) for x in summary["notes"]],
+        notes=[sentence(x) for y in of_kind(said, "note") for x in y.whole],
         data=embedded(shown),
     )
 
 
-def _baseline_is(summary: Mapping[str, Any]) -> str:
-    """What the baseline is, in a sentence."""
-    baseline = summary["baseline"]
-    if baseline.get("policy") is not None:
-        return f"The baseline is policy {baseline['policy']!r} of the log, as its own rows show it."
-    several = several_policies(summary["log"])
-    if several and baseline["estimated"]:
-        return f"The baseline is what the log shows on average: {several}."
-    if (summary["log"].get("policies") or 0) > 1 or not baseline.get("made_the_log", True):
-        return "The baseline is the policy that was given; other policies made the log."
-    return "The baseline is the policy that made the log."
+def _sentences(*words: str) -> str:
+    """Words as sentences of one paragraph."""
+    return " ".join(map(sentence, words))
 
 
 def _figures(summary: Mapping[str, Any]) -> list[tuple[str, str]]:

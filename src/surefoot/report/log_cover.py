@@ -4,12 +4,11 @@ them, and where the baseline goes and the log does not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from surefoot.advice.pairs import StateRecord
-from surefoot.report.page import number, percent
+from surefoot.report.page import percent
 from surefoot.report.pictures import ShareRow
 from surefoot.report.sections_page import PageTable
 from surefoot.text import plural
@@ -33,20 +32,6 @@ class CoverageRow:
         return ShareRow(
             f"{self.seen} ({plural(self.pairs, 'pair')})", self.baseline, self.candidate
         )
-
-
-def described(log: Mapping[str, Any]) -> str:
-    """What the log is, in a sentence."""
-    told = log["episodes"] is not None and not log.get("bandit")
-    episodes = f" in {plural(log['episodes'], 'episode')}" if told else ""
-    left_out = sum(log["rows_left_out"].values())
-    lost = f"; {plural(left_out, 'row')} left out" if left_out else ""
-    return (
-        f"{plural(log['rows_used'], 'row')}{episodes}{lost}: {plural(log['states'], 'state')},"
-        f" {plural(log['actions'], 'action')}. {plural(log['pairs_seen'], 'pair')} of a state and"
-        f" an action {'was' if log['pairs_seen'] == 1 else 'were'} ever tried. Rewards lie between"
-        f" {number(log['reward_lowest'])} and {number(log['reward_highest'])}."
-    )
 
 
 def coverage(states: Sequence[StateRecord]) -> list[CoverageRow]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from surefoot.report.page import number, percent, sentence, signed_number
+from surefoot.report.episode_words import safety_statements
+from surefoot.report.log_words import reward_statements
+from surefoot.report.page import number, percent, signed_number
 from surefoot.report.pictures import GainRow, gain_picture, gains_picture
 from surefoot.report.sections_page import (
     Item,
@@ -16,7 +18,7 @@ from surefoot.report.sections_page import (
     notes_section,
     sections_page,
 )
-from surefoot.report.sureness import safety_certainty, safety_facts, safety_word
+from surefoot.report.statements import Statement, of_kind, sentence
 from surefoot.text import parameters_text, plural
 
 
@@ -116,11 +118,15 @@ def safety_page(found: Mapping[str, Any]) -> str:
         )
         picture = gain_picture(gain, low, high, found["delta_of_each_test"])
         pictures = [Picture(picture, caption)]
+    said = safety_statements(found)
+    kinds = ("verdict", "worth", "assumes", "warning", "note")
+    shown = {kind: of_kind(said, kind) for kind in kinds}
+    tested = of_kind(said, "worth", "parts", "tested", "weights", "training")
     return sections_page(
         heading=f"Safety test of {found['policy']} on {found['log']['source']}",
-        word=sentence(safety_word(found)),
+        word=shown["verdict"][0].words,
         good=found["verdict"] == "passes",
-        sentences=[safety_certainty(found), *said_of_reward(found["log"])],
+        sentences=[sentence(x) for x in (*shown["worth"][0].whole[:1], *_words(shown["warning"]))],
         figures=[
             ("estimated gain", signed_number(gain)),
             ("at least", signed_number(low if math.isfinite(low) else None)),
@@ -129,13 +135,11 @@ def safety_page(found: Mapping[str, Any]) -> str:
             ("effective episodes", f"{found['effective_episodes']:.1f}"),
         ],
         sections=[
-            Section(title="The test", pictures=pictures, items=[*map(Item, safety_facts(found))]),
-            Section(
-                title="What must be true", items=[Item(sentence(x)) for x in found["assumptions"]]
-            ),
-            *notes_section(found["notes"]),
+            Section(title="The test", pictures=pictures, items=_items(tested)),
+            Section(title="What must be true", items=_items(shown["assumes"])),
+            *notes_section(_words(shown["note"])),
         ],
-        made=_data(found) | {"training data": found["training_overlap"]["words"]},
+        made=_data(found),
     )
 
 
@@ -291,8 +295,16 @@ def bound_page(found: Mapping[str, Any]) -> str:
 
 def said_of_reward(log: Mapping[str, Any]) -> list[str]:
     """What more of the reward means, and what puts the log in doubt."""
-    warnings = log.get("warnings")
-    return [sentence(log["reward"]["sentence"]), *(warnings if isinstance(warnings, list) else ())]
+    return [sentence(x) for y in reward_statements(log) for x in y.whole]
+
+
+def _words(said: Sequence[Statement]) -> list[str]:
+    return [x for y in said for x in y.whole]
+
+
+def _items(said: Sequence[Statement]) -> list[Item]:
+    """Statements as a list."""
+    return [Item(sentence(x)) for x in _words(said)]
 
 
 def _next(command: str | None) -> list[Section]:

@@ -71,12 +71,6 @@ def signed_number(x: float | None) -> str:
     return "–" if x is None or x != x else f"{x:+.4g}".replace("-", "\u2212")
 
 
-def sentence(words: str) -> str:
-    """With a capital letter and a full stop."""
-    words = words.rstrip(".")
-    return f"{words[:1].upper()}{words[1:]}."
-
-
 def percent(x: float | None) -> str:
     """A share; small ones keep a digit."""
     if x is None or x != x:

@@ -8,7 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from surefoot.report.page import made_by, render, sentence
+from surefoot.report.page import made_by, render
+from surefoot.report.statements import sentence
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from surefoot.advice import chosen_algorithm
 from surefoot.advice.answers import Paged
 from surefoot.advice.posing import Posed, Question, in_words, pose, said
 from surefoot.advice.questions import Shown, silent
-from surefoot.advice.summary import reward_lines
 from surefoot.atomic import write_csv, write_whole
 from surefoot.errors import ParameterError
 from surefoot.problems import Problem
+from surefoot.report.log_words import reward_text
 from surefoot.text import aligned, interval, signed
 from surefoot.tuning.choice import Tuning, choose
 from surefoot.tuning.history_choice import best_history, try_history
@@ -41,9 +41,9 @@ class Tuned(Paged):
         found: str | None = self.document["next"]
         return found
 
-    def lines(self) -> Iterator[str]:
+    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
         """The choice for people."""
-        return _lines(self.document)
+        return "\n".join(_lines(document))
 
     def page(self) -> str:
         """The page of the choice."""
@@ -69,9 +69,9 @@ class Bounded(Paged):
         found: str | None = self.document["next"]
         return found
 
-    def lines(self) -> Iterator[str]:
+    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
         """The bound for people."""
-        return _bound_lines(self.document)
+        return "\n".join(_bound_lines(document))
 
     def page(self) -> str:
         """The page of the bound."""
@@ -219,7 +219,7 @@ def _document(
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     """The choice for people."""
     simulated = found["simulated"] > 0
-    yield from reward_lines(found)
+    yield reward_text(found)
     yield from _history_lines(found.get("histories", []))
     yield from _table(found["settings"], f"CVaR {found['alpha']:.0%}", simulated)
     yield (
@@ -292,7 +292,7 @@ def _bound_document(
 
 
 def _bound_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    yield from reward_lines(found)
+    yield reward_text(found)
     yield (
         f"n_wedge   {found['n_wedge']:,}: Pi_b-SPIBB then loses at most {found['bound']:.4g}"
         f" (asked: {found['loss']:.4g}) with probability {1 - found['delta']:g}"

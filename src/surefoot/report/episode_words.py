@@ -1,0 +1,210 @@
+"""What is said of a policy on episodes that it was not made from: by a safety test, by a watch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from surefoot.ope.bounds import APPROXIMATE_BOUNDS
+from surefoot.report.log_words import (
+    amount,
+    in_brackets,
+    log_warnings,
+    notes,
+    reward_words,
+    rows_read,
+    span,
+    turned,
+    unit,
+    urgent,
+    warning,
+)
+from surefoot.report.part_words import none_worse, parts
+from surefoot.report.statements import ASK, Statement, known, listed, sentence, without_steps
+from surefoot.text import plain, plural
+
+PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"  # words of the document
+IF = " if"  # follows a verdict that holds under a condition only
+PLACES = (("guards", "in"), ("groups", "for the group"))
+JUDGED = (
+    ("no hidden cause", "no hidden cause"),
+    ("the same world", "the same world later"),
+    ("the baseline treats all groups", "the baseline treats all groups alike"),
+)
+
+
+def safety_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
+    """What is said of a safety test, the conclusion first."""
+    document = plain(document)
+    log, said = document["log"], document.get("training_overlap")
+    found = [
+        Statement("verdict", sentence(safety_verdict(document))),
+        *warning([*log_warnings(log), *urgent(document.get("notes", ()))]),
+        _gain(document),
+        *parts(document),
+        _tested(document),
+        _weights(document),
+        *([] if said is None else [Statement("training", said["words"])]),
+        _assumed(document),
+    ]
+    if "rows_read" in log:
+        found.append(rows_read(log))
+    return _in_words(found + notes(document.get("notes", ()), log), log)
+
+
+def _in_words(found: list[Statement], log: Mapping[str, Any]) -> tuple[Statement, ...]:
+    return without_steps(found) if log.get("bandit") else tuple(found)
+
+
+def safety_verdict(found: Mapping[str, Any]) -> str:
+    """The conclusion; where it holds under a condition only, with that before it."""
+    outcome, better = found["verdict"].removesuffix(IF), f"better{none_worse(found)}"
+    if outcome == NO_EVIDENCE:
+        than = f"better than the baseline{none_worse(found)}"
+        return f"NO EVIDENCE: shown to be neither {than}, nor worse than it"
+    word = better if outcome == PASSES else _worse(found)
+    how = "approximately " if found["bound"] in APPROXIMATE_BOUNDS else ""
+    if found["verdict"].endswith(IF):
+        return (
+            f"NOT SHOWN. {outcome.upper()} ONLY IF {found['condition']}: it is {how}shown to be"
+            f" {word} than the baseline then. {found.get('remedy', '')}"
+        )
+    return f"{outcome.upper()}: {how}shown to be {word} than the baseline"
+
+
+def _worse(found: Mapping[str, Any]) -> str:
+    """Whether a policy that fails is worse as a whole, or in which parts."""
+    high, where = found["gain_at_most"], _where_worse(found)
+    return "worse" if not where or (high is not None and high < 0) else f"worse {where}"
+
+
+def _where_worse(found: Mapping[str, Any]) -> str:
+    """In which parts a policy is worse that is not shown to be worse as a whole."""
+    return ", ".join(
+        f"{preposition} {x['name']}"
+        for kind, preposition in PLACES
+        for x in found.get(kind, ())
+        if x["verdict"] == "worse"
+    )
+
+
+def _gain(found: Mapping[str, Any]) -> Statement:
+    """The gain with its bounds, and how certain they are."""
+    log, low, high = found["log"], found["gain_at_least"], found["gain_at_most"]
+    words = f"{amount(found['estimated_gain'], log)} {unit(log)} than the baseline"
+    words += f" in an episode, {span(low, high, log)}"
+    if known(low) or known(high):
+        how = "about " if found["bound"] in APPROXIMATE_BOUNDS else ""
+        words += f"; wrong with probability {how}{found['delta']:g}, if what it assumes is true"
+    detail: tuple[str, ...] = ()
+    if "compared_with" in found:
+        detail += (f"it is compared with {found['compared_with']}",)
+    detail += (_sides(found),) if "delta_of_each_test" in found else ()
+    return Statement("worth", f"{words}{in_brackets(log)}", (*turned(log), *detail))
+
+
+def _sides(found: Mapping[str, Any]) -> str:
+    """How the failure probability is shared."""
+    each = found["delta_of_each_test"]
+    loss = found.get("delta_of_loss", each)
+    shared = f"{each:g} for each side" if loss == each else f"{each:g} below, {loss:.2g} above"
+    return f"the probability of an error is shared: {shared}"
+
+
+def _tested(found: Mapping[str, Any]) -> Statement:
+    """On what it was tested, and how."""
+    others = found.get("episodes_cap_chosen_on")
+    prepared = f", prepared on {others:,} others" if others else ""
+    return Statement(
+        "tested",
+        f"{plural(found['episodes_tested'], 'episode')}; {found['estimator']} values,"
+        f" {found['bound']} bound{prepared}",
+        ("each counts by how much more often the policy would have done what was done",),
+    )
+
+
+def _weights(found: Mapping[str, Any]) -> Statement:
+    """How much evidence the weights leave."""
+    return Statement(
+        "weights",
+        f"they leave the evidence of {found['effective_episodes']:,.1f} episodes of equal weight,"
+        f" the largest weight is {found['largest_weight']:.3g};"
+        f" {found['share_never_tried']:.1%} of the policy's decisions were never tried there",
+    )
+
+
+def _assumed(found: Mapping[str, Any]) -> Statement:
+    """What must be true; unasked, what only the reader can judge."""
+    whole = found["assumptions"]
+    shown = [short for words, short in JUDGED if any(words in x for x in whole)]
+    shown += [x for x in whole if "nobody declared" in x]
+    more = max(len(whole) - len(shown), 0)
+    words = "; ".join([*shown] + [f"{more} more: {ASK}"] * bool(more))
+    return listed("assumes", whole, words, first=True)
+
+
+def watch_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
+    """What is said of a look at a growing log, the conclusion first."""
+    document = plain(document)
+    log, unchecked = document["log"], not document["training_checked"]
+    found = [Statement("verdict", _watch_verdict(document))]
+    found += warning([*log_warnings(log), *urgent(document["notes"])])
+    found += [_watch_gain(document), _capital(document), _counted(document)]
+    left_out, waiting = document["episodes_left_out"], document["episodes_waiting"]
+    if waiting:
+        words = (
+            f"{waiting:,} episodes for the next look: they, or one that began before them, are not"
+            " finished"
+        )
+        found.append(Statement("waiting", words))
+    trained = f"{left_out:,} new episodes were LEFT OUT: the policy was made from them"
+    never = (
+        "NOT CHECKED whether the policy was made from these episodes: there is no training.npz"
+        " beside the policy"
+    )
+    trained = "; ".join([trained] * bool(left_out) + [never] * unchecked)
+    found += [Statement("training", trained)] if trained else []
+    found += [rows_read(log), *notes(document["notes"], log)]
+    return (*_in_words(found, log), Statement("state", str(document["state_file"])))
+
+
+def _watch_verdict(found: Mapping[str, Any]) -> str:
+    words = {
+        PASSES: "BETTER: shown to be better than the baseline",
+        FAILS: "WORSE: shown to be worse than the baseline",
+        NO_EVIDENCE: "NOT YET: shown to be neither better nor worse; look again when you like",
+    }[found["verdict"]]
+    at = found["loss" if found["verdict"] == FAILS else "gain"]["reached_at_episode"]
+    if found["verdict"] != NO_EVIDENCE and at is not None:
+        words += f", since episode {at:,}"
+    return words
+
+
+def _watch_gain(found: Mapping[str, Any]) -> Statement:
+    """The estimated gain in the units of the reward."""
+    log, gain = found["log"], found["estimated_gain"]
+    if gain is None:
+        return Statement("reward", reward_words(log), tuple(turned(log)))
+    words = f"about {amount(gain, log)} {unit(log)} than the baseline in an episode"
+    return Statement("worth", f"{words}{in_brackets(log)}", tuple(turned(log)))
+
+
+def _capital(found: Mapping[str, Any]) -> Statement:
+    """The capital of both bets, and what would show something."""
+    gain, loss = found["gain"], found["loss"]
+    return Statement(
+        "capital",
+        f"{gain['capital']:.3g} of a bet on a gain (highest {gain['highest']:.3g}),"
+        f" {loss['capital']:.3g} on a loss (highest {loss['highest']:.3g});"
+        f" {found['capital_needed']:g} shows it, wrong with probability {found['delta']:g} over all"
+        " looks together",
+    )
+
+
+def _counted(found: Mapping[str, Any]) -> Statement:
+    """Which episodes were bet on."""
+    return Statement(
+        "counted",
+        f"{found['episodes_new']:,} new episodes, {found['episodes_counted']:,} in all, in"
+        f" {plural(found['looks'], 'look')}; {found['order']}",
+    )

@@ -1,0 +1,373 @@
+"""What is said of an improvement, from the document that `surefoot improve --json` prints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from surefoot.certificates import RIGOROUS
+from surefoot.report.doubt_words import doubts, proof
+from surefoot.report.log_words import (
+    WHERE,
+    amount,
+    baseline_statement,
+    disagreement,
+    in_brackets,
+    log_warnings,
+    notes,
+    reward_words,
+    rows_read,
+    span,
+    turned,
+    unit,
+    value,
+    warning,
+)
+from surefoot.report.part_words import none_worse, parts
+from surefoot.report.statements import (
+    ASK,
+    Statement,
+    documents,
+    known,
+    listed,
+    sentence,
+    without_steps,
+)
+from surefoot.text import parameters_text, plain
+
+# words of the document, which no test of the library's objects is needed to know
+NOTHING_TO_LEARN, FINITE_SAMPLE = "nothing to learn", "finite-sample"
+DEFAULT = "priced-soft-spibb"
+OTHERWISE = " (Otherwise: "  # what follows it in a reason was overruled
+TO_ACCEPT = re.compile(r"To accept this: --despite ([\w,-]+)")
+UNSEEN = re.compile(r"not looked at: (.*?) \((.*)\)$")
+# what a reason says beside the test
+SAID = re.compile(r"no policy from all rows[^;.]*|(?:above|below) the [^()]*its weights scatter")
+TEST = re.compile(r"^\S+ test at \d+\s?%: ")  # the words before the numbers of a test
+# how an assumption begins, and its shortest true form; those that are not here the log can show
+JUDGED = (
+    ("nothing outside the state", "no hidden cause (nothing outside the state drives both action"
+     " and outcome)"),
+    ("the world tomorrow", "tomorrow's world is the world of this log"),
+    ("the baseline is what", "the baseline, estimated from the log, is what is done today"),
+    ("the actions were chosen with", "the propensities are true"),
+    ("the baseline treats all", "the baseline treats all groups alike"),
+)  # fmt: skip
+FALSE, UNLOOKED = "FOUND TO BE FALSE", "NOT LOOKED AT"
+
+
+def improvement_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
+    """What is said of an improvement, the conclusion first."""
+    document = plain(document)
+    found = [
+        *_conclusion(document),
+        *_assumptions(document),
+        *proof(document["certificate"]),
+        *_how(document),
+    ]
+    told = without_steps(found) if document["log"]["bandit"] else tuple(found)
+    return (*told, *_files(document.get("files") or {}))
+
+
+def with_statements(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of an improvement with what is said of it, in the order in which it is said."""
+    return {**document, "statements": documents(improvement_statements(document))}
+
+
+def _conclusion(document: Mapping[str, Any]) -> list[Statement]:
+    """The verdict, and on what it stands."""
+    holds = f"policy.csv holds {document['policy_is']}"
+    verdict = [Statement("verdict", *verdict_words(document)), Statement("holds", holds)]
+    verdict += _warnings(document)
+    if document["verdict"] == NOTHING_TO_LEARN:
+        return [*verdict, Statement("reward", reward_words(document["log"]))]
+    return [
+        *verdict,
+        _worth(document),
+        *parts(document),
+        *_sure(document),
+        _changes(document),
+        *doubts(document),
+    ]
+
+
+def verdict_words(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """(the verdict, the reason at length)."""
+    reason, waived = str(document["reason"]), ", ".join(document.get("waived", ()))
+    if document["verdict"] == NOTHING_TO_LEARN:
+        return f"{NOTHING_TO_LEARN.upper()}: {_rest(reason)}", ()
+    if not document["supported"]:
+        used = ", but used as asked (--accept)" * document["accepted_unsupported"]
+        words = f"NOT SUPPORTED by the data{used}: {_why_not(document, reason)}"
+    elif waived:
+        found = _against(document, document["waived"]) or reason
+        words = f"SUPPORTED despite {waived}: true only if this does not matter: {found}"
+    else:
+        how = "the data show" if document["worth"]["held_out"] else "it is proved"
+        words = f"SUPPORTED: {how} that the new policy is better than the baseline"
+        words += none_worse(document)
+    return f"{words.rstrip('.')}{_condition(document, waived)}", (sentence(reason),)
+
+
+def _rest(reason: str) -> str:
+    """The reason without the words that the verdict has already."""
+    return reason.partition(": ")[2] or reason
+
+
+def _condition(document: Mapping[str, Any], waived: str) -> str:
+    """What a verdict rests on that nobody declared."""
+    seen = document["reward_range"]
+    if not document["supported"] or seen["declared"] or not document["worth"]["held_out"]:
+        return ""
+    words = f"if no reward lies outside [{seen['low']:g}, {seen['high']:g}] (--reward-range)"
+    return f". Also, only {words}" if waived else f", {words}"
+
+
+def _why_not(document: Mapping[str, Any], reason: str) -> str:
+    """Why it is not supported, without how the test would have ended otherwise."""
+    why, otherwise, _ = reason.partition(OTHERWISE)
+    accept = TO_ACCEPT.search(reason)
+    if not (otherwise and accept):
+        return TEST.sub("", why)
+    found = _against(document, accept[1].split(",")) or why.rstrip(".")
+    return f"{found}. To accept this: --despite {accept[1]}"
+
+
+def _against(document: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """What speaks against the verdict, the first sentence of each; "" unless all of it is there."""
+    found = [x for x in document["against"] if x["key"] in keys]
+    unseen = [x for x in document["not_looked_at"] if x["key"] in keys]
+    looked = [UNSEEN.match(x["sentence"]) for x in unseen]
+    if {x["key"] for x in (*found, *unseen)} != set(keys) or not all(looked):
+        return ""
+    words = [x["sentence"].partition(". ")[0].rstrip(".") for x in found]
+    for why in dict.fromkeys(x[2] for x in looked if x):
+        names = [x[1] for x in looked if x and x[2] == why]
+        words.append(f"not looked at: {', '.join(names)} ({why})")
+    return "; ".join(words)
+
+
+def held_out_gain(document: Mapping[str, Any]) -> tuple[float, float | None, float | None] | None:
+    """(gain, low, high) of the test; None where there is none."""
+    found = document["worth"]["held_out"] or {}
+    gain = found.get("gain")
+    if gain is None or not known(gain):
+        return None
+    return gain, found.get("low"), found.get("high")
+
+
+def _worth(document: Mapping[str, Any]) -> Statement:
+    """What it is worth in the units of the reward, and what more of that means."""
+    found, log, where = held_out_gain(document), document["log"], WHERE[document["start"]]
+    c = document["certificate"] or {}
+    if found is not None:
+        gain, low, high = found
+        words = (
+            f"{amount(gain, log)} {unit(log)} than the baseline{_of_baseline(document)} {where};"
+            f" on held-out data {span(low, high, log)}"
+        )
+    elif document["supported"] and known(c.get("bound")):
+        words = f"at least {amount(c['bound'], log)} {unit(log)} than the baseline {where}"
+    else:
+        words = "it could not be measured on held-out data"
+    return Statement(
+        "worth",
+        f"{words}{in_brackets(log)}",
+        (*turned(log), *_discounted(document), *_in_sample(document), *own_words(document)[0]),
+    )
+
+
+def _of_baseline(document: Mapping[str, Any]) -> str:
+    """What the baseline is worth on the same data."""
+    for x in document["worth"].get("estimates", ()):
+        if (x["data"], x["of"]) == ("held-out half", "baseline") and known(x["value"]):
+            return f"'s {value(x['value'], document['log'])}"
+    return ""
+
+
+def _discounted(document: Mapping[str, Any]) -> list[str]:
+    """What a sum of rewards is."""
+    if document["log"]["bandit"] or not document["gamma"] < 1:
+        return []
+    return [f"rewards count less by the discount factor {document['gamma']:g} with every step"]
+
+
+def _in_sample(document: Mapping[str, Any]) -> list[str]:
+    """The gain on all data, which is too good."""
+    inside, log = document["worth"]["in_sample_optimistic"], document["log"]
+    if inside is None:
+        return []
+    return [
+        f"in sample, OPTIMISTIC: {amount(inside['gain'], log)} (baseline"
+        f" {value(inside['baseline'], log)}, candidate {value(inside['policy'], log)})"
+    ]
+
+
+def own_words(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """(the log's own mean return beside the model's baseline, a warning where they contradict each
+    other): one of them.
+    """
+    own, inside = document["own_return"], document["worth"]["in_sample_optimistic"]
+    return own_return_words(own, inside["baseline"]) if own and inside else ([], [])
+
+
+def own_return_words(own: Mapping[str, Any], model: float) -> tuple[list[str], list[str]]:
+    """The same of the mean return, and of the model's value of the baseline."""
+    words = (
+        f"the log's own mean return is {own['mean']:.4g} +- {own['standard_error']:.2g}, the model"
+        f" says {model:.4g} for the baseline"
+    )
+    if not own["contradicts_model"]:
+        return [words], []
+    return [], [
+        f"{words}: they differ by more than chance, so the states do not say enough, and gains by"
+        " the model are off by as much"
+    ]
+
+
+def _sure(document: Mapping[str, Any]) -> list[Statement]:
+    """What was tested on what, and the error allowed."""
+    found, c = document["worth"]["held_out"], document["certificate"] or {}
+    if not found:
+        if not document["supported"] or "delta" not in c:
+            return []
+        proved = "proved" if c["label"] == RIGOROUS else "proved, but for what was passed over,"
+        words = (
+            f"{proved} from all of the log by {c['method']} ({c['label']}), nothing was held out;"
+            f" wrong for at most {c['delta']:.0%} of logs, if what it assumes is true"
+        )
+        return [Statement("sure", words)]
+    whole = found["test"] == FINITE_SAMPLE
+    words = (
+        f"learned from {found['units'] - found['units_tested']:,} {found['unit']}, tested once on"
+        f" {found['units_tested']:,} others{_left_out_rows(document['log'])}"
+    )
+    if held_out_gain(document) is not None:
+        how = "at most" if whole else "about"
+        words += f"; each end of the interval is wrong for {how} 5 % of logs, if what it assumes is"
+        words += " true"
+    return [Statement("sure", words, (_checked(found, whole), _holds(whole)))]
+
+
+def _left_out_rows(log: Mapping[str, Any]) -> str:
+    """That rows of the log were left out."""
+    lost = sum(log["rows_left_out"].values())
+    return f" ({lost:,} of {log['rows_read']:,} rows were left out)" if lost else ""
+
+
+def _checked(found: Mapping[str, Any], whole: bool) -> str:
+    """What of the moves the held-out half could check."""
+    tested = f"{found['informative_steps']:,} tested decisions used an action that the new policy"
+    how = "whole episodes were weighted, so all moves were tested together"
+    if not whole:
+        share = found["share_checked"] or 0.0
+        how = f"{share:.0%} of the moves could be checked, the others were taken back"
+    return f"{tested} prefers; {how}"
+
+
+def _holds(whole: bool) -> str:
+    """For how many pieces the test is valid."""
+    if whole:
+        return "the test holds for any number of episodes (finite-sample)"
+    return "the test needs many such pieces (asymptotic)"
+
+
+def _changes(document: Mapping[str, Any]) -> Statement:
+    """What changes, the largest change by name."""
+    found = document["changes"]
+    n, most = found["states_changed"], found["most_changes"]
+    words = f"{n:,} of {found['states_visited']:,} visited states, {found['mass_moved']:.1%} of"
+    words += " decisions"
+    if not document["supported"] and not document["accepted_unsupported"] and n:
+        words += " would have changed"
+    largest, detail = found.get("largest"), []
+    if largest:
+        words += (
+            f". The largest: in {largest['state']!r} {largest['more_of']!r} instead of"
+            f" {largest['less_of']!r} in {largest['moved']:.0%} of decisions"
+        )
+    if most is not None:
+        words += f" (--most-changes {most})"
+        detail.append(_left_out(most, found["states_left_out"]))
+    return Statement("changes", words, tuple(detail))
+
+
+def _left_out(most: int, left_out: int) -> str:
+    """What a limit of the changes did."""
+    if not left_out:
+        return f"--most-changes {most} left out nothing"
+    return (
+        f"--most-changes {most}: those that are worth most in the half that made the policy;"
+        f" {left_out:,} more that it proposed are the baseline again, and were so in the test"
+    )
+
+
+def _assumptions(document: Mapping[str, Any]) -> list[Statement]:
+    """What must be true: what was passed over, what only the reader can judge, how much else."""
+    whole = document["assumptions"]
+    if not whole:
+        return []
+    shown = [f"{x.split(':')[0]} ({y})" for x in whole for y in (FALSE, UNLOOKED) if f": {y}" in x]
+    more = len(whole) - len(shown)
+    for begins, short in JUDGED:
+        if any(x.startswith(begins) for x in whole):
+            shown.append(short)
+            more -= 1
+    words = "; ".join(shown) + (f"; {more} more: {ASK}" if more else "")
+    return [listed("assumes", whole, words, first=True)]
+
+
+def _warnings(document: Mapping[str, Any]) -> list[Statement]:
+    """Everything that warns: of the log and the returns in full, the rest in a clause each."""
+    log, short = document["log"], []
+    odd = [
+        x
+        for x in document.get("findings", ())
+        if x["level"] == "warning"
+        and x["sentence"] not in document["reason"]
+        and not any(y in x["sentence"] for y in log["warnings"])
+    ]
+    instead = [f"{x['name']}: {x['sentence']}" for x in odd]
+    if odd:
+        names = dict.fromkeys(x["name"] for x in odd)
+        short.append(f"surefoot check warns of {', '.join(names)}")
+    if document["baseline"].get("renormalised"):
+        short.append("forbidden actions were taken out of the baseline")
+        instead.append(f"{short[-1]}; gains are against the policy that made the log")
+    whole = [*log_warnings(log), *own_words(document)[1]]
+    if said := disagreement(document["baseline"]):
+        whole.append(said)
+    if document["converged"] is False:
+        whole.append("NOT CONVERGED: the candidate is the last iterate")
+    whole += SAID.findall(document["reason"])
+    return warning(whole, short, instead)
+
+
+def _how(document: Mapping[str, Any]) -> list[Statement]:
+    """From what, against what and by which method; notes."""
+    chosen = document["algorithm"]
+    given = {k: v for k, v in chosen["parameters"].items() if v is not None}
+    detail = (
+        "the default: a move must gain more than its price, some standard errors of the value,"
+        " whatever the unit of rewards; never an untried action",
+    ) * (chosen["name"] == DEFAULT)
+    words = f"{chosen['name']} ({parameters_text(given) or 'no parameters'}), gamma ="
+    return [
+        rows_read(document["log"]),
+        baseline_statement(document),
+        Statement("method", f"{words} {document['gamma']:g}", detail, first=False),
+        *notes(document["notes"], document["log"]),
+    ]
+
+
+def _files(files: Mapping[str, str]) -> list[Statement]:
+    """Where the files are: the policy and the page first."""
+    if not files:
+        return []
+    order = ("report.html", "policy.csv")
+    names = sorted(files, key=lambda x: (order.index(x) if x in order else len(order), x))
+    first = Path(files[names[0]])
+    rest = ", ".join(names[1:])
+    return [Statement("files", f"{first}" + f"; beside it {rest}" * bool(rest))]

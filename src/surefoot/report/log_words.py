@@ -1,0 +1,179 @@
+"""What is said of a log: the rows that were read, what more of the reward means, its warnings, the
+baseline, and amounts in the units of the reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from surefoot.logs.accounting import OTHER, REASONS
+from surefoot.report.statements import ASK, Statement, known, listed, text
+from surefoot.text import plural, signed
+
+WHERE = {
+    "given": "from the given start on",
+    "episodes": "from the start of an episode on",
+    "visits": "from an average visited state on",
+}
+SHOUT = "WARNING: "  # some warnings begin with what is their label here
+TURNED = " (the reward below is minus "  # amounts are in the units of the column here
+# words of notes that are said at once
+URGENT = ("cannot have made this log", "its weights scatter", "both were shown", "nothing to show")
+
+
+def rows_read(log: Mapping[str, Any]) -> Statement:
+    """What was read, row by row accounted for."""
+    left_out = log["rows_left_out"]
+    told = log["episodes"] is not None and not log["bandit"]
+    episodes = f", {plural(log['episodes'], 'episode')}" if told else ""
+    return Statement(
+        "read",
+        f"{log['source']}: {log['rows_read']:,} rows = {log['rows_used']:,} used +"
+        f" {sum(left_out.values()):,} left out",
+        (
+            *(f"left out: {n:,} {(REASONS | OTHER)[why]}" for why, n in left_out.items()),
+            f"{log['states']:,} states, {log['actions']:,} actions{episodes};"
+            f" {log['pairs_seen']:,} pairs of state and action ever tried; rewards lie between"
+            f" {log['reward_lowest']:.4g} and {log['reward_highest']:.4g}",
+        ),
+        first=False,
+    )
+
+
+def reward_words(log: Mapping[str, Any]) -> str:
+    """What more of the reward means, and its mean; "" in files from before this was kept."""
+    return str(log["reward"]["sentence"]).partition(TURNED)[0] if "reward" in log else ""
+
+
+def turned(log: Mapping[str, Any]) -> list[str]:
+    """That other numbers than amounts are turned round, where less of the reward is better."""
+    if log.get("reward", {}).get("direction") != "lower":
+        return []
+    return [f"numbers beside 'more' and 'less' are of minus {unit(log)}: more is better"]
+
+
+def in_brackets(log: Mapping[str, Any]) -> str:
+    """What more of the reward means, behind an amount of it."""
+    said = reward_words(log)
+    return f" ({said})" if said else ""
+
+
+def read_text(log: Mapping[str, Any]) -> str:
+    """What was read, what more of the reward means, and what puts the log in doubt, for commands
+    that say nothing else of it.
+    """
+    return text((rows_read(log), *reward_statements(log)), explain=True)
+
+
+def reward_text(log: Mapping[str, Any]) -> str:
+    """The same without the rows."""
+    return text(reward_statements(log), explain=True)
+
+
+def reward_statements(log: Mapping[str, Any]) -> tuple[Statement, ...]:
+    """What more of the reward means, and what puts the log in doubt."""
+    return (Statement("reward", reward_words(log), tuple(turned(log))), *warning(log_warnings(log)))
+
+
+def log_warnings(log: Mapping[str, Any]) -> list[str]:
+    """What puts a log in doubt; some documents have only the number of warnings there."""
+    found = log.get("warnings")
+    return [x.removeprefix(SHOUT) for x in found] if isinstance(found, list) else []
+
+
+def warning(
+    whole: Sequence[str], short: Sequence[str] = (), instead: Sequence[str] = ()
+) -> list[Statement]:
+    """One statement of all warnings, where there are any: some are said in full, some in `short`,
+    and at length `instead` where all is asked for.
+    """
+    items = [*whole, *instead]
+    if not items:
+        return []
+    words = ". ".join(x.rstrip(".") for x in whole)
+    more = f"{'; '.join(short)} ({ASK})" if short else ""
+    return [listed("warning", items, ". ".join(filter(None, (words, more))), first=True)]
+
+
+def urgent(said: Sequence[str]) -> list[str]:
+    """The notes that are said at once."""
+    return [x for x in dict.fromkeys(said) if any(words in x for words in URGENT)]
+
+
+def notes(said: Sequence[str], log: Mapping[str, Any]) -> list[Statement]:
+    """What else to know; what warns is said as such."""
+    told = [x for x in dict.fromkeys(said) if x not in (log.get("warnings") or ())]
+    told = [x for x in told if x not in urgent(said)]
+    return [listed("note", told)] if told else []
+
+
+def amount(x: float, log: Mapping[str, Any]) -> str:
+    """A difference in the units of the reward's column: "0.5 more", "0.2 less"."""
+    x = -x if log.get("reward", {}).get("direction") == "lower" else x
+    return f"{abs(x):.4g} {'less' if x < 0 else 'more'}"
+
+
+def unit(log: Mapping[str, Any]) -> str:
+    """What is earned, by the name of its column."""
+    return str(log.get("reward", {}).get("column", "reward"))
+
+
+def value(x: float, log: Mapping[str, Any]) -> str:
+    """A value in the units of the reward's column."""
+    return f"{-x if log.get('reward', {}).get('direction') == 'lower' else x:.4g}"
+
+
+def span(low: float | None, high: float | None, log: Mapping[str, Any]) -> str:
+    """Between which amounts a gain lies; an end that is not known is not named."""
+    ends = [amount(x, log) for x in (low, high) if known(x) and x is not None]
+    if len(ends) == 2:
+        one, two = (x.split() for x in ends)
+        return f"between {one[0] if one[1] == two[1] else ends[0]} and {ends[1]}"
+    if known(low):
+        return f"at least {ends[0]}"
+    return f"at most {ends[0]}" if ends else "without any bound"
+
+
+def several_policies(log: Mapping[str, Any]) -> str:
+    """That several policies made, or may have made, a log; "" where nothing speaks for it."""
+    n = log.get("policies") or 0
+    words = "its propensities may be those of several policies" if log.get("propensities") else ""
+    return f"{n:,} policies made the log" if n > 1 else words
+
+
+def baseline_statement(document: Mapping[str, Any]) -> Statement:
+    """What the baseline is, and what is to be known of it."""
+    baseline, log = document["baseline"], document["log"]
+    several = several_policies(log)
+    words, detail = "the policy that made the log", []
+    if (log.get("policies") or 0) > 1 or not baseline.get("made_the_log", True):
+        words = "the policy that was given; other policies made the log, so its value is estimated"
+    if baseline.get("policy") is not None:
+        words = f"policy {baseline['policy']!r} of the log, ESTIMATED from its own rows"
+    elif baseline["estimated"]:
+        words = "ESTIMATED from the log itself: give --baseline if it is known"
+        detail += [f"it is what the log shows on average: {several}"] * bool(several)
+    if baseline.get("renormalised"):
+        detail += [
+            "forbidden actions were taken out of it; gains are against the policy that made the"
+            " log, which used them",
+            f"(over what is left of it: {signed(document['worth']['over_renormalised'])} in"
+            " sample)",
+        ]
+    if baseline.get("disagrees"):
+        detail += [disagreement(baseline)]
+        detail += [
+            f"worst in state {x['state']}: p = {x['p_value']:.2g}"
+            for x in baseline["worst_states"][:3]
+        ]
+    return Statement("baseline", words, tuple(detail), first=False)
+
+
+def disagreement(baseline: Mapping[str, Any]) -> str:
+    """That the baseline cannot have made the log; "" where it can."""
+    if not baseline.get("disagrees"):
+        return ""
+    rows = baseline["impossible_rows"]
+    impossible = f", {rows:,} impossible rows" if rows else ""
+    return f"the baseline DISAGREES with the log (p = {baseline['p_value']:.2g}{impossible})"

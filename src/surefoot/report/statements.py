@@ -1,0 +1,121 @@
+"""Statements: what is said about a result, made once from its document, and shown as text, page
+and JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from textwrap import wrap
+from typing import Any
+
+from surefoot.text import in_rows, plural
+
+WIDE = 100  # columns of the terminal that text fills
+LABEL = 10  # of them stand before the words
+MOST = 8  # statements that are shown unasked
+ASK = "--explain"
+# what stands before a statement in the terminal; a kind that is not named stands there itself
+LABELS: Mapping[str, str] = {
+    "holds": "", "parts": "", "said": "", "warning": "WARNING:", "note": "note:",
+}  # fmt: skip
+DOUBTS = (
+    "unseen",
+    "hidden",
+    "time",
+)  # what could undo a gain; one is the weakest point
+# kinds whose every item has a label of its own where all is shown
+LISTS = ("warning", "note")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One thing that is said.
+
+    kind     what it is about, such as "verdict"
+    words    the thing itself, in one or two short sentences
+    detail   what else there is to say of it, a sentence or more each
+    first    whether it is shown unasked; all of it is shown with --explain, and on the page
+    in_full  the detail says all of the words again, at length, and stands in their place
+    """
+
+    kind: str
+    words: str
+    detail: tuple[str, ...] = ()
+    first: bool = True
+    in_full: bool = False
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """All that is said, without saying it twice."""
+        return self.detail if self.in_full else (self.words, *self.detail)
+
+
+def text(statements: Iterable[Statement], *, explain: bool = False) -> str:
+    """The statements for the terminal: those to be read first, or all of them and all of each."""
+    told = list(statements)
+    shown = told if explain else _to_be_read_first(told)
+    lines: list[str] = []
+    for x in shown:
+        said = x.whole if explain else (x.words,)
+        for i, words in enumerate(said):
+            lines += _laid_out(_label(x) if i == 0 or x.kind in LISTS else "", words)
+    return "\n".join(lines)
+
+
+def _label(x: Statement) -> str:
+    """What stands before a statement."""
+    return "weakest" if x.kind in DOUBTS and x.first else LABELS.get(x.kind, x.kind)
+
+
+def _laid_out(label: str, words: str) -> list[str]:
+    """Words beside their label, in lines that are not too long."""
+    first, later = f"{label:{LABEL - 1}} ", " " * LABEL
+    return wrap(
+        words, WIDE, initial_indent=first, subsequent_indent=later,
+        break_long_words=False, break_on_hyphens=False,
+    ) or [first.rstrip()]  # fmt: skip
+
+
+def _to_be_read_first(statements: Sequence[Statement]) -> list[Statement]:
+    """Those that are shown unasked; the last says how much is not shown, and how to see it."""
+    *shown, last = (x for x in statements if x.first)
+    notes = sum(len(x.whole) for x in statements if x.kind == "note")
+    more = f"{plural(notes, 'note')} and more" if notes else "more"
+    some = notes or (ASK not in last.words and any(x.detail or not x.first for x in statements))
+    hint = f" ({more}: {ASK})" if some else ""
+    return [*shown, replace(last, words=last.words + hint)]
+
+
+def documents(statements: Iterable[Statement]) -> list[dict[str, Any]]:
+    """The statements as data for machines."""
+    return [asdict(x) | {"detail": list(x.detail)} for x in statements]
+
+
+def of_kind(statements: Iterable[Statement], *kinds: str) -> tuple[Statement, ...]:
+    """Those of these kinds."""
+    return tuple(x for x in statements if x.kind in kinds)
+
+
+def without_steps(statements: Iterable[Statement]) -> tuple[Statement, ...]:
+    """The statements about a log whose every row is a decision by itself."""
+    return tuple(
+        replace(x, words=in_rows(x.words), detail=tuple(map(in_rows, x.detail))) for x in statements
+    )
+
+
+def listed(kind: str, items: Sequence[str], words: str = "", *, first: bool = False) -> Statement:
+    """A statement that is a list; `words` are its short form."""
+    return Statement(kind, words or f"{len(items):,}", tuple(items), first, in_full=True)
+
+
+def known(x: float | None) -> bool:
+    """Whether there is such a number; files have null for one that is infinite or none."""
+    return x is not None and math.isfinite(x)
+
+
+def sentence(words: str) -> str:
+    """With a capital letter and a full stop."""
+    words = words.strip().rstrip(".")
+    return f"{words[:1].upper()}{words[1:]}."
