@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from surefoot.core.plain_values import plain
 from surefoot.ope.bounds import APPROXIMATE_BOUNDS
 from surefoot.report.log_words import (
     amount,
@@ -21,7 +22,7 @@ from surefoot.report.log_words import (
 )
 from surefoot.report.part_words import none_worse, parts
 from surefoot.report.statements import ASK, Statement, known, listed, sentence, without_steps
-from surefoot.text import plain, plural
+from surefoot.text import plural
 
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"  # words of the document
 IF = " if"  # follows a verdict that holds under a condition only

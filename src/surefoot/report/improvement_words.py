@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.certificates import RIGOROUS
+from surefoot.core.plain_values import plain
 from surefoot.report.doubt_words import doubts, proof
 from surefoot.report.log_words import (
     WHERE,
@@ -35,7 +36,7 @@ from surefoot.report.statements import (
     sentence,
     without_steps,
 )
-from surefoot.text import parameters_text, plain
+from surefoot.text import parameters_text
 
 # words of the document, which no test of the library's objects is needed to know
 NOTHING_TO_LEARN, FINITE_SAMPLE = "nothing to learn", "finite-sample"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from surefoot.core.plain_values import plain
 from surefoot.report.doubt_words import proof
 from surefoot.report.improvement_words import own_return_words
 from surefoot.report.log_words import (
@@ -19,7 +20,7 @@ from surefoot.report.log_words import (
     warning,
 )
 from surefoot.report.statements import ASK, Statement, listed, without_steps
-from surefoot.text import interval, plain
+from surefoot.text import interval
 
 FEW = 30.0  # effective episodes below which an interval says little
 SURE = {"ips": "IPS", "snips": "SNIPS", "dr": "DR"}
