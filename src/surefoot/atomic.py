@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import glob
+import hashlib
 import io
 import json
 import math
@@ -222,3 +223,8 @@ def _field(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
     return repr(float(f"{value:.12g}") + 0.0) if math.isfinite(value) else str(value)
+
+
+def file_hash(path: Path) -> str:
+    """The SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from report.test_improvement_page import HOSTILE, improved, records
 from report.test_log_pages import TUNED, said_of
 from support import logfiles
-from surefoot.advice.pairs import PairRecord, StateRecord
 from surefoot.cli import app
+from surefoot.report.folder import PairRecord, StateRecord
 from surefoot.report.improvement_page import improvement_page
 from surefoot.report.log_pages import safety_page
 

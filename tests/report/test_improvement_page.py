@@ -22,14 +22,12 @@ from surefoot.advice.pairs import (
     ALLOWED_PRICED,
     CHECKED,
     ONE_ACTION,
-    PairRecord,
-    StateRecord,
     action_values,
-    read_pairs,
     state_records,
 )
-from surefoot.advice.provenance import file_hash
+from surefoot.atomic import file_hash
 from surefoot.cli import app
+from surefoot.report.folder import PairRecord, StateRecord, read_pairs
 from surefoot.report.improvement_page import improvement_page, page_of_folder
 from surefoot.report.log_cover import coverage, gaps
 from surefoot.report.page import MOST_BYTES, embedded, number, signed_number
@@ -302,6 +300,6 @@ def test_states_with_coordinates_get_a_map() -> None:
 
 
 def test_the_picture_of_a_gain_says_it_in_words_too() -> None:
-    picture = str(gain_picture(1.5, -0.25, 3.0))
+    picture = str(gain_picture(1.5, -0.25, 3.0, 0.05))
     assert 'role="img"' in picture
     assert "at least −0.25" in picture

@@ -26,7 +26,7 @@ from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
 from surefoot.algorithms import Algorithm
 from surefoot.core import Policy, Solution
-from surefoot.core.policy import framed
+from surefoot.core.policy import CHANGED, framed
 from surefoot.diagnosis import Finding, check_log
 from surefoot.diagnosis.finding import (
     BASELINE,
@@ -52,7 +52,6 @@ SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "noth
 DESPITE = f"{SUPPORTED} despite "  # then the keys of what was found, or not looked at, and waived
 MARGIN = 3.0  # circumstances that are not seen may matter so much more than those that are
 MOST_MOVES = 0.8  # share of the moves that must be seen in the circumstances in which they are made
-CHANGED = 1e-9  # mass moved in a state beyond rounding
 NOT_HELD = (
     "the rows of this log are not held in memory: the test that weighs whole episodes was not tried"
 )
@@ -176,9 +175,9 @@ class Advice(Paged):
 
     def page(self) -> str:
         """The page of the improvement."""
-        from surefoot.report.improvement_page import page_of_advice
+        from surefoot.advice.files import page_of
 
-        return page_of_advice(self, self.document)
+        return page_of(self, self.document)
 
     def save(
         self, folder: str | Path, *, page: bool = True, beside: Mapping[str, Any] | None = None
@@ -186,7 +185,7 @@ class Advice(Paged):
         """Write policy.csv, report.html and the other files of `surefoot improve` into a folder,
         all of them or none, and say where; `beside`: more for summary.json.
         """
-        from surefoot.report.improvement_page import write_improvement
+        from surefoot.advice.files import write_improvement
 
         summary = with_statements({**self.document, **(beside or {})})
         elsewhere = () if self.posed is None else self.posed.elsewhere

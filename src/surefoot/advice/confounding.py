@@ -28,10 +28,10 @@ import numpy as np
 from surefoot.advice.estimate import DELTA, UnitEstimate, studentised
 from surefoot.advice.unit_model import Chain, UnitModel, model_of_units
 from surefoot.advice.units import Units
+from surefoot.core.policy import CHANGED
 from surefoot.ope.sensitivity import Worst, check_strength, cross_fitted_tail, worst
 from surefoot.problems import Problem
 
-CHANGED = 1e-9  # mass moved in a state beyond rounding
 STRONGEST = 100.0  # beyond, nothing is sought
 STRENGTHS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0, 50.0, STRONGEST)
 MOST_ROWS = 100_000  # beyond, some of the units stand for all

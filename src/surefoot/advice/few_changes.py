@@ -25,10 +25,10 @@ import numpy as np
 
 from surefoot.advice.unit_model import UnitModel, model_of_units
 from surefoot.advice.units import Units
+from surefoot.core.policy import CHANGED
 from surefoot.errors import ParameterError
 from surefoot.problems import Problem
 
-MOVED = 1e-9  # mass moved in a state beyond rounding
 MOST_ROUNDS = 100  # each raises the value; the loop ends long before
 
 
@@ -53,7 +53,7 @@ def few_changes(
     made the log, they stay out everywhere.
     """
     base = np.asarray(problem.pi_b)
-    changed = 0.5 * np.abs(pi - base).sum(axis=1) > MOVED
+    changed = 0.5 * np.abs(pi - base).sum(axis=1) > CHANGED
     changed &= ~np.asarray(problem.terminal)
     if int(changed.sum()) <= most:
         return pi, np.zeros_like(changed)

@@ -12,16 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.advise import CHANGED, Advice
-from surefoot.advice.pairs import PAIRS, StateRecord, pair_lines, state_records
+from surefoot.advice.advise import Advice
+from surefoot.advice.pairs import state_records
 from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
 from surefoot.atomic import write_together
 from surefoot.core.plain_values import plain
-from surefoot.core.policy import Row, quoted_csv
+from surefoot.core.policy import CHANGED, Row, quoted_csv
+from surefoot.report.folder import (
+    CANDIDATE,
+    CHANGES,
+    PAIRS,
+    POLICY,
+    REFITTED,
+    REPORT,
+    SUMMARY,
+    StateRecord,
+    pair_lines,
+)
+from surefoot.report.improvement_page import improvement_page
 
-POLICY, CANDIDATE, CHANGES, SUMMARY = "policy.csv", "candidate.csv", "changes.csv", "summary.json"
-REFITTED = "policy-all.csv"
-REPORT = "report.html"
 SCHEMA = "surefoot/improve/1"  # of summary.json, as of `surefoot improve --json`
 CHANGE_COLUMNS = (
     "mass_moved",
@@ -34,6 +43,25 @@ CHANGE_COLUMNS = (
     "less_of_count",
     "less_of_moved",
 )
+
+
+def page_of(advice: Advice, summary: Mapping[str, Any]) -> str:
+    """The page of an improvement that is still in memory."""
+    return improvement_page(summary, state_records(advice), advice.log.labels.headers)
+
+
+def write_improvement(
+    out: str | Path,
+    advice: Advice,
+    summary: Mapping[str, Any],
+    elsewhere: Sequence[Row] = (),
+    *,
+    page: bool = True,
+) -> dict[str, Path]:
+    """Write the files of an improvement with, unless told otherwise, its page; and say where."""
+    states = state_records(advice)
+    text = improvement_page(summary, states, advice.log.labels.headers) if page else ""
+    return write_advice(out, advice, summary, elsewhere, states=states, report=text)
 
 
 def write_advice(

@@ -7,12 +7,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from surefoot.advice.files import SUMMARY
 from surefoot.advice.posing import Posed
 from surefoot.advice.provenance import TRAINING, Fingerprints, fingerprints, read_fingerprints
 from surefoot.advice.safety import Sample, rows_of, without_training
 from surefoot.atomic import read_json
 from surefoot.errors import LogError, NotAvailableError, ParameterError
+from surefoot.report.folder import SUMMARY
 
 NO_FILE = "the policy is no file, so that nothing lies beside it"
 

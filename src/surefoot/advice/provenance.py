@@ -295,11 +295,6 @@ def as_bytes(found: Fingerprints) -> bytes:
     return file.getvalue()
 
 
-def file_hash(path: Path) -> str:
-    """The SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def read_fingerprints(path: Path) -> Fingerprints:
     """The fingerprints beside a policy."""
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import surefoot
-from surefoot.advice.advise import CHANGED, Advice
+from surefoot.advice.advise import Advice
 from surefoot.advice.assumptions import assumptions_of
 from surefoot.advice.assurance import assurance_summary
 from surefoot.advice.confounding import confounding_summary
@@ -22,6 +22,7 @@ from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.unit_model import Comparison
 from surefoot.algorithms import parameters_of
 from surefoot.core.labels import as_text
+from surefoot.core.policy import CHANGED
 from surefoot.diagnosis.finding import Finding, doubt
 from surefoot.logs import Disagreement, Log, remembered
 from surefoot.text import in_rows, signed

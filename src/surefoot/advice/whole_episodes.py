@@ -23,7 +23,6 @@ from surefoot.advice.posing import (
     pose,
     said,
 )
-from surefoot.advice.provenance import file_hash
 from surefoot.advice.safety import (
     SafetyTest,
     Sample,
@@ -48,6 +47,7 @@ from surefoot.advice.watching import (
     look,
     watch_summary,
 )
+from surefoot.atomic import file_hash
 from surefoot.core.array_checks import LARGEST
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import doubt

@@ -27,8 +27,8 @@ def report(
     program but a browser; it can be printed. If surefoot safety-test --json tested the policy of
     the folder, put its output into safety-test.json there: the page then has the test, too.
     """
-    from surefoot.advice.files import REPORT
     from surefoot.atomic import write_whole
+    from surefoot.report.folder import REPORT
     from surefoot.report.improvement_page import page_of_folder
 
     path = str(write_whole(folder / REPORT if out is None else out, page_of_folder(folder)))

@@ -18,6 +18,7 @@ from surefoot.core.counts import read_only
 from surefoot.core.labels import POLICY_COLUMNS, Labels, as_cell, as_text, unknown
 from surefoot.errors import PolicyError
 
+CHANGED = 1e-9  # mass moved in a state beyond rounding
 Row = tuple[Any, Any, float]  # state, action, probability
 
 

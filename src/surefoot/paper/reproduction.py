@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from surefoot.advice.files import REPORT
 from surefoot.algorithms import PENALISES, RESTRICTS, parts, taxonomy
 from surefoot.atomic import write_csv, write_whole
 from surefoot.errors import StudyError
@@ -42,6 +41,7 @@ from surefoot.report.figures import (
     pareto_figure,
     study_figure,
 )
+from surefoot.report.folder import REPORT
 from surefoot.report.study_page import study_page
 from surefoot.report.style import save
 from surefoot.studies.metrics import Intervals

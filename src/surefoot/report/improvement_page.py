@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from surefoot.advice.advise import CHANGED, Advice
-from surefoot.advice.files import SUMMARY, write_advice
-from surefoot.advice.pairs import PAIRS, StateRecord, read_pairs, state_records
 from surefoot.atomic import read_json, settle
-from surefoot.core.policy import Row
+from surefoot.core.policy import CHANGED
 from surefoot.errors import LogError
 from surefoot.report.episode_words import safety_statements
+from surefoot.report.folder import PAIRS, SUMMARY, StateRecord, read_pairs
 from surefoot.report.improvement_words import improvement_statements
 from surefoot.report.log_cover import coverage, coverage_table, gaps
 from surefoot.report.page import (
@@ -53,25 +51,6 @@ def page_of_folder(folder: Path) -> str:
         raise LogError(f"{folder / SUMMARY} is no JSON: run surefoot improve again") from error
     states, columns = read_pairs(folder / PAIRS)
     return improvement_page(summary, states, columns, read_safety(folder))
-
-
-def page_of_advice(advice: Advice, summary: Mapping[str, Any]) -> str:
-    """The page of an improvement that is still in memory."""
-    return improvement_page(summary, state_records(advice), advice.log.labels.headers)
-
-
-def write_improvement(
-    out: str | Path,
-    advice: Advice,
-    summary: Mapping[str, Any],
-    elsewhere: Sequence[Row] = (),
-    *,
-    page: bool = True,
-) -> dict[str, Path]:
-    """Write the files of an improvement with, unless told otherwise, its page; and say where."""
-    states = state_records(advice)
-    text = improvement_page(summary, states, advice.log.labels.headers) if page else ""
-    return write_advice(out, advice, summary, elsewhere, states=states, report=text)
 
 
 def improvement_page(

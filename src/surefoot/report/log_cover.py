@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefoot.advice.pairs import StateRecord
+from surefoot.report.folder import StateRecord
 from surefoot.report.page import percent
 from surefoot.report.pictures import ShareRow
 from surefoot.report.sections_page import PageTable

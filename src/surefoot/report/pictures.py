@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 from scipy.special import ndtri
 
-from surefoot.advice.estimate import DELTA
-from surefoot.advice.pairs import StateRecord
+from surefoot.report.folder import StateRecord
 from surefoot.report.page import percent, signed_number
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
@@ -32,7 +31,7 @@ class StateMap:
     caption: str
 
 
-def gain_picture(gain: float, low: float, high: float, delta: float = DELTA) -> Markup:
+def gain_picture(gain: float, low: float, high: float, delta: float) -> Markup:
     """The gain with its one-sided bounds at delta, above 0 or not.
 
     The curve is half of a normal density on each side, as wide as that side of the interval.

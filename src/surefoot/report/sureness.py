@@ -12,11 +12,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from surefoot.advice.files import CANDIDATE, POLICY
-from surefoot.advice.provenance import file_hash
-from surefoot.atomic import read_json
+from surefoot.atomic import file_hash, read_json
 from surefoot.errors import LogError
 from surefoot.report.episode_words import safety_statements
+from surefoot.report.folder import CANDIDATE, POLICY
 from surefoot.report.improvement_words import held_out_gain
 from surefoot.report.log_words import WHERE
 from surefoot.report.page import number, signed_number
@@ -59,7 +58,8 @@ def gain_and_caption(summary: Mapping[str, Any]) -> tuple[Markup, str]:
     if found is None or not (known(found[1]) and known(found[2])):
         return Markup(), ""
     gain, low, high = (float(x) for x in found if x is not None)
-    return gain_picture(gain, low, high), (
+    delta = float(summary["worth"]["held_out"]["delta"])
+    return gain_picture(gain, low, high, delta), (
         f"The gain {WHERE[summary['start']]}, measured on the half of the log that the policy was"
         " not learned from: rewards count less by the discount factor"
         f" {summary['gamma']:g} with every step. The bar reaches from what the gain is at least to"

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack, get_type_hints
 
 import numpy as np
 
@@ -157,7 +157,8 @@ def _tried(source: Any, asked: Mapping[str, Any], histories: Sequence[int]) -> l
 def next_line(source: Any, asked: Mapping[str, Any], setting: Sequence[str]) -> str:
     """The `surefoot improve` command that runs a setting on the same log."""
     words = ["surefoot", "improve", in_words(source)]
-    for name, value in said(asked).items():
+    order = list(get_type_hints(Question))
+    for name, value in sorted(said(asked).items(), key=lambda x: order.index(x[0])):
         if name == "progress":
             continue
         words.append(f"--{name.replace('_', '-')}")

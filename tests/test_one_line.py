@@ -1,0 +1,218 @@
+"""What the command line can do, Python can do in one line, with the same words and defaults."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+
+import surefoot
+from support import logfiles
+from surefoot import encoding, serving
+from surefoot.advice.posing import Question
+from surefoot.advice.questions import certify_policy
+from surefoot.algorithms import ALGORITHMS
+from surefoot.cli import COMMANDS, app
+from surefoot.demo import improved
+from surefoot.paper.reproduction import reproduce, run_study
+from surefoot.report.improvement_page import page_of_folder
+from surefoot.tuning.asked import tune_log
+
+Run = Callable[..., tuple[int, str, str]]
+# what a command alone has: where its output goes, and how much of it is shown
+OUTPUT = {"json", "as_json", "report", "out", "explain", "no_report"}
+# the question behind each command on a log, with the options that have another name in Python
+QUESTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
+    "check": (surefoot.check, {}),
+    "improve": (surefoot.advise, {}),
+    "compare": (surefoot.compare, {}),
+    "tune": (tune_log, {"tried": "settings"}),
+    "evaluate": (surefoot.evaluate_policy, {}),
+    "certify": (certify_policy, {}),
+    "safety-test": (surefoot.safety_test, {}),
+    "watch": (surefoot.watch, {}),
+}
+# the others take files and folders, and nothing of a log
+OTHERS: dict[str, Any] = {
+    "demo": improved,
+    "report": page_of_folder,
+    "apply": serving.apply_to_file,
+    "export": serving.case_when,
+    "discretize": encoding.discretize,
+    "run": run_study,
+    "reproduce": reproduce,
+    "list": ALGORITHMS,
+}
+
+
+def options_of(command: str) -> dict[str, Any]:
+    """{option: default} of a command, its refused ones left out."""
+    from typer.main import get_command
+
+    given = get_command(app).commands[command].params  # type: ignore[attr-defined]
+    return {
+        x.name: x.default
+        for x in given
+        if x.name not in OUTPUT | {"help", "log", "source"} and not _refused(command, x.name)
+    }
+
+
+def _refused(command: str, name: str) -> bool:
+    from surefoot.cli.options import OfLog
+
+    (found,) = (x for _, key, x, _ in COMMANDS if key == command)
+    hints = get_type_hints(found)
+    kinds = [x for x in hints.values() if isinstance(x, type) and issubclass(x, OfLog)]
+    return any(name in kind.refused for kind in kinds)
+
+
+def keywords_of(question: Callable[..., Any]) -> dict[str, Any]:
+    """{keyword: default} of a question, those of a log among them."""
+    found = {}
+    for name, x in inspect.signature(question).parameters.items():
+        if x.kind is x.VAR_KEYWORD:
+            found |= dict.fromkeys(get_type_hints(Question), None)
+        elif name != "source":
+            found[name] = None if x.default is x.empty else x.default
+    return found
+
+
+def test_every_command_has_its_line_in_python() -> None:
+    assert {name for _, name, _, _ in COMMANDS} == QUESTIONS.keys() | OTHERS.keys()
+    assert all(x is not None for x in OTHERS.values())
+
+
+@pytest.mark.parametrize("command", QUESTIONS)
+def test_every_option_is_a_keyword_with_the_same_default(command: str) -> None:
+    question, renamed = QUESTIONS[command]
+    options, keywords = options_of(command), keywords_of(question)
+    empty = (None, "", (), [], False, 0)
+    for name, default in options.items():
+        keyword = renamed.get(name, name)
+        assert keyword in keywords, f"surefoot {command} --{name} has no keyword"
+        expected = keywords[keyword]
+        if default in empty or default != default:
+            assert expected in empty, (command, name, default, expected)
+        elif expected is not None:  # of those of a log, `read_log` has the defaults
+            assert expected == default, (command, name, default, expected)
+
+
+@pytest.mark.parametrize("command", QUESTIONS)
+def test_every_keyword_is_an_option(command: str) -> None:
+    question, renamed = QUESTIONS[command]
+    options = {renamed.get(x, x) for x in options_of(command)}
+    python_alone = {"progress", "shown", "problem", "policy", "state_file"}
+    of_others = {"guard", "group", "dask", "group_tolerance"}  # of improve, or of safety-test
+    for name in keywords_of(question):
+        known = name in options or name in python_alone or name in of_others
+        assert known or _refused(command, name), (command, name)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> tuple[Path, Path]:
+    """A log of 300 episodes, and the rule that made it."""
+    wards = ("ward-3", "ward-4")
+    path = logfiles.visits(tmp_path / "log.csv", n=300, wards=wards)
+    return Path(path), Path(logfiles.coin(tmp_path / "rule.csv", 0.5, wards=wards))
+
+
+def asked(log: tuple[Path, Path]) -> tuple[list[str], dict[str, Any]]:
+    """What is asked of it, in the words of both doors."""
+    words = ["--gamma", "0.9", "--baseline", str(log[1]), "--reward-range", "0,1"]
+    return words, {"gamma": 0.9, "baseline": log[1], "reward_range": (0, 1)}
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two documents are the same, but for what the command has beside it."""
+    beside = ("command", "versions", "files", "statements")
+    one, other = ({k: x[k] for k in x if k not in beside} for x in (one, other))
+    return bool(json.loads(json.dumps(one)) == json.loads(json.dumps(other)))
+
+
+def test_python_answers_as_the_commands_do(
+    log: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words, keywords = asked(log)
+
+    def command(name: str, *more: str) -> Any:
+        _, text, complaint = logfiles.run(
+            monkeypatch, capsys, name, str(log[0]), *words, *more, "--json"
+        )
+        assert text, complaint
+        return json.loads(text)
+
+    out = tmp_path / "out"
+    advice = surefoot.advise(str(log[0]), **keywords)
+    assert same(advice.to_dict(), command("improve", "--out", str(out)))
+    assert str(advice).startswith("verdict")
+    written = advice.save(tmp_path / "python")
+    again = surefoot.load_policy(written["policy.csv"])
+    assert np.allclose(again.over(advice.policy.pi, advice.log.labels), advice.policy.pi)
+    assert (out / "policy.csv").read_bytes() == written["policy.csv"].read_bytes()
+    policy = str(log[1])
+    for name, found in (
+        ("check", surefoot.check(str(log[0]), **keywords)),
+        ("compare", surefoot.compare(str(log[0]), ["basic-rl", "ramdp"], **keywords)),
+        ("evaluate", surefoot.evaluate_policy(str(log[0]), policy, **keywords)),
+        ("certify", surefoot.certify(str(log[0]), policy, **keywords)),
+        ("safety-test", surefoot.safety_test(str(log[0]), policy, **keywords)),
+        ("tune", surefoot.tune(str(log[0]), models=30, simulated=0, **keywords)),
+    ):
+        more = ["--policy", policy] if name in ("evaluate", "certify", "safety-test") else []
+        more += ["--only", "basic-rl,ramdp"] if name == "compare" else []
+        more += ["--models", "30", "--simulated", "0"] if name == "tune" else []
+        assert same(found.to_dict(), command(name, *more)), name
+
+
+def test_a_policy_may_be_an_object_wherever_a_file_may(log: tuple[Path, Path]) -> None:
+    _, keywords = asked(log)
+    read = surefoot.read_log(log[0])
+    rule = surefoot.read_policy(log[1], read, unknown_states="ignore")
+    by_file = surefoot.advise(log[0], **keywords)
+    by_object = surefoot.advise(read, **{**keywords, "baseline": rule})
+    assert by_object.gain is not None and by_file.gain is not None
+    assert by_object.gain.low == by_file.gain.low
+    values = surefoot.evaluate_policy(read, by_file.policy, **keywords).values
+    assert (
+        values["gain"]
+        == surefoot.evaluate_policy(log[0], by_file.policy, **keywords).values["gain"]
+    )
+
+
+def test_an_answer_shows_itself_in_a_notebook(log: tuple[Path, Path]) -> None:
+    _, keywords = asked(log)
+    advice = surefoot.advise(log[0], **keywords)
+    assert advice._repr_html_().startswith("<pre>verdict")
+    assert len(advice.explain()) > len(str(advice))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({}, "--gamma"),
+        ({"gamma": 0.9, "bandit": True}, "--bandit"),
+        ({"gamma": 0.9, "baseline_policy": "a"}, "--policy-column"),
+        ({"gamma": 0.9, "algorithm": surefoot.BasicRL(), "settings": {"x": 1}}, "settings"),
+    ],
+)
+def test_wrong_questions_are_refused_in_words(
+    wrong: dict[str, Any], words: str, log: tuple[Path, Path]
+) -> None:
+    with pytest.raises(surefoot.SurefootError, match=words):
+        surefoot.advise(log[0], **wrong)
+
+
+def test_a_log_that_is_read_already_is_not_read_in_another_way(log: tuple[Path, Path]) -> None:
+    read = surefoot.read_log(log[0])
+    with pytest.raises(surefoot.ParameterError, match="a Log is read already"):
+        surefoot.advise(read, gamma=0.9, decimal=",")
+    with pytest.raises(surefoot.ParameterError, match="the problem is posed already"):
+        surefoot.advise(read, read.problem(0.9), gamma=0.9)
