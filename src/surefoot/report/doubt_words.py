@@ -128,7 +128,8 @@ def proof(c: Mapping[str, Any] | None) -> list[Statement]:
     if c is None:
         return []
     if "not_given" in c:
-        return [Statement("proof", f"No proof from this log: {c['not_given']}", first=False)]
+        why = c["not_given"].removeprefix("certify: ")
+        return [Statement("proof", f"No proof from this log: {why}", first=False)]
     detail: tuple[str, ...] = (bound_words(c),)
     if c["vacuous"]:
         detail += ("this bound says no more than the range of returns does",)

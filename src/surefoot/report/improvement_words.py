@@ -26,7 +26,7 @@ from surefoot.report.log_words import (
     value,
     warning,
 )
-from surefoot.report.part_words import none_worse, parts
+from surefoot.report.part_words import ALIKE, none_worse, parts
 from surefoot.report.statements import (
     ASK,
     Statement,
@@ -54,7 +54,7 @@ JUDGED = (
     ("the world tomorrow", "tomorrow's world is the world of this log"),
     ("the baseline is what", "the baseline, estimated from the log, is what is done today"),
     ("the actions were chosen with", "the propensities are true"),
-    ("the baseline treats all", "the baseline treats all groups alike"),
+    ALIKE,
 )  # fmt: skip
 FALSE, UNLOOKED = "FOUND TO BE FALSE", "NOT LOOKED AT"
 
@@ -359,8 +359,14 @@ def _how(document: Mapping[str, Any]) -> list[Statement]:
         rows_read(document["log"]),
         baseline_statement(document),
         Statement("method", f"{words} {document['gamma']:g}", detail, first=False),
-        *notes(document["notes"], document["log"]),
+        *notes(_not_warned(document), document["log"]),
     ]
+
+
+def _not_warned(document: Mapping[str, Any]) -> list[str]:
+    """The notes that no warning says already."""
+    warned = " ".join(words for x in _warnings(document) for words in x.detail)
+    return [x for x in document["notes"] if x not in warned]
 
 
 def _files(files: Mapping[str, str]) -> list[Statement]:

@@ -10,6 +10,7 @@ from surefoot.text import signed, some
 
 KINDS = (("guard", "guards"), ("group", "groups"))
 MOST_NAMED = 2  # parts that fail and are named unasked
+ALIKE = ("the baseline treats all groups", "the baseline treats all groups alike")
 PLACES = (("guards", "in any guarded column"), ("groups", "for any group"))
 ALL_CHECKED = 0.995  # share of moves beyond which it is not told
 
@@ -93,9 +94,10 @@ def _verdict(x: Mapping[str, Any]) -> str:
             words = "WORSE" + (f" by more than {x['tolerance']:g}" if x["tolerance"] else "")
     if x.get("range_seen") is not None:
         low, high = x["range_seen"]
+        declare = f"{x['name']}:{x['better']}:{x['tolerance'] or 0:g}:LOW,HIGH"
         words += (
-            f", unless no value of {x['name']} lies outside [{low:g}, {high:g}], which nobody"
-            f" declared (--guard {x['name']}:{x['better']}:{x['tolerance'] or 0:g}:LOW,HIGH)"
+            f", as nobody declared the range of {x['name']}, seen from {low:g} to {high:g} (--guard"
+            f" {declare})"
         )
     return words
 
