@@ -68,7 +68,7 @@ def found(case: str) -> dict[str, Any]:
         posed = {"pi_b": np.array([[0.7, 0.3]]), "reward_range": (0, 1), "return_range": (0, 1)}
         name = "screened-advantage"
     elif case == "guard":
-        guards = ("cost:lower:0.2:0,1",)
+        guards, name = ("cost:lower:0.2:0,1",), "pi-b-spibb"
         read = {"guard": ["cost"], "group": "sex"}
     log = surefoot.read_log(columns, terminal_to_end=case == "proof", **read)
     if case == "proof":
