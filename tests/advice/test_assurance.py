@@ -209,7 +209,7 @@ def test_what_is_said_of_a_proved_policy_is_about_the_one_that_is_written(tmp_pa
 
 def test_an_estimated_baseline_is_a_reason_in_one_line() -> None:
     found = assured(bandit(pi_b=None, n_states=2, n_actions=2), "basic-rl")
-    assert "No proof from this log: certify: the baseline is estimated" in words(found)
+    assert "No proof from this log: the baseline is estimated" in words(found)
 
 
 def test_what_the_log_says_against_an_assumption_forbids_a_certificate_or_makes_it_approximate() -> (

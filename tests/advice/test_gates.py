@@ -230,7 +230,9 @@ def test_a_guard_whose_range_nobody_declared_is_not_shown_and_says_what_it_rests
     assert not found.supported
     words = "cost is not shown to be no worse, unless no value of cost lies outside [0, 0]"
     assert words in found.reason and "--guard cost:lower:0:LOW,HIGH" in found.reason
-    assert "NOT SHOWN to be no worse, unless no value of cost" in said(summarise(found, "log.csv"))
+    assert "NOT SHOWN to be no worse, as nobody declared the range of cost" in said(
+        summarise(found, "log.csv")
+    )
 
 
 def test_what_a_group_has_not_tried_counts_against_taking_it_away() -> None:

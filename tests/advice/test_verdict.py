@@ -79,7 +79,7 @@ def test_a_world_that_drifts_with_its_baseline_forbids_a_promise_unless_waived_b
     assert code == 5  # as asked
     assert text.startswith("verdict   SUPPORTED despite drift, policy-drift: ")
     assert "the world changed" in one_line(text)
-    assert "while the log was made (FOUND TO BE FALSE)" in one_line(text)
+    assert "while the log was made: FOUND TO BE FALSE" in one_line(text)
     text = one_line(run(*given, "--despite", "drift,policy-drift", "--explain")[1])
     assert "despite drift, as asked: the world changed" in text
     assert "the world stayed the same while the log was made: FOUND TO BE FALSE" in text
@@ -162,7 +162,7 @@ def test_every_output_names_its_assumptions(tmp_path: Path, run: Run) -> None:
         "--explain",
     )
     assert code == 0
-    first, reason = one_line(text).split(" (--reward-range) ")
+    first, reason = one_line(text).split(", the range seen ")
     assert first.startswith("verdict SUPPORTED: the data show that the new policy is better")
     assert "than the baseline, if no reward lies outside [" in first
     assert reason.startswith("Asymptotic test at 5%: the gain on held-out data is ")

@@ -53,7 +53,7 @@ def test_a_log_that_shows_a_better_action_gives_a_better_policy_and_exit_code_0(
         "OPTIMISTIC",
         "SUPPORTED",
     ):
-        assert word in text
+        assert word in one_line(text)
     assert sorted(path.name for path in out.iterdir()) == [
         "changes.csv",
         "pairs.csv",

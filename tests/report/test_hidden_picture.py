@@ -54,8 +54,8 @@ def shown(**changes: Any) -> list[Evidence]:
 
 def test_the_page_has_it_where_there_is_a_policy_to_be_used() -> None:
     (found,) = shown()
-    assert "odds of actions by a factor of 1.40, anew at each step" in found.first
-    assert "without it the factor is 2.00" in found.items[0]
+    assert "odds of actions 1.40-fold, anew at each step" in found.first
+    assert "without it, 2.00-fold" in found.items[0]
     assert "polyline" in found.picture
     assert shown(supported=False) == []
     assert shown(confounding=None) == []

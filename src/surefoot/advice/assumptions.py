@@ -5,6 +5,9 @@ from __future__ import annotations
 from surefoot.advice.advise import Advice
 from surefoot.advice.gain import FINITE_SAMPLE
 from surefoot.advice.gates import GROUP
+from surefoot.advice.safety import NONE_MISSING
+from surefoot.advice.safety_parts import ALIKE
+from surefoot.advice.weighted_values import GIVEN_WEIGHTS
 from surefoot.certificates.certificate import rows_left_out
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import (
@@ -23,18 +26,18 @@ from surefoot.diagnosis.finding import (
 ALWAYS = (
     "nothing outside the state drives both the choice of action and the outcome (no hidden cause)",
     "the world tomorrow is the world of this log",
-    "no episode is missing because of how it went",
+    NONE_MISSING,
 )
 OTHERWISE = {
     DRIFT: "the world stayed the same while the log was made",
     POLICY_DRIFT: "the baseline stayed the same while the log was made",
     MARKOV: "the state says enough (Markov)",
-    BASELINE: "the given baseline made the log",
+    BASELINE: GIVEN_WEIGHTS,
     COPIES: "every episode is there once",
     CONTRADICTIONS: "each row leads to the next",
     PROPENSITIES: "the propensities are true",
     CUTS: "no row is left out for what it held",
-    MISSING: "no episode is missing because of how it went",
+    MISSING: NONE_MISSING,
     TIME: "actions look no better for when, or after what, they were taken",
 }
 
@@ -82,7 +85,7 @@ def assumptions_of(advice: Advice) -> list[str]:
             " there"
         )
     if any(gate.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
-        found.append("the baseline treats all groups alike, given the state")
+        found.append(ALIKE)
     return [*wrong, *found]
 
 

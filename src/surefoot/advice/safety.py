@@ -21,6 +21,7 @@ from surefoot.problems import Problem
 from surefoot.text import plural
 
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"
+NONE_MISSING = "no episode is missing because of how it went"
 DECLARE = (
     "Declare the possible rewards (--reward-range), or accept those observed (--observed-range)"
 )
@@ -334,7 +335,7 @@ def _assumptions(found: GainEvidence, within: str, tested: Sample) -> tuple[str,
         *([average] if tested.pi_b is None else []),
         "no hidden cause: decisions used nothing beyond the state that also bears on the outcome",
         "the same world: what holds in the tested episodes holds where the policy will act",
-        "no episode is missing because of how it went",
+        NONE_MISSING,
         "what counts is the discounted return of a whole episode, from its start to where it ends"
         " or is cut",
         *([f"{within}: these were observed, nobody declared them (--reward-range)"] * bool(within)),

@@ -24,6 +24,8 @@ from surefoot.ope import Standard
 from surefoot.ope.episodes import take_episodes
 from surefoot.problems.guards import Guard
 
+ALIKE = "the baseline treats all groups alike, given the state"
+
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class SafetyPart:
@@ -189,7 +191,7 @@ def _judged(whole: SafetyTest, parts: Sequence[SafetyPart], accept_observed: boo
         if part.condition
     )
     if any(part.kind == GROUP for part in parts):
-        assumed += ("the baseline treats all groups alike, given the state",)
+        assumed += (ALIKE,)
     return replace(
         whole, verdict=verdict, condition=condition, assumptions=(*whole.assumptions, *assumed)
     )

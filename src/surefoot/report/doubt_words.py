@@ -64,7 +64,7 @@ def _hidden_cause(document: Mapping[str, Any]) -> list[tuple[float, Statement]]:
     if found is None or not used:
         return []
     if "not_given" in found:
-        words = f"how much a hidden cause could explain is not computed: {found['not_given']}"
+        words = f"not computed: how much a hidden cause could explain ({found['not_given']})"
         return [(math.inf, Statement("hidden", words, first=False))]
     return [_strength(found)]
 
@@ -75,27 +75,27 @@ def _strength(found: Mapping[str, Any]) -> tuple[float, Statement]:
         found[name] if known(found[name]) else math.inf for name in ("vanishes_at", "shown_up_to")
     )
     fresh = "" if found["one_step"] else ", anew at each step"
-    lasting = "" if found["one_step"] else "; a cause that lasts may need less"
+    lasting = "" if found["one_step"] else " (if it lasts, perhaps less)"
     data = "on held-out data" if found["held_out"] else "on the data that made the policy"
     most = f"{found['strongest']:g}"
     without = f"{at:.2f}" if at < math.inf else f"more than {most}"
     if shown == math.inf:
         words = (
-            "no cause that the log does not show could explain this gain away by changing the odds"
-            f" of actions by a factor of up to {most}{fresh}, as long as outcomes are among those"
-            f" seen{lasting}"
+            "nothing that decisions were based on, and the log does not hold, could explain this"
+            f" gain away, unless it changes the odds of actions more than {most}-fold{fresh}"
+            f"{lasting}, or leads to outcomes that were never seen"
         )
         counted = f"sampling error is counted ({data})"
     else:
         words = (
-            "a cause that the log does not show could explain this gain away if it changed the odds"
-            f" of actions by a factor of {max(shown, 1.0):.2f}{fresh}{lasting}"
+            "something that decisions were based on, and the log does not hold, could explain this"
+            f" gain away, if it changed the odds of actions {shown:.2f}-fold{fresh}{lasting}"
         )
-        counted = f"sampling error is counted ({data}); without it the factor is {without}"
+        counted = f"sampling error is counted ({data}); without it, {without}-fold"
     if shown <= 1:
         words = (
             "with sampling error the gain is not shown even without a hidden cause; one that"
-            f" changes the odds of actions by a factor of {without}{fresh} would explain all of it"
+            f" changes the odds of actions {without}-fold{fresh} would explain all of it"
         )
     detail: tuple[str, ...] = (
         counted,
@@ -128,7 +128,8 @@ def proof(c: Mapping[str, Any] | None) -> list[Statement]:
     if c is None:
         return []
     if "not_given" in c:
-        return [Statement("proof", f"No proof from this log: {c['not_given']}", first=False)]
+        why = c["not_given"].removeprefix("certify: ")
+        return [Statement("proof", f"No proof from this log: {why}", first=False)]
     detail: tuple[str, ...] = (bound_words(c),)
     if c["vacuous"]:
         detail += ("this bound says no more than the range of returns does",)

@@ -20,7 +20,7 @@ from surefoot.report.log_words import (
     urgent,
     warning,
 )
-from surefoot.report.part_words import none_worse, parts
+from surefoot.report.part_words import ALIKE, none_worse, parts
 from surefoot.report.statements import ASK, Statement, known, listed, sentence, without_steps
 from surefoot.text import plural
 
@@ -30,7 +30,7 @@ PLACES = (("guards", "in"), ("groups", "for the group"))
 JUDGED = (
     ("no hidden cause", "no hidden cause"),
     ("the same world", "the same world later"),
-    ("the baseline treats all groups", "the baseline treats all groups alike"),
+    ALIKE,
 )
 
 

@@ -31,7 +31,7 @@ from surefoot.report.statements import DOUBTS, of_kind, sentence
 from surefoot.report.sureness import estimates_table, evidence, gain_and_caption, read_safety
 from surefoot.text import parameters_text, plural
 
-FIRST = ("holds", "worth", "parts", "sure", *DOUBTS)  # what the top of the page says
+FIRST = ("holds", "reward", "worth", "parts", "sure", *DOUBTS)  # what the top of the page says
 ROOM = 300_000  # bytes of a page that are not its table of states
 
 

@@ -26,7 +26,7 @@ from surefoot.report.log_words import (
     value,
     warning,
 )
-from surefoot.report.part_words import none_worse, parts
+from surefoot.report.part_words import ALIKE, none_worse, parts
 from surefoot.report.statements import (
     ASK,
     Statement,
@@ -54,7 +54,7 @@ JUDGED = (
     ("the world tomorrow", "tomorrow's world is the world of this log"),
     ("the baseline is what", "the baseline, estimated from the log, is what is done today"),
     ("the actions were chosen with", "the propensities are true"),
-    ("the baseline treats all", "the baseline treats all groups alike"),
+    ALIKE,
 )  # fmt: skip
 FALSE, UNLOOKED = "FOUND TO BE FALSE", "NOT LOOKED AT"
 
@@ -122,7 +122,7 @@ def _condition(document: Mapping[str, Any], waived: str) -> str:
     seen = document["reward_range"]
     if not document["supported"] or seen["declared"] or not document["worth"]["held_out"]:
         return ""
-    words = f"if no reward lies outside [{seen['low']:g}, {seen['high']:g}] (--reward-range)"
+    words = f"if no reward lies outside [{seen['low']:g}, {seen['high']:g}], the range seen"
     return f". Also, only {words}" if waived else f", {words}"
 
 
@@ -248,7 +248,7 @@ def _sure(document: Mapping[str, Any]) -> list[Statement]:
     if held_out_gain(document) is not None:
         how = "at most" if whole else "about"
         words += f"; each end of the interval is wrong for {how} 5 % of logs, if what it assumes is"
-        words += " true"
+        words += " true" + ", which was found false, or not looked at" * bool(document["waived"])
     return [Statement("sure", words, (_checked(found, whole), _holds(whole)))]
 
 
@@ -287,7 +287,7 @@ def _changes(document: Mapping[str, Any]) -> Statement:
     if largest:
         words += (
             f". The largest: in {largest['state']!r} {largest['more_of']!r} instead of"
-            f" {largest['less_of']!r} in {largest['moved']:.0%} of decisions"
+            f" {largest['less_of']!r} in {largest['moved']:.0%} of decisions there"
         )
     if most is not None:
         words += f" (--most-changes {most})"
@@ -310,7 +310,7 @@ def _assumptions(document: Mapping[str, Any]) -> list[Statement]:
     whole = document["assumptions"]
     if not whole:
         return []
-    shown = [f"{x.split(':')[0]} ({y})" for x in whole for y in (FALSE, UNLOOKED) if f": {y}" in x]
+    shown = [f"{x.split(':')[0]}: {y}" for x in whole for y in (FALSE, UNLOOKED) if f": {y}" in x]
     more = len(whole) - len(shown)
     for begins, short in JUDGED:
         if any(x.startswith(begins) for x in whole):
@@ -359,8 +359,14 @@ def _how(document: Mapping[str, Any]) -> list[Statement]:
         rows_read(document["log"]),
         baseline_statement(document),
         Statement("method", f"{words} {document['gamma']:g}", detail, first=False),
-        *notes(document["notes"], document["log"]),
+        *notes(_not_warned(document), document["log"]),
     ]
+
+
+def _not_warned(document: Mapping[str, Any]) -> list[str]:
+    """The notes that no warning says already."""
+    warned = " ".join(words for x in _warnings(document) for words in x.detail)
+    return [x for x in document["notes"] if x not in warned]
 
 
 def _files(files: Mapping[str, str]) -> list[Statement]:

@@ -91,9 +91,9 @@ def warning(
     items = [*whole, *instead]
     if not items:
         return []
-    words = ". ".join(x.rstrip(".") for x in whole)
-    more = f"{'; '.join(short)} ({ASK})" if short else ""
-    return [listed("warning", items, ". ".join(filter(None, (words, more))), first=True)]
+    more = [f"{'; '.join(short)} ({ASK})"] if short else []
+    words = " ".join(f"{x}." if x[-1].isalnum() else x for x in (*whole, *more)).rstrip(".")
+    return [listed("warning", items, words, first=True)]
 
 
 def urgent(said: Sequence[str]) -> list[str]:

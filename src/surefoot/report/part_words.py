@@ -10,6 +10,7 @@ from surefoot.text import signed, some
 
 KINDS = (("guard", "guards"), ("group", "groups"))
 MOST_NAMED = 2  # parts that fail and are named unasked
+ALIKE = ("the baseline treats all groups", "the baseline treats all groups alike")
 PLACES = (("guards", "in any guarded column"), ("groups", "for any group"))
 ALL_CHECKED = 0.995  # share of moves beyond which it is not told
 
@@ -48,7 +49,9 @@ def _in_short(found: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         return f"told, not asked for: {some([f'{k} {_part(k, y)}' for k, y in found], MOST_NAMED)}"
     if len(asked) == 1:
         return f"{kind} {_part(kind, x)}"
-    return f"all {len(asked)} guards and groups no worse; the closest is {kind} {_part(kind, x)}"
+    return (
+        f"all {len(asked)} guards and groups no worse; closest to failing: {kind} {_part(kind, x)}"
+    )
 
 
 def _slack(x: Mapping[str, Any]) -> float:
@@ -87,15 +90,15 @@ def _verdict(x: Mapping[str, Any]) -> str:
     """What is shown about it."""
     words = "told, not asked for"
     if x["tolerance"] is not None:
-        allowed = f"at most {x['tolerance']:g} worse" if x["tolerance"] else "no worse"
-        words = allowed if x["holds"] else f"NOT SHOWN to be {allowed}"
-        if x["verdict"] == "worse":
-            words = "WORSE" + (f" by more than {x['tolerance']:g}" if x["tolerance"] else "")
+        words = "no worse" if x["holds"] else "NOT SHOWN to be no worse"
+        words = "WORSE" if x["verdict"] == "worse" else words
+        words += f" ({x['tolerance']:g} is allowed)" if x["tolerance"] else ""
     if x.get("range_seen") is not None:
         low, high = x["range_seen"]
+        declare = f"{x['name']}:{x['better']}:{x['tolerance'] or 0:g}:LOW,HIGH"
         words += (
-            f", unless no value of {x['name']} lies outside [{low:g}, {high:g}], which nobody"
-            f" declared (--guard {x['name']}:{x['better']}:{x['tolerance'] or 0:g}:LOW,HIGH)"
+            f", as nobody declared the range of {x['name']}, seen from {low:g} to {high:g} (--guard"
+            f" {declare})"
         )
     return words
 

@@ -72,6 +72,7 @@ CLASSES: Mapping[str, Style] = MappingProxyType(
     }
 )
 FAINT = "#666666"
+MISSING = "figures need matplotlib: pip install matplotlib"
 SETTINGS: Mapping[str, Any] = MappingProxyType(
     {
         "font.family": ["DejaVu Sans"],
@@ -103,7 +104,7 @@ def figure(
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise NotAvailableError("figures need matplotlib: pip install matplotlib") from error
+        raise NotAvailableError(MISSING) from error
     with _settings():
         made = Figure(figsize=(width, height), layout="constrained")
         yield made, list(made.subplots(rows, columns, squeeze=False, **keywords).flat)
@@ -115,7 +116,7 @@ def in_style(ax: Axes | None) -> Iterator[Axes]:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise NotAvailableError("figures need matplotlib: pip install matplotlib") from error
+        raise NotAvailableError(MISSING) from error
     with _settings():
         yield pyplot.subplots(layout="constrained")[1] if ax is None else ax
 
