@@ -6,10 +6,10 @@ import numpy as np
 
 from surefoot.advice.advise import Advice
 from surefoot.advice.gain import FINITE_SAMPLE
-from surefoot.algorithms.algorithm import Algorithm, Restricts
+from surefoot.algorithms.algorithm import Restricts
 from surefoot.core.labels import as_text
 from surefoot.core.policy import CHANGED
-from surefoot.planning import evaluate
+from surefoot.planning import Trust, evaluate
 from surefoot.problems import Problem
 from surefoot.report.folder import PairRecord, StateRecord
 from surefoot.rows.arrays import row_sum
@@ -39,7 +39,8 @@ def state_records(advice: Advice) -> list[StateRecord]:
     """Every visited state in which somebody acts, the most changed first, then the most visited."""
     log, pi = advice.log, advice.candidate
     q, error = action_values(advice.problem, _values(advice))
-    why, allowed = reasons(advice), _allowed(advice)
+    trust = _trust(advice)
+    why, allowed = _reasons(advice, trust), _allowed(advice, trust)
     n = log.n_sa
     acting = (n.sum(axis=1) > 0) & ~np.asarray(advice.problem.terminal)
     order = np.lexsort((-n.sum(axis=1), -np.round(advice.moved, 9)))
@@ -97,6 +98,20 @@ def action_values(problem: Problem, v: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def reasons(advice: Advice) -> list[str]:
     """Why the candidate moves no further in each state, from the half that it was learned from."""
+    return _reasons(advice, _trust(advice))
+
+
+def _trust(advice: Advice) -> Trust | None:
+    """How far each probability might move in the half that the candidate was learned from; None
+    where the algorithm has no such limits.
+    """
+    if advice.gain is None or not isinstance(advice.algorithm, Restricts):
+        return None
+    (block,) = advice.gain.learned.blocks
+    return advice.algorithm.trust(block, block.n_sa)
+
+
+def _reasons(advice: Advice, trust: Trust | None) -> list[str]:
     gain, solution = advice.gain, advice.solution
     if gain is None or solution is None:
         return [ONE_ACTION] * advice.problem.n_states
@@ -104,13 +119,13 @@ def reasons(advice: Advice) -> list[str]:
     base, n, q = np.asarray(learned.pi_b), np.asarray(learned.n_sa), np.asarray(solution.q)
     tolerance = learned.tolerance
     changed = 0.5 * np.abs(pi - base).sum(axis=1) > CHANGED
-    limits = _limits(learned, advice.algorithm, pi)
-    price = _priced(learned, advice.algorithm)
+    limits = _limits(trust, pi)
+    price = trust is not None and trust.price is not None
     best = np.where(n > 0, q, -np.inf).max(axis=1)
     better = best > (base * np.where(n > 0, q, 0.0)).sum(axis=1) + tolerance
     back = 0.5 * np.abs(pi - advice.candidate).sum(axis=1) > CHANGED
     outside = np.zeros(len(pi), dtype=bool) if gain.outside is None else gain.outside
-    held = _held_by_guards(learned, advice.algorithm, pi, q)
+    held = _held_by_guards(learned, trust, pi, q)
     n_log = advice.log.n_sa
     found = []
     for s in range(len(pi)):
@@ -134,45 +149,31 @@ def reasons(advice: Advice) -> list[str]:
 
 
 def _held_by_guards(
-    problem: Problem, algorithm: Algorithm, pi: np.ndarray, q: np.ndarray
+    problem: Problem, trust: Trust | None, pi: np.ndarray, q: np.ndarray
 ) -> np.ndarray:
     """The states [S] in which the algorithm would go further without the guards."""
-    if not problem.guards or not isinstance(algorithm, Restricts):
+    if not problem.guards or trust is None:
         return np.zeros(len(pi), dtype=bool)
     (block,) = problem.blocks
-    free = algorithm.trust(block, block.n_sa).step(q[None], block.pi_b)[0]
+    free = trust.step(q[None], block.pi_b)[0]
     return np.asarray(0.5 * np.abs(np.asarray(free) - pi).sum(axis=1) > CHANGED)
 
 
-def _allowed(advice: Advice) -> str:
+def _allowed(advice: Advice, trust: Trust | None) -> str:
     """Why the algorithm may make a move."""
-    gain, algorithm = advice.gain, advice.algorithm
+    gain = advice.gain
     if gain is None:
         return ""
     words = BETTER
-    if isinstance(algorithm, Restricts):
-        (block,) = gain.learned.blocks
-        trust = algorithm.trust(block, block.n_sa)
+    if trust is not None:
         priced = ALLOWED_SOFT if trust.price is None else ALLOWED_PRICED
         words = ALLOWED_FREE if isinstance(trust, FreeTrust) else priced
     tested = advice.candidate is gain.pi and gain.test != FINITE_SAMPLE
     return words + CHECKED * tested
 
 
-def _priced(problem: Problem, algorithm: Algorithm) -> bool:
-    """Whether moves have a price."""
-    if not isinstance(algorithm, Restricts):
-        return False
-    (block,) = problem.blocks
-    return algorithm.trust(block, block.n_sa).price is not None
-
-
-def _limits(problem: Problem, algorithm: Algorithm, pi: np.ndarray) -> list[str]:
+def _limits(trust: Trust | None, pi: np.ndarray) -> list[str]:
     """What ended the moves of each state that changes."""
-    (block,) = problem.blocks
-    if not isinstance(algorithm, Restricts):
-        return [NO_FURTHER] * len(pi)
-    trust = algorithm.trust(block, block.n_sa)
     if isinstance(trust, FreeTrust):
         return [ALL_MOVED] * len(pi)
     if not isinstance(trust, (SoftTrust, TradeTrust)):

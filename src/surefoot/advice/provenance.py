@@ -114,12 +114,16 @@ def fingerprints(log: Log, *batches: Batch) -> Fingerprints:
         digests = (hashlib.blake2b(as_text(x).encode(), digest_size=8).digest() for x in labels)
         return np.array([int.from_bytes(x, "little") for x in digests], dtype=np.uint64)
 
-    state, action, labels = hashed(log.states), hashed(log.actions), _labels(log)
-    parts = []
+    state, action = hashed(log.states), hashed(log.actions)
+    parts, starts = [], []
     for batch in batches or log.blocks():
         start = np.flatnonzero(batch.first)
         rows = state[batch.state], action[batch.action], log.reward.sign * batch.reward
-        parts.append(of_rows(labels[batch.row[start]], *rows, start))
+        parts.append(of_rows(start.astype(np.uint64), *rows, start))
+        starts.append(batch.row[start])
+    labels = _labels(log, np.concatenate(starts))
+    cuts = np.cumsum([len(part) for part in parts])[:-1]
+    parts = [replace(p, label=x) for p, x in zip(parts, np.split(labels, cuts), strict=True)]
     before = np.cumsum([0, *map(len, parts)])
     parts = [
         replace(part, of=part.of + np.int32(n)) for part, n in zip(parts, before, strict=False)
@@ -273,19 +277,27 @@ def _often(x: np.ndarray) -> np.ndarray:
     return found
 
 
-def _labels(log: Log) -> np.ndarray:
-    """The hash of episode and time of every row of the log, in the order of its row numbers."""
-    reading, parts = log.stored, []
+def _labels(log: Log, rows: np.ndarray) -> np.ndarray:
+    """The hash of episode and time of these rows, by their numbers in `Log.blocks`."""
+    reading, first = log.stored, 0
     time = ", cast(t as varchar)" if reading.time_kind else ""
+    found = np.zeros(len(rows), dtype=np.uint64)
+    label = f"md5_number_lower(concat_ws('|', cast(episode as varchar){time}))"
     with log.database() as database:
         for file in reading.store.files:
             part = replace(reading, store=replace(reading.store, files=(file,)))
-            label = f"md5_number_lower(concat_ws('|', cast(episode as varchar){time}))"
-            sql = f"select x.at, {label} as label from {part.steps()} x"
-            found = database.arrays("reading episodes", sql)
-            order = np.argsort(found["at"], kind="stable")
-            parts.append(np.asarray(found["label"], dtype=np.uint64)[order])
-    return np.concatenate(parts)
+            what, store = "reading episodes", part.store.sql
+            n = int(database.rows(what, f"select count(*) from {store}")[0][0])
+            mine = np.flatnonzero((first <= rows) & (rows < first + n))
+            with database.table("wanted", {"i": rows[mine] - first}):
+                few = "file_row_number in (select i from wanted)"
+                sql = f"select x.at, {label} as label from {part.steps(where=few)} x"
+                read = database.arrays(what, sql)
+            order = np.argsort(read["at"], kind="stable")
+            place = np.searchsorted(read["at"][order], rows[mine] - first)
+            found[mine] = np.asarray(read["label"], dtype=np.uint64)[order][place]
+            first += n
+    return found
 
 
 def as_bytes(found: Fingerprints) -> bytes:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,8 +43,8 @@ class Certificate:
     delta pays for it), "starts of the log" (the mean over those in the log) or "every state".
     label: "rigorous", "approximate", "Bayesian", "asymptotic" or "fails". data: "training" if the
     policy may have been chosen with the same data, else "fresh". n_smallest, n_typical: returns, or
-    transitions, behind the pairs the bound rests on (the least, the median). data_needed: rows of
-    log at which the bound would reach 0 (inf: at none), by the reasoning in data_needed_why.
+    transitions, behind the pairs the bound rests on (the least, the median). search: finds
+    (data_needed, data_needed_why), the rows of log at which the bound would reach 0 (inf: at none).
     changed: in how many states the policy is not the baseline; lowest: lo - hi of returns.
     """
 
@@ -59,9 +60,27 @@ class Certificate:
     n_typical: float
     changed: int
     lowest: float
-    data_needed: float
-    data_needed_why: str
+    search: Callable[[], tuple[float, str]] = field(repr=False, compare=False)
     notes: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def _needed(self) -> tuple[float, str]:
+        return self.search()
+
+    @property
+    def data_needed(self) -> float:
+        """Rows of log at which the bound would reach 0: searched for when first asked for."""
+        return self._needed[0]
+
+    @property
+    def data_needed_why(self) -> str:
+        """The reasoning behind `data_needed`."""
+        return self._needed[1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        needed = self._needed  # what searches cannot be sent to another process, what it found can
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        return _with_found, (given | {"search": None}, needed)
 
     @property
     def vacuous(self) -> bool:
@@ -90,6 +109,11 @@ class Certificate:
         ]
         lines += [f"  assumes: {x}" for x in self.assumptions]
         return "\n".join(lines + [f"  note: {x}" for x in self.notes])
+
+
+def _with_found(given: dict[str, Any], needed: tuple[float, str]) -> Certificate:
+    """A certificate whose search is over."""
+    return Certificate(**given | {"search": lambda: needed})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +238,6 @@ class Bound:
         bound = float(bound_at(1.0)) if moved.any() else 0.0
         behind = to_numpy(n)[moved] if moved.any() else to_numpy(n)[~problem.terminal]
         rows = float(to_numpy(problem.n_sa).sum())
-        needed = (rows, "it does already") if bound >= 0 else _data_needed(bound, bound_at, rows)
         if not moved.any():
             notes += ("the policy is the baseline: the difference is 0, which needs no proof",)
         what, assumed, said = self._start_sentences(problem)
@@ -233,8 +256,7 @@ class Bound:
             n_typical=float(np.median(behind)) if behind.size else 0.0,
             changed=int(moved.any(axis=-1).sum()),
             lowest=-problem.return_range.width,
-            data_needed=needed[0],
-            data_needed_why=needed[1],
+            search=lambda: _data_needed(bound, bound_at, rows),
             notes=notes + said,
         )
 
@@ -243,6 +265,8 @@ def _data_needed(
     bound: float, bound_at: Callable[[float], float], rows: float
 ) -> tuple[float, str]:
     """By which power of two the log must grow for the bound to reach 0, estimates as now."""
+    if bound >= 0:
+        return rows, "it does already"
     most = bound_at(2.0**DOUBLINGS)
     if not most >= 0:
         why = (

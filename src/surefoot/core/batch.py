@@ -178,6 +178,10 @@ class Batch:
         Counting does not care about the order of rows; Monte-Carlo returns do, and refuse a log
         with a contradiction.
         """
+        return self._contradiction
+
+    @cached_property
+    def _contradiction(self) -> str | None:
         inner = ~self.last[:-1]
         after_cut = np.flatnonzero(inner & self.truncated[:-1])
         if len(after_cut):

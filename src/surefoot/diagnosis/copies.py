@@ -10,6 +10,7 @@ from scipy.special import betainc, gammainccinv, gammaincinv, pdtr
 
 from surefoot.core import Batch
 from surefoot.diagnosis.finding import COPIES, OK, WARNING, Finding
+from surefoot.diagnosis.independence import distinct
 from surefoot.errors import NotAvailableError
 from surefoot.logs import Log
 from surefoot.text import plural
@@ -179,19 +180,20 @@ def _log_chances(rows: Contents, first: np.ndarray) -> np.ndarray:
 
     def codes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """0, 1, ... for each combination of two numbers >= 0."""
-        return np.unique(x * (int(y.max(initial=0)) + 1) + y, return_inverse=True)[1]
+        wide = int(y.max(initial=0)) + 1
+        return distinct(x * wide + y, (int(x.max(initial=0)) + 1) * wide)[1]
 
     def times(x: np.ndarray) -> np.ndarray:
-        """How often each entry's value is there."""
-        _, place, k = np.unique(x, return_inverse=True, return_counts=True)
-        return np.asarray(k[place])
+        """How often each entry's number 0, 1, ... is there."""
+        return np.asarray(np.bincount(x)[x])
 
     pair = codes(rows.state, rows.action)
     before = np.append(0, pair[:-1] + 1)
     before[first] = 0
     there = codes(before, rows.state)
     done = codes(there, rows.action)
-    found: np.ndarray = np.log(times(rows.row) / times(pair) * times(done) / times(there))
+    content = np.unique(rows.row, return_inverse=True)[1]
+    found: np.ndarray = np.log(times(content) / times(pair) * times(done) / times(there))
     found[first] += np.log(times(rows.state[first]) / len(first))
     return found
 
@@ -241,8 +243,14 @@ def _stretches(rows: Contents, chance: np.ndarray) -> tuple[np.ndarray, float]:
     number, width = rows.row, 1
     while width < WINDOW:
         number, width = mixed(number[:-width] + number[width:] * ODD), 2 * width
-    _, first, place = np.unique(number, return_index=True, return_inverse=True)
-    again = first[place] < np.arange(n)
+    again = np.zeros(n, dtype=bool)
+    in_order = np.sort(number)
+    several = np.unique(in_order[1:][in_order[1:] == in_order[:-1]])
+    if len(several):  # looked for only where there are any: most logs have none
+        at = np.flatnonzero(np.isin(number, several))
+        _, earliest, place = np.unique(number[at], return_index=True, return_inverse=True)
+        again[at] = earliest[place] < np.arange(len(at))
+    first = np.flatnonzero(~again)
     total = np.append(0.0, np.cumsum(chance))
     expected = float((np.exp(total[first + WINDOW] - total[first]) * (n - 1 - first)).sum())
     begins = int((again & ~np.append(False, again[:-1])).sum())

@@ -21,6 +21,9 @@ SINGULAR = 1e-6  # directions with a smaller share of the scatter than this are 
 GROUPS = ("of neighbouring steps", "of 8 steps in a row", "of 64 steps in a row", "of an episode")
 LENGTHS = (8, 64)
 NAMED = 5  # worst states to name
+# Numbers are looked up in a table, not sorted, where it has at most so many cells for each of them,
+# or in all.
+DENSE, SHORTEST_TABLE = 16, 2**16
 FEWEST = 20  # a test on fewer rows than this counts as no test
 
 
@@ -55,6 +58,21 @@ def _chi_square_tail(x: np.ndarray | float, degrees: np.ndarray | float) -> np.n
     return np.asarray(chdtrc(degrees, np.maximum(x, 0.0)))
 
 
+def distinct(key: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    """(the whole numbers 0 <= x < cells that are there, in order; the place of each key in them):
+    `np.unique` with the inverse, without a sort where the numbers are dense enough.
+    """
+    if cells > max(DENSE * len(key), SHORTEST_TABLE):
+        found, place = np.unique(key, return_inverse=True)
+        return found, place
+    there = np.zeros(cells, dtype=bool)
+    there[key] = True
+    found = np.flatnonzero(there)
+    code = np.empty(cells, dtype=np.int32)
+    code[found] = np.arange(len(found))
+    return found, code[key].astype(np.int64)
+
+
 def in_pieces(
     stratum: np.ndarray, piece: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +80,7 @@ def in_pieces(
     the rows of the same stratum in the same piece of the log.
     """
     wide = int(stratum.max(initial=0)) + 1
-    _, place = np.unique(piece * wide + stratum, return_inverse=True)
+    _, place = distinct(piece * wide + stratum, (int(piece.max(initial=0)) + 1) * wide)
     n = np.bincount(place)
     return n[place] * y - np.bincount(place, y)[place], 1.0 / n[place]
 
@@ -84,11 +102,9 @@ def tables(
         short = tables(stratum, c, o, k, own, pieces)
         return replace(short, context=contexts[short.context], outcome=outcomes[short.outcome])
     key = (stratum * wider + context) * wide + outcome
-    key, place, total = np.unique(key, return_inverse=True, return_counts=True)
-    k, own, pieces = (
-        None if x is None else np.bincount(place, x, len(key)) for x in (k, own, pieces)
-    )
-    k = total.astype(float) if k is None else k
+    key, place = distinct(key, tall * wider * wide)
+    k = np.bincount(place, k, len(key)).astype(float)
+    own, pieces = (None if x is None else np.bincount(place, x, len(key)) for x in (own, pieces))
     return Tables(key // wide // wider, key // wide % wider, key % wide, k, own, pieces)
 
 
@@ -202,7 +218,7 @@ def _totals(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(stratum, rows) of each combination with a category, and the place of every entry in it."""
     width = int(category.max(initial=0)) + 1
-    key, place = np.unique(stratum * width + category, return_inverse=True)
+    key, place = distinct(stratum * width + category, (int(stratum.max(initial=0)) + 1) * width)
     return key // width, np.bincount(place, k, len(key)), place
 
 

@@ -18,7 +18,6 @@ from surefoot.problems import monte_carlo
 # Pairs with fewer visits are not tested. A table of its own needs 20, sums over pairs do not.
 ENOUGH = 5
 MOST_PAIRS = 20_000  # the most visited pairs are tested: enough to find faults, little to hold
-BLOCK = 1_000_000
 # Pieces of a log that count as independent: episodes, and of a long one about a hundredth of the
 # log.
 PIECES, SHORTEST = 100, 64
@@ -136,7 +135,7 @@ def walk(log: Log, gamma: float | None = None) -> Walk:
     found: Walk | None = None
     pairs, time = tested_pairs(log), clock(log)
     length = piece_length(log)
-    for look, block in with_look_back(log.blocks(BLOCK), log.accounting.used):
+    for look, block in with_look_back(log.blocks(), log.accounting.used):
         part = _walk_block(block, pairs, gamma, time, length if look else 0)
         found = part if found is None else _joined(found, part)
     if found is None:
@@ -156,7 +155,7 @@ def larger_by_chance(log: Log, seen: Walk, what: str, parts: int) -> float:
     Every piece of the (first) block is put into one of so many parts of the log by lots, which
     leaves nothing of time; mean of G / degrees, at least 1.
     """
-    block = next(iter(log.blocks(BLOCK)))
+    block = next(iter(log.blocks()))
     piece = np.cumsum(block.time % piece_length(log) == 0) - 1
     if piece[-1] + 1 in (len(block), *range(FEWEST_PIECES)):
         return 1.0  # rows are independent, or hardly a piece is

@@ -20,7 +20,7 @@ from surefoot.logs.policy_files import permitted
 from surefoot.logs.policy_rows import baseline_of
 from surefoot.logs.query import Reading
 from surefoot.logs.reward import Reward
-from surefoot.logs.row_blocks import coded_blocks, joined, returns_of
+from surefoot.logs.row_blocks import BLOCK, coded_blocks, joined, returns_of
 from surefoot.logs.views import Timed, View
 from surefoot.problems import Problem
 from surefoot.problems.build import build, uneven
@@ -192,11 +192,18 @@ class Log:
         assert self.workspace is not None  # what is stored lies there
         return Database(self.workspace, threads, limit, shared=True)
 
-    def blocks(self, rows: int = 1_000_000) -> Iterator[Batch]:
+    def blocks(self, rows: int = BLOCK) -> Iterator[Batch]:
         """The rows in order, coded, in batches of whole episodes of about this many rows; row
-        numbers count from 0 over the log.
+        numbers count from 0 over the log. Those of a log of one such batch are decoded once and
+        kept.
         """
-        return coded_blocks(self, rows)
+        if rows != BLOCK or self.accounting.used > BLOCK:
+            return coded_blocks(self, rows)
+        return iter(self._kept)
+
+    @cached_property
+    def _kept(self) -> tuple[Batch, ...]:
+        return tuple(coded_blocks(self, BLOCK))
 
     def batch(self) -> Batch:
         """All rows in order, coded, in memory: 60 bytes a row."""

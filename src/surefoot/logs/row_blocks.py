@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from surefoot.logs.log import Log
 
 Columns = dict[str, np.ndarray]
+BLOCK = 1_000_000  # rows of a block, unless another number is asked for
 BESIDE_NAMES = {"p": "propensity", **BESIDE_LABELS}  # how a Batch calls them
 
 
@@ -148,6 +149,8 @@ def joined(parts: list[Batch]) -> Batch:
     """Batches of different episodes as one."""
     if not parts:
         raise LogError("no row of the log has a successor")
+    if len(parts) == 1:
+        return parts[0]
     before = np.cumsum([0, *(part.n_episodes for part in parts)])
     names = ("state", "action", "reward", "next_state", "ends", "truncated", "row")
     columns: Any = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}

@@ -164,7 +164,9 @@ def apart(batch: Batch, use: np.ndarray, k: int) -> np.ndarray:
     # Episodes are independent: further apart than k.
     time = np.arange(len(batch)) + batch.episode * (k + 1)
     pair, rows = batch.pair, np.flatnonzero(use)
-    rows = rows[np.lexsort((time[rows], pair[rows]))]
+    short = np.uint16 if batch.n_states * batch.n_actions <= 2**16 else np.int64
+    # by pair, then by time, in which they lie; NumPy sorts short numbers by their digits
+    rows = rows[np.argsort(pair[rows].astype(short), kind="stable")]
     span = int(time[-1]) + k + 2 if len(time) else 1
     key = pair[rows] * span + time[rows]
     keep = np.zeros(len(batch), dtype=bool)
