@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from surefoot.improvement import problem as problem
     from surefoot.logs import Log as Log
     from surefoot.logs import OfRows as OfRows
+    from surefoot.logs import align_policy as align_policy
     from surefoot.logs import load_policy as load_policy
     from surefoot.logs import read_log as read_log
     from surefoot.logs import read_policy as read_policy
@@ -131,7 +132,7 @@ _HOMES = {
     "errors": "BaselineError LogError NotAvailableError ParameterError PolicyError ProblemError"
     " SurefootError UnknownNameError",
     "improvement": "improve problem",
-    "logs": "Log OfRows load_policy read_log read_policy",
+    "logs": "Log OfRows align_policy load_policy read_log read_policy",
     "planning": "evaluate evaluate_at_start optimal",
     "problems": "Problem ReturnRange estimate_baseline monte_carlo thinned_counts",
     "serving": "Controller load_controller",

@@ -18,11 +18,11 @@ import numpy as np
 from surefoot.advice import Advice, Sensitivity
 from surefoot.algorithms import algorithm as by_name
 from surefoot.certificates import Certificate
-from surefoot.core import Policy, Solution
 from surefoot.core.labels import as_text
 from surefoot.errors import PolicyError, ProblemError
 from surefoot.improvement import improve
 from surefoot.logs import Log
+from surefoot.logs.given_policies import own_policy
 from surefoot.planning import evaluate_at_start
 from surefoot.problems import Problem
 from surefoot.report.figures import draw_metric
@@ -90,9 +90,11 @@ def coverage(log: Log | Problem, *, ax: Axes | None = None) -> Axes:
         return found
 
 
-def policy_difference(policy: Policy | Solution, *, most: int = 12, ax: Axes | None = None) -> Axes:
-    """The states that change most, with their probabilities under the baseline and the policy."""
-    policy = policy.policy if isinstance(policy, Solution) else policy
+def policy_difference(policy: Any, *, most: int = 12, ax: Axes | None = None) -> Axes:
+    """The states that change most, with their probabilities under the baseline and the policy: a
+    solution, a Policy or the file of one.
+    """
+    policy = own_policy(policy)
     if policy.baseline is None:
         raise PolicyError(
             "this policy has no baseline beside it: take a solution, or policy.csv of surefoot"

@@ -158,7 +158,7 @@ class Advice(Paged):
         """
         from surefoot.advice.files import changes_of
 
-        return framed(*changes_of(self))
+        return framed(*changes_of(self), self.log.labels.library)
 
     @cached_property
     def document(self) -> Mapping[str, Any]:

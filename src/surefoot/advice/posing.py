@@ -23,13 +23,13 @@ from surefoot.logs import (
     averaged,
     disagreement,
     permitted,
-    policy_for,
     read_log,
     read_policy,
 )
 from surefoot.logs.column_roles import NONE, Column
 from surefoot.logs.database import Progress
 from surefoot.logs.description import POSING, described, description_of
+from surefoot.logs.given_policies import policy_for
 from surefoot.logs.policy_rows import baseline_of
 from surefoot.problems import Problem
 from surefoot.problems.guards import guards_of, with_guards

@@ -41,9 +41,10 @@ from surefoot.diagnosis import Finding, check_log, vetoes
 from surefoot.diagnosis.enough_history import enough_history
 from surefoot.diagnosis.finding import MARKOV, check_keys
 from surefoot.errors import BaselineError, NotAvailableError, ParameterError, option
-from surefoot.logs import Log, policy_for
+from surefoot.logs import Log
 from surefoot.logs.database import Progress
 from surefoot.logs.description import POSING
+from surefoot.logs.given_policies import policy_for
 from surefoot.problems import Problem
 from surefoot.report.log_words import read_text
 from surefoot.report.statements import text

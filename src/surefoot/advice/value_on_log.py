@@ -17,7 +17,7 @@ from surefoot.advice.weighted_values import weighted_values
 from surefoot.core import Policy
 from surefoot.diagnosis import wrong_weights
 from surefoot.errors import PolicyError
-from surefoot.logs import Log
+from surefoot.logs import Log, align_policy
 from surefoot.ope.estimates import episode_returns
 from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
@@ -71,11 +71,12 @@ def check_allowed(log: Log, problem: Problem, pi: np.ndarray) -> None:
 
 
 def evaluation(
-    log: Log, problem: Problem, pi: np.ndarray, pi_b: np.ndarray | None = None
+    log: Log, problem: Problem, pi: Any, pi_b: np.ndarray | None = None
 ) -> dict[str, Any]:
     """Values at the start by the model counted from the log, with intervals, and the share of
     the policy that was never seen. `pi_b` made the log (default: as the problem says).
     """
+    pi = align_policy(pi, problem)
     check_allowed(log, problem, pi)
     pi_b = np.asarray(problem.logging_policy if pi_b is None else pi_b)
     units = units_of(log, problem.log, problem.gamma)

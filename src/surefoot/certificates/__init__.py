@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 from array_api_compat import is_array_api_obj
 
 from surefoot.certificates.certificate import (
@@ -33,8 +32,8 @@ from surefoot.certificates.return_bounds import (
 from surefoot.certificates.row_bounds import MBIEBound, RobustBound, SPIBBBound
 from surefoot.certificates.screened_bound import ScreenedAdvantageBound
 from surefoot.certificates.strongest import strongest
-from surefoot.core import Solution
 from surefoot.errors import ParameterError, PolicyError, ProblemError, UnknownNameError
+from surefoot.logs.given_policies import align_policy
 from surefoot.parameters import look_up, make
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
@@ -61,13 +60,14 @@ GONE = {
 
 def certify(
     problem: Problem,
-    solution: Solution | np.ndarray,
+    solution: Any,
     method: str | Bound | None = None,
     **parameters: Any,
 ) -> Certificate:
-    """A lower bound on v^pi - v^{pi_b} for the policy of a solution, or for a policy [S, A], by the
-    method of this name; without one, the strongest of those that suit any policy, with what it
-    costs to try several paid for (`delta` and `where` as for each of them).
+    """A lower bound on v^pi - v^{pi_b} for the policy of a solution, or for what else is given as a
+    policy (see `align_policy`), by the method of this name; without one, the strongest of those
+    that suit any policy, with what it costs to try several paid for (`delta` and `where` as for
+    each of them).
 
     What a method asks of the policy is checked on the policy itself, whichever algorithm made it;
     one that does not meet it is refused, and so are gamma = 1, an estimated baseline, and training
@@ -77,11 +77,9 @@ def certify(
         raise ProblemError(
             f"certify needs a Problem (see surefoot.problem), got {type(problem).__name__}"
         )
-    pi = solution.pi if isinstance(solution, Solution) else solution
+    pi = align_policy(solution, problem)
     if not is_array_api_obj(pi):
-        raise PolicyError(
-            f"certify needs a Solution or a policy [S, A], got {type(solution).__name__}"
-        )
+        raise PolicyError(f"certify needs a policy [S, A], got {type(pi).__name__}")
     if isinstance(method, str) and method in GONE:
         raise UnknownNameError(f"no certificate is called {method!r} any more: {GONE[method]}")
     if method is None:

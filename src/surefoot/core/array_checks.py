@@ -25,6 +25,11 @@ def is_table(values: Any) -> bool:
     return library in TABLES and (hasattr(values, "columns") or hasattr(values, "column_names"))
 
 
+def library_of(values: Any) -> str:
+    """The library of a frame or table; "" of anything else."""
+    return type(values).__module__.partition(".")[0] if is_table(values) else ""
+
+
 def plain_array(name: str, values: Any, error: type[SurefootError] = LogError) -> np.ndarray:
     """A fresh array of `values`; what NumPy cannot take, or is masked, is an error."""
     if np.ma.is_masked(values):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
 from numbers import Number
@@ -27,7 +27,8 @@ class Labels:
 
     Arrays come without labels: both are empty then, and the codes speak for themselves. The
     columns are those of the file or table that the labels were read from. Where states remember
-    earlier steps, the first `now` columns are the observation of the present one.
+    earlier steps, the first `now` columns are the observation of the present one. `library`: of the
+    frame that they were read from, in which tables are given back.
     """
 
     states: tuple[Any, ...] = ()
@@ -35,6 +36,7 @@ class Labels:
     state_columns: tuple[str, ...] = ("state",)
     action_columns: tuple[str, ...] = ("action",)
     now: int = 0
+    library: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
         return f"Labels({len(self.states)} states x {len(self.actions)} actions)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -93,14 +93,28 @@ class Policy:
             return True
         return any(as_text(x) == as_text(label) for x, _, _ in self.elsewhere)
 
-    def over(self, otherwise: np.ndarray, labels: Labels | None = None) -> np.ndarray:
-        """pi [S, A] in the order of other labels (without them: labels 0, 1, 2, ...); rows of
-        `otherwise` in states that it does not know, or that its log never visited.
+    def over(self, otherwise: np.ndarray | Policy, labels: Labels | None = None) -> np.ndarray:
+        """pi [S, A] in the order of other labels (without them: those of `otherwise`, of an array
+        0, 1, 2, ...); rows of `otherwise` in states that it does not know, or that its log never
+        visited. An array is in the order of these labels.
         """
+        if isinstance(otherwise, Policy):
+            labels = otherwise.labels if labels is None else labels
+            rows = [labels.find_state(x) for x in otherwise.labels.states]
+            known = [s for s in rows if s is not None]
+            if len(known) < len(labels.states):
+                lost = next(x for s, x in enumerate(labels.states) if s not in known)
+                raise PolicyError(unknown("state", lost, otherwise.labels.states, "`otherwise`"))
+            theirs = np.zeros((len(labels.states), len(labels.actions)))
+            columns = [labels.action_code(a) for a in otherwise.labels.actions]
+            here = [i for i, s in enumerate(rows) if s is not None]
+            theirs[np.ix_(known, columns)] = otherwise.pi[here]
+            otherwise = theirs
+        otherwise = number_array("otherwise", otherwise, PolicyError)
         labels = Policy(pi=otherwise).labels if labels is None else labels
         places = [labels.action_code(a) for a in self.labels.actions]
         known = np.any((self.pi if self.count is None else self.count) > 0, axis=-1)
-        pi = np.array(otherwise, dtype=float)
+        pi = otherwise
         for s, label in enumerate(labels.states):
             mine = self.labels.find_state(label)
             if mine is not None and known[mine]:
@@ -108,10 +122,17 @@ class Policy:
                 pi[s, places] = self.pi[mine]
         return pi
 
+    def in_frames_of(self, library: str) -> Policy:
+        """The same policy, whose `to_frame` is of this library."""
+        return replace(self, labels=replace(self.labels, library=library)) if library else self
+
     def to_frame(self) -> Any:
-        """One row a pair: a pandas or polars frame, an Arrow table, or a dict of columns."""
+        """One row a pair: a table of the library that the log came from as a frame (polars in,
+        polars out), else a pandas frame, a polars frame, an Arrow table, or a dict of columns, by
+        what is installed.
+        """
         rows = [(*state, action, *numbers) for state, action, numbers in self._rows()]
-        return framed(self.header, rows)
+        return framed(self.header, rows, self.labels.library)
 
     def save(self, path: str | Path) -> Path:
         """Write it as a policy file, which `surefoot.load_policy` and `--baseline` read."""
@@ -145,13 +166,17 @@ class Policy:
             yield _fields(label), action, (p, *more, *((0,) if self.count is not None else ()))
 
 
-def framed(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
-    """A pandas or polars frame, or an Arrow table, whichever is installed; else columns by name."""
+def framed(header: Sequence[str], rows: Sequence[Sequence[Any]], library: str = "") -> Any:
+    """A table of this library, else a pandas or polars frame, or an Arrow table, whichever is
+    installed; else columns by name.
+    """
     found = {name: [row[i] for row in rows] for i, name in enumerate(header)}
     tables = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
-    for library, make in tables.items():
+    for name in dict.fromkeys((library, *tables)):
+        if name not in tables:
+            continue
         try:
-            return getattr(import_module(library), make)(found)
+            return getattr(import_module(name), tables[name])(found)
         except ImportError:
             continue
     return found

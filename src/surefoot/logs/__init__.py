@@ -6,7 +6,7 @@ from surefoot.logs.accounting import OTHER, REASONS, Accounting
 from surefoot.logs.database import progress_bar
 from surefoot.logs.disagreement import Disagreement, disagreement
 from surefoot.logs.from_tally import make_log
-from surefoot.logs.given_policies import policy_for
+from surefoot.logs.given_policies import align_policy
 from surefoot.logs.histories import remembered
 from surefoot.logs.log import Log
 from surefoot.logs.on_dask import count_on_dask
@@ -33,6 +33,7 @@ __all__ = [
     "Options",
     "Tally",
     "add_up",
+    "align_policy",
     "averaged",
     "count_on_dask",
     "count_part",
@@ -41,7 +42,6 @@ __all__ = [
     "make_log",
     "minari_columns",
     "permitted",
-    "policy_for",
     "progress_bar",
     "read_allowed",
     "read_forbidden",

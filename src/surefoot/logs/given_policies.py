@@ -1,26 +1,99 @@
-"""Whatever is given as a policy, over the states and actions of a log: by labels. Arrays, which
-have none, go by position.
+"""Whatever is given as a policy, over the states and actions of a log or a problem: by labels.
+Arrays, which have none, go by position.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 
-from surefoot.core import Policy
-from surefoot.core.array_checks import is_table
-from surefoot.errors import BaselineError
-from surefoot.logs.policy_files import Pairs, fitted, over_log, read_policy, width
+from surefoot.core import Batch, Labels, Policy, Solution
+from surefoot.core.array_checks import is_table, library_of
+from surefoot.errors import BaselineError, PolicyError
+from surefoot.logs.policy_files import (
+    ERRORS,
+    Pairs,
+    fitted,
+    load_policy,
+    over_log,
+    policy_of_rows,
+    read_policy,
+    width,
+)
+from surefoot.problems import Problem
 from surefoot.problems.baseline_function import tabulated
 from surefoot.problems.given import baseline_array
+from surefoot.rows.arrays import to_numpy
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log
 
 Rows = list[tuple[Any, ...]]
+FORMS = (
+    "a Policy, a Solution, the path of a policy file, a table, {state: {action: probability}} or a"
+    " function of the state"
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The states and actions that a policy is to be about; codes where these have no labels."""
+
+    labels: Labels
+    terminal: np.ndarray
+    has_end: bool
+
+
+def place_of(of: Log | Problem | Batch) -> Place:
+    """What a policy for a log or a problem is about."""
+    labels = of.labels
+    if not labels.states:
+        labels = Labels(tuple(range(of.n_states)), tuple(range(of.n_actions)))
+    if isinstance(of, Problem):
+        end = of.n_bound_states == of.n_states - 1
+        return Place(labels, to_numpy(of.terminal).reshape(-1), end)
+    return Place(labels, of.terminal, of.has_end)
+
+
+def align_policy(given: Any, of: Log | Problem | Batch) -> Any:
+    """pi [S, A] in the order of a log or a problem, of whatever is given as a policy: what has
+    labels is put in order by them, or refused; an array is taken as it is.
+
+    given   a Policy, a Solution, the path of a policy file, a table with one row a pair (state,
+            action, probability) or one column an action, {state: {action: probability}}, a function
+            from the label of a state to {action: probability}, or an array [..., S, A]
+    of      the problem, or the log, in whose order the states and actions are
+
+    >>> import surefoot
+    >>> steps = {"episode": [0, 0], "state": ["low", "high"], "action": ["up", "stay"],
+    ...          "reward": [0.0, 1.0], "next_state": ["high", "low"]}
+    >>> problem = surefoot.problem(steps, gamma=0.9)
+    >>> rule = {"low": {"up": 0.7, "stay": 0.3}, "high": {"stay": 1}}
+    >>> problem.labels.states, align_policy(rule, problem).tolist()
+    (('high', 'low'), [[1.0, 0.0], [0.3, 0.7]])
+    """
+    if isinstance(given, Solution):
+        if given.labelled is None or place_of(of).labels.same(given.labels):
+            return given.pi
+        given = given.policy
+    if is_array_api_obj(given) or isinstance(given, (list, tuple)):
+        return given
+    found = labelled(given, of, "policy")
+    if not isinstance(found, Policy):
+        raise PolicyError(f"a policy is {FORMS}, or an array [S, A]; got {type(found).__name__}")
+    place = place_of(of)
+    pi = np.array(found.pi)
+    blank = place.terminal & (pi == 0).all(axis=1)  # nothing is chosen there
+    if isinstance(of, Problem):
+        pi[blank] = to_numpy(of.pi_b).reshape(pi.shape)[blank]
+    else:
+        pi[blank] = 1 / pi.shape[1]
+    return pi
 
 
 def policy_for(given: Any, log: Log) -> Policy:
@@ -36,52 +109,118 @@ def policy_for(given: Any, log: Log) -> Policy:
     return Policy(pi=pi, labels=log.labels)
 
 
-def labelled(given: Any, log: Log) -> Any:
-    """What has labels as a Policy over those of a log: a Policy, a file, a function of the state, a
-    table with one row a pair or one column an action, or {state: {action: probability}}. Others,
-    such as arrays, as they are.
+def labelled(given: Any, of: Log | Problem | Batch, what: str = "baseline") -> Any:
+    """What has labels as a Policy over those of a log or a problem: see `align_policy`. Others,
+    such as arrays, as they are. `what`: "baseline" or "policy".
     """
+    if is_array_api_obj(given):
+        return given
+    place = place_of(of)
+    if isinstance(given, Solution):
+        given = given.policy
     if isinstance(given, Policy):
-        if given.estimated and not log.labels.same(given.labels):
+        if given.estimated and what == "baseline" and not place.labels.same(given.labels):
             raise BaselineError(
                 "this baseline belongs to a log with other labels: read it again with this log"
             )
-        return given if given.estimated else fitted(given, log)
+        return given if given.estimated and what == "baseline" else fitted(given, place, what)
     if isinstance(given, (str, Path)):
-        return read_policy(given, log, unknown_states="ignore")
-    if isinstance(given, Mapping) and given and all(isinstance(x, Mapping) for x in given.values()):
-        rows = [(s, a, p) for s, row in given.items() for a, p in row.items()]
-        return over_log(rows, 0 < log.labels.now == width([s for s, _, _ in rows]), log)
+        return read_policy(given, place, what=what, unknown_states="ignore")
+    if _nested(given):
+        rows = _rows_of(given)
+        lifted = 0 < place.labels.now == width([s for s, _, _ in rows])
+        return over_log(rows, lifted, place, what)
     if isinstance(given, Mapping) or is_table(given):
-        return _of_table(given, log)
+        return _of_table(given, place, what)
     if callable(given):
-        pi = tabulated(given, log.labels, log.n_states, log.n_actions, log.terminal)
-        return Policy(pi=pi, labels=log.labels)
+        shape = len(place.labels.states), len(place.labels.actions)
+        pi = tabulated(given, place.labels, *shape, place.terminal)
+        pi[place.terminal] = 1 / shape[1]  # nothing is chosen there, as a file leaves it out
+        return Policy(pi=pi, labels=place.labels)
     return given
 
 
-def _of_table(table: Any, log: Log) -> Policy:
+def own_policy(given: Any) -> Policy:
+    """A policy with the labels that it has itself: a Policy, a Solution, the path of a policy file,
+    a table with one row a pair or one column an action, or {state: {action: probability}}.
+    """
+    if isinstance(given, Solution):
+        return given.policy
+    if isinstance(given, Policy):
+        return given
+    if isinstance(given, (str, Path)):
+        return load_policy(given)
+    if _nested(given):
+        return _with_own_labels(_rows_of(given), ())
+    if isinstance(given, Mapping) or is_table(given):
+        names = _names(given)
+        if "action" in names:
+            return load_policy(given)
+        rows, columns = _wide(given, [["state"]])
+        found = _with_own_labels(rows, tuple(columns))
+        return found.in_frames_of(library_of(given))
+    raise PolicyError(
+        f"a policy with labels was expected: {FORMS.rpartition(' or ')[0]}; got"
+        f" {type(given).__name__}"
+    )
+
+
+def _with_own_labels(rows: Rows, columns: tuple[str, ...]) -> Policy:
+    """The policy of rows (state, action, probability), over the labels that they name."""
+    states, actions = (tuple(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
+    return policy_of_rows(rows, Labels(states, actions, columns or ("state",)), "policy")
+
+
+def _nested(given: Any) -> bool:
+    """Whether it is {state: {action: probability}}."""
+    if not isinstance(given, Mapping) or not given:
+        return False
+    return all(isinstance(x, Mapping) for x in given.values())
+
+
+def _rows_of(given: Mapping[Any, Mapping[Any, Any]]) -> Rows:
+    return [(s, a, p) for s, row in given.items() for a, p in row.items()]
+
+
+def _of_table(table: Any, place: Place, what: str) -> Policy:
     """The policy of a table: long if it has a column of actions, else wide."""
-    names = list(getattr(table, "column_names", getattr(table, "columns", table)))
-    pairs = Pairs(log.labels, "", "")
+    names = _names(table)
+    pairs = Pairs(place.labels, "", "")
     roles = pairs([str(name) for name in names])
     if _first(roles["action"], names):
-        return read_policy(table, log, unknown_states="ignore")
-    columns = _first(roles["state"], names)
+        return read_policy(table, place, what=what, unknown_states="ignore")
+    rows, _ = _wide(table, [[x] if x in names else x.split(",") for x in roles["state"]], what)
+    return over_log(rows, pairs.lifted, place, what)
+
+
+def _wide(
+    table: Any, wanted: Sequence[Sequence[str]], what: str = "policy"
+) -> tuple[Rows, Sequence[str]]:
+    """(the rows of a table with one column an action, the columns of its state): the first of the
+    wanted ones that are there, else the index of pandas.
+    """
+    names = _names(table)
+    columns = next((x for x in wanted if all(part in names for part in x)), [])
     if columns:
         label = list(zip(*(_values(table, name) for name in columns), strict=True))
         states = [x[0] for x in label] if len(columns) == 1 else label
     elif hasattr(table, "index") and not isinstance(table, Mapping):  # of pandas
         states = _values(table, None)
     else:
-        raise BaselineError(
+        said = " or ".join(repr(",".join(x)) for x in wanted)
+        raise ERRORS[what](
             "a table of a policy has one row a pair (columns state, action, probability), or one"
             f" row a state and a column for each action; no column of {names} says the state:"
-            f" {' or '.join(map(repr, roles['state']))} is expected"
+            f" {said} is expected"
         )
     actions = [name for name in names if name not in columns]
     rows = [(s, a, p) for a in actions for s, p in zip(states, _values(table, a), strict=True)]
-    return over_log(rows, pairs.lifted, log)
+    return rows, columns
+
+
+def _names(table: Any) -> list[Any]:
+    """The columns of a table."""
+    return list(getattr(table, "column_names", getattr(table, "columns", table)))
 
 
 def _first(wanted: Sequence[str], names: Sequence[Any]) -> list[str]:

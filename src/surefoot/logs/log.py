@@ -258,7 +258,8 @@ class Log:
         allowed         a mask [S, A], or the path of a file with the allowed (state, action)
         forbidden       the same of what must never be chosen; with both, what is allowed and not
                         forbidden may be
-        start           a state's label or a distribution over states, taken as known; or "visits":
+        start           a state's label or a distribution over states ({label: share}, or an array
+                        by codes), taken as known; or "visits":
                         as often as the log was there. Default: where the episodes started, an
                         estimate; for a log of one episode its visits, since its first row is an
                         accident
@@ -358,6 +359,11 @@ class Log:
         if start is None:
             assert self.starts is not None
             return Start(self.starts / self.starts.sum(), episodes=self.n_episodes)
+        if isinstance(start, Mapping) or (hasattr(start, "index") and hasattr(start, "items")):
+            shares = np.zeros(self.n_states)
+            for label, share in start.items():  # of a dict, or a Series of pandas
+                shares[self._start_code(label)] += share
+            return Start(given_start(shares, data))
         if np.ndim(start) == 0 or isinstance(start, (str, tuple)):
             label = start.item() if isinstance(start, np.generic) else start
             return Start(np.eye(1, self.n_states, self._start_code(label))[0])

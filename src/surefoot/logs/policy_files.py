@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from surefoot.core import Labels, Policy
-from surefoot.core.array_checks import ROUNDING
+from surefoot.core.array_checks import ROUNDING, is_table, library_of
 from surefoot.core.labels import as_text, from_cell, nearest, unknown
 from surefoot.core.policy import Row
 from surefoot.errors import (
@@ -38,6 +38,20 @@ if TYPE_CHECKING:
 ROUNDED = 1e-3
 PROBABILITY = ("probability", "prob", "p", "pi_b", "baseline")
 ERRORS: dict[str, type[SurefootError]] = {"baseline": BaselineError, "policy": PolicyError}
+
+
+class HasLabels(Protocol):
+    """What a policy is read for: a log, or another place with states and actions."""
+
+    @property
+    def labels(self) -> Labels:
+        """Of the states and actions."""
+
+    @property
+    def terminal(self) -> np.ndarray:
+        """States [S] in which nobody acts."""
+
+
 Roles = Mapping[str, Sequence[str]]  # the names that the columns of each role may have
 
 
@@ -69,7 +83,7 @@ def load_policy(source: Any) -> Policy:
     rows = [(from_cell(s), from_cell(a), *p) for s, a, *p in rows]
     states, actions = (tuple(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
     labels = Labels(states, actions, tuple(columns))
-    found = policy_of_rows(rows, labels, "policy")
+    found = policy_of_rows(rows, labels, "policy").in_frames_of(library_of(source))
     if len(numbers) == 1:
         return found
     given = policy_of_rows([(s, a, b) for s, a, _, b in rows], labels, "baseline")
@@ -78,7 +92,7 @@ def load_policy(source: Any) -> Policy:
 
 def read_policy(
     source: Any,
-    log: Log,
+    log: HasLabels,
     *,
     what: str = "baseline",
     state: str = "",
@@ -104,7 +118,7 @@ def read_policy(
     return over_log(rows, of_pair.lifted, log, what, unknown_states == "ignore")
 
 
-def fitted(policy: Policy, log: Log) -> Policy:
+def fitted(policy: Policy, log: HasLabels, what: str = "baseline") -> Policy:
     """A policy over the labels of a log; what it says of other states is in `elsewhere`."""
     if log.labels.same(policy.labels):
         return policy
@@ -114,7 +128,7 @@ def fitted(policy: Policy, log: Log) -> Policy:
     ]
     rows += policy.elsewhere
     lifted = not policy.labels.now and 0 < log.labels.now == width(states)
-    found = over_log(rows, lifted, log)
+    found = over_log(rows, lifted, log, what)
     return replace(found, notes=(*policy.notes, *found.notes))
 
 
@@ -126,7 +140,7 @@ def width(states: Sequence[Any]) -> int:
 def over_log(
     rows: list[tuple[Any, ...]],
     lifted: bool,
-    log: Log,
+    log: HasLabels,
     what: str = "baseline",
     ignore: bool = True,
 ) -> Policy:
@@ -179,14 +193,14 @@ def _marked(pairs: list[tuple[int, int]], of_pair: Pairs, log: Log) -> np.ndarra
 
 
 def permitted(log: Log, allowed: Any = None, forbidden: Any = None) -> np.ndarray | None:
-    """The mask [S, A] of what may be chosen, from masks or files of what is allowed and what is
-    forbidden; None where neither is given.
+    """The mask [S, A] of what may be chosen, from masks, or files or tables of pairs (state,
+    action), of what is allowed and what is forbidden; None where neither is given.
     """
     if allowed is None and forbidden is None:
         return None
-    if isinstance(allowed, (str, Path)):
+    if isinstance(allowed, (str, Path)) or is_table(allowed):
         allowed = read_allowed(allowed, log)
-    if isinstance(forbidden, (str, Path)):
+    if isinstance(forbidden, (str, Path)) or is_table(forbidden):
         forbidden = read_forbidden(forbidden, log)
     mask: np.ndarray = joint_mask(allowed, forbidden)
     if isinstance(mask, np.ndarray) and mask.shape == (log.n_states, log.n_actions):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from surefoot.core.array_checks import library_of
 from surefoot.errors import LogError, option
 from surefoot.logs.accounting import droppable
 from surefoot.logs.column_roles import ALONG, NONE, SYNONYMS, Column
@@ -133,7 +134,8 @@ def read_log(
         workspace=workspace,
         beside=beside,
     )
-    return with_pace(remember(log, steps), per)
+    log = with_pace(remember(log, steps), per)
+    return replace(log, labels=replace(log.labels, library=library_of(source)))
 
 
 def options_of(

@@ -17,6 +17,7 @@ import numpy as np
 from surefoot.core import Batch
 from surefoot.core.array_checks import number_array
 from surefoot.errors import BaselineError, LogError, NotAvailableError, ProblemError, SurefootError
+from surefoot.logs.given_policies import align_policy
 from surefoot.ope.episodes import running_sums
 from surefoot.problems.given import SUM_TO_ONE
 
@@ -193,11 +194,11 @@ def _cover(batch: Batch, pi: np.ndarray, pi_b: np.ndarray | None) -> Overlap:
 
 
 def checked_policy(name: str, pi: Any, batch: Batch) -> np.ndarray:
-    """[S, A] probability rows that fit the log; rows of terminal states, where nothing is
-    chosen, may be zero or left out ("(end)").
+    """[S, A] probability rows that fit the log, in its order (see `align_policy`); rows of terminal
+    states, where nothing is chosen, may be zero or left out ("(end)").
     """
     error: type[SurefootError] = BaselineError if name == "pi_b" else ProblemError
-    pi = number_array(name, pi, error)
+    pi = number_array(name, align_policy(pi, batch), error)
     shape = (batch.n_states, batch.n_actions)
     if batch.has_end and pi.shape == (shape[0] - 1, shape[1]):
         pi = np.concatenate([pi, np.zeros((1, shape[1]))])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 from scipy import sparse
 
 from surefoot.core import DenseModel, Model, SparseModel
@@ -34,6 +35,11 @@ def evaluate(
     as rounding allows). A tolerance that rounding does not allow is refused, and so is gamma = 1,
     where nothing would be proved.
     """
+    if not is_array_api_obj(pi):
+        raise ProblemError(
+            "a model has no labels, so pi must be an array [S, A] in the order of its codes, got"
+            f" {type(pi).__name__}: surefoot.align_policy(pi, problem) makes one"
+        )
     check_rows("pi", pi, ProblemError)
     found, error = values_within(model, pi, v, tolerance)
     if tolerance is not None and not error <= tolerance:

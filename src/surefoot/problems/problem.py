@@ -23,6 +23,7 @@ from surefoot.core import (
     Support,
     count_batch,
 )
+from surefoot.core.array_checks import is_table
 from surefoot.core.counts import read_only
 from surefoot.errors import BaselineError, NotAvailableError, ProblemError
 from surefoot.parameters import check_name
@@ -236,6 +237,8 @@ class Problem:
 
     def policy_of(self, pi: Array) -> Policy:
         """A policy for this one problem, with its labels, baseline and counts."""
+        if is_table(pi):
+            raise ProblemError("a table has labels: put it in order with surefoot.align_policy")
         acting = ~to_numpy(self.terminal)[:, None]
         pi, pi_b = (np.where(acting, to_numpy(x), 0.0) for x in (pi, self.pi_b))
         return Policy(pi=pi, labels=self.labels, baseline=pi_b, count=to_numpy(self.n_sa))

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from surefoot.atomic import read_json, write_whole
-from surefoot.core import Labels, Policy
+from surefoot.core import Labels, Policy, Solution
+from surefoot.core.array_checks import is_table
 from surefoot.core.labels import as_text, unknown
 from surefoot.encoding import Encoder, encoder_document, encoder_of
 from surefoot.errors import LogError, PolicyError, SurefootError
+from surefoot.logs.given_policies import own_policy
 from surefoot.logs.policy_files import policy_of_rows
 
 FORMAT = "surefoot controller 1"
@@ -57,11 +59,13 @@ def most_probable(pi: np.ndarray) -> MostProbable:
 class Controller:
     """What to do with a row.
 
-    policy      probabilities of actions in states
+    policy      probabilities of actions in states: a Policy, a Solution, the path of a policy file,
+                a table, or {state: {action: probability}}
     encoder     makes the state from raw measurements (`surefoot discretize` saves it); None where
                 rows have the state itself
     otherwise   what to do in a state that the policy does not know: None refuses (PolicyError), an
-                action's label takes that action, a Policy (such as the baseline) is asked instead
+                action's label takes that action, a second policy (such as the baseline; a file of
+                one as a Path) is asked instead
     """
 
     policy: Policy
@@ -69,7 +73,9 @@ class Controller:
     otherwise: Any = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "policy", _whole(self.policy))
+        object.__setattr__(self, "policy", _whole(own_policy(self.policy)))
+        if isinstance(self.otherwise, (Solution, Path, Mapping)) or is_table(self.otherwise):
+            object.__setattr__(self, "otherwise", own_policy(self.otherwise))
         labels = self.policy.labels
         if self.encoder is not None:
             known = [x for x in self.encoder.labels if self.policy.knows(x)]
