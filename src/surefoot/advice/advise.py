@@ -14,14 +14,15 @@ from surefoot.advice.assurance import Assurance, assure, proof, proves_itself
 from surefoot.advice.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
 from surefoot.advice.estimate import DELTA
 from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gain
-from surefoot.advice.gate_words import unless_worse
-from surefoot.advice.gates import Gate, check_gates, gates_of
+from surefoot.advice.gates import check_gates, gates_of
 from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.unit_model import Comparison, model_of_units
 from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
+from surefoot.advice.verdict import unless_worse
 from surefoot.algorithms import Algorithm
 from surefoot.core import Policy, Solution
+from surefoot.core.evidence import Evidence
 from surefoot.diagnosis import Finding, check_log
 from surefoot.diagnosis.finding import (
     BASELINE,
@@ -92,7 +93,7 @@ class Advice:
     assurance: Assurance | None = None
     over_renormalised: float | None = None
     sensitivity: Sensitivity | None = None
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[Evidence, ...] = ()
 
     def __repr__(self) -> str:
         return f"Advice({self.verdict}: {self.reason})"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from surefoot.advice.advise import Advice
 from surefoot.advice.gain import FINITE_SAMPLE
-from surefoot.advice.gates import GROUP
 from surefoot.certificates.certificate import rows_left_out
+from surefoot.core.evidence import GROUP
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import (
     BASELINE,
@@ -81,7 +81,7 @@ def assumptions_of(advice: Advice) -> list[str]:
             f"the same of {columns}; surefoot check LOG --reward COLUMN looks at drift and memory"
             " there"
         )
-    if any(gate.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
+    if any(gate.part.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
         found.append("the baseline treats all groups alike, given the state")
     return [*wrong, *found]
 

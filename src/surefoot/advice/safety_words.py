@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.safety import FAILS, NO_EVIDENCE, PASSES, SafetyTest
+from surefoot.advice.safety import SafetyTest
+from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.ope.bounds import APPROXIMATE_BOUNDS
 from surefoot.text import impossible
 

@@ -141,11 +141,11 @@ def safety_test(
     input, or data on which no test is valid (an estimated or contradicted baseline, a single
     episode, episodes the policy was made from).
     """
-    from surefoot.advice import safety as tests
     from surefoot.advice.provenance import file_hash
     from surefoot.advice.safety_parts import Asked, guarded_safety_test, parts_summary
     from surefoot.advice.safety_words import safety_summary
     from surefoot.advice.summary import log_summary
+    from surefoot.advice.verdict import FAILS, PASSES
     from surefoot.report.log_pages import safety_page
 
     if options.start is not None:
@@ -168,7 +168,7 @@ def safety_test(
         groups=posed.log.beside.get("group", ()),
         group_tolerance=options.group_tolerance,
     )
-    result, parts = guarded_safety_test(
+    result = guarded_safety_test(
         first,
         held_out,
         posed.problem.gamma,
@@ -184,7 +184,7 @@ def safety_test(
         "gamma": options.gamma,
         "training": training,
     }
-    found |= safety_summary(result) | parts_summary(parts) | {"training_overlap": overlap}
+    found |= safety_summary(result) | parts_summary(result.parts) | {"training_overlap": overlap}
     found["notes"] = [*posed.log.notes, *found["notes"]]
     show(
         "safety-test",
@@ -194,7 +194,7 @@ def safety_test(
         report,
         lambda: safety_page(found),
     )
-    codes = {tests.PASSES: DONE, tests.FAILS: WORSE}
+    codes = {PASSES: DONE, FAILS: WORSE}
     raise typer.Exit(codes.get(found["verdict"], NO_SUPPORT))
 
 

@@ -68,8 +68,9 @@ def watch(
     2: wrong input; also if policy, baseline or an option has changed since the watch was begun.
     """
     from surefoot.advice import watching
-    from surefoot.advice.safety import FAILS, PASSES, rows_of
+    from surefoot.advice.safety import rows_of
     from surefoot.advice.summary import log_summary
+    from surefoot.advice.verdict import FAILS, PASSES
     from surefoot.advice.watching import load_watch, watch_summary
     from surefoot.ope import Standard
 
