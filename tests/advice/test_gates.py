@@ -24,7 +24,7 @@ from surefoot.advice import Advice, held_out_gain, summarise, units_of
 from surefoot.advice.gates import gates_of
 from surefoot.advice.pairs import GUARDED, reasons
 from surefoot.advice.summary import text
-from surefoot.advice.verdict import unless_worse
+from surefoot.advice.verdict import SUPPORTED, Verdict, unless_worse
 from surefoot.core import known_model
 from surefoot.core.evidence import GROUP, GUARD, Evidence, Part
 from surefoot.logs import Log
@@ -104,12 +104,12 @@ def test_a_policy_that_ignores_the_guard_is_stopped_by_the_test() -> None:
     units = units_of(log, problem.log, GAMMA)
     free = held_out_gain(replace(problem, guards=()), units, DEFAULT)
     (gate,) = gates_of(log, problem, units, free, np.asarray(problem.pi_b))
-    assert free.low > 0
+    assert free.evidence.low > 0
     assert gate.shown == "worse"
     assert not gate.holds
-    supported, reason = unless_worse([gate], "the gain is above 0")
-    assert not supported
-    assert reason.startswith("the gain is above 0; but cost gets WORSE: +")
+    judged = unless_worse(Verdict(SUPPORTED, "the gain is above 0"), [gate])
+    assert not judged.supported
+    assert judged.reason.startswith("the gain is above 0; but cost gets WORSE: +")
 
 
 @pytest.mark.parametrize("baseline", [True, False])
@@ -117,11 +117,11 @@ def test_the_reward_as_its_own_guard_has_the_numbers_of_the_gain(baseline: bool)
     found = advised(table(), "reward:higher", baseline=baseline)
     (gate,), gain = found.gates, found.gain
     assert gain is not None
-    assert gain.test == "asymptotic"
+    assert gain.evidence.validity == "asymptotic"
     assert (gate.estimate, gate.low, gate.high) == pytest.approx(
-        (gain.estimate, gain.low, gain.high), rel=1e-9
+        (gain.evidence.estimate, gain.evidence.low, gain.evidence.high), rel=1e-9
     )
-    assert gate.explained == pytest.approx(gain.explained, rel=1e-9)
+    assert gate.explained == pytest.approx(gain.evidence.explained, rel=1e-9)
     assert gain.unseen is not None
     assert gate.unseen == pytest.approx(gain.unseen.change, rel=1e-9)
 
@@ -129,7 +129,7 @@ def test_the_reward_as_its_own_guard_has_the_numbers_of_the_gain(baseline: bool)
 def test_weighted_episodes_bound_a_guard_too() -> None:
     found = advised(table(episodes=6000, steps=1, effect=(1.0, 1.0)), "cost:lower")
     assert found.gain is not None
-    assert found.gain.test == "finite-sample"
+    assert found.gain.evidence.validity == "finite-sample"
     (gate,) = found.gates
     assert gate.low <= gate.estimate <= gate.high
     assert gate.units == 3000
@@ -177,7 +177,7 @@ def test_a_group_is_tested_in_the_model_of_its_own_episodes() -> None:
         assert gate.estimate == pytest.approx(float(new - old) - (bias[0] - bias[1]), rel=1e-9)
         assert gate.low < gate.estimate < gate.high
     assert gates[0].estimate > gates[1].estimate
-    assert sum(gate.units for gate in gates) == gain.tested
+    assert sum(gate.units for gate in gates) == gain.evidence.units
 
 
 def test_a_group_that_loses_stops_what_the_mean_would_support() -> None:
@@ -253,7 +253,7 @@ def test_what_a_group_has_not_tried_counts_against_taking_it_away() -> None:
     )  # fmt: skip
     problem = log.problem(0.0, {0: {"new": 0.9, "old": 0.1}}, reward_range=(-4, 4))
     found = advise(log, problem, DEFAULT, against=[])
-    assert found.gain is not None and found.gain.positive and not found.supported
+    assert found.gain is not None and found.gain.evidence.positive and not found.supported
     gate = next(x for x in found.gates if x.part.name == "B")
     assert gate.low < -0.3 and gate.unseen > 0.3  # 0.1 of decisions, 4 - (-2) at the most
 

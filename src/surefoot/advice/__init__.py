@@ -2,7 +2,7 @@
 files that hold it.
 """
 
-from surefoot.advice.advise import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Advice, advise
+from surefoot.advice.advise import Advice, advise
 from surefoot.advice.assurance import Assurance, assure
 from surefoot.advice.confounding import Sensitivity, sensitivity
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters
@@ -19,6 +19,7 @@ from surefoot.advice.units import (
     units_of_log,
     units_of_tallies,
 )
+from surefoot.advice.verdict import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Verdict
 
 __all__ = [
     "DEFAULT",
@@ -33,6 +34,7 @@ __all__ = [
     "Sensitivity",
     "UnitModel",
     "Units",
+    "Verdict",
     "advise",
     "assure",
     "chosen_algorithm",

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.advice.circumstances import circumstances_of
 from surefoot.advice.estimate import DELTA
-from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, explained_part
+from surefoot.advice.gain import FEWEST_UNITS, Gain, explained_by
 from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import ENTRY_COLUMNS, START_COLUMNS, Units
 from surefoot.core import Batch
@@ -57,7 +58,7 @@ def gates_of(
         mine = batch.beside["group"] == code
         part = replace(problem, guards=(), log=take_rows(batch, mine))
         group = Part(kind=GROUP, name=as_text(label), tolerance=group_tolerance)
-        row, own = Evidence(part=group, unit=gain.kind), _rows_of(units, batch, mine)
+        row, own = Evidence(part=group, unit=gain.evidence.unit), _rows_of(units, batch, mine)
         found.append(_tested(row, part, own, units, gain, pi_b, len(labels)))
     return tuple(found)
 
@@ -66,7 +67,7 @@ def _of_guard(guard: Guard, problem: Problem, gain: Gain) -> Evidence:
     low, high = problem.reward_range
     seen = (low, high) if guard.sign > 0 else (-high + 0.0, -low + 0.0)
     within = seen if guard.declared is None else None
-    return Evidence(part=guard.part, unit=gain.kind, within=within)
+    return Evidence(part=guard.part, unit=gain.evidence.unit, within=within)
 
 
 def check_gates(log: Log, problem: Problem) -> None:
@@ -133,10 +134,11 @@ def _tested(
     n = int(held_out.sum())
     few = f"{n:,} held-out {row.unit} tell about it, at least {FEWEST_UNITS} are needed"
     small = f"is too small to say anything: {few}" if n < FEWEST_UNITS else ""
-    row = replace(row, units=n, trouble=small or "could not be tested", validity=gain.test)
-    if math.isnan(gain.low):
+    trouble, test = small or "could not be tested", gain.evidence.validity
+    row = replace(row, units=n, trouble=trouble, validity=test)
+    if not gain.evidence.tested:
         return row
-    if gain.test == FINITE_SAMPLE:
+    if gain.weighed:
         return _weighed(row, problem, units, held_out, gain, pi_b, number)
     if small:
         return row
@@ -157,7 +159,7 @@ def _tested(
             plain.gain.interval(DELTA / number)[1],
         ),
         unseen=strict.gain.loss.change + plain.gain.value - strict.gain.value,
-        explained=explained_part(problem, units, held_out, plain)["explained"],
+        explained=explained_by(circumstances_of(problem, units, plain), held_out, plain),
         checked=float((moved * model.often).sum()) / total if total > 0 else 1.0,
         size=v,
     )
@@ -189,6 +191,7 @@ def _weighed(
     try:
         values = episode_values(part, gain.pi, pi_b, problem.gamma, standard)
         compared = model_of_units(problem, units, held_out, pi_b).compare(gain.pi)
+        around = circumstances_of(problem, units, compared)
         low, loss = bound(GAIN, DELTA), bound(LOSS, DELTA)
         low_of_all, loss_of_all = bound(GAIN, DELTA / number), bound(LOSS, DELTA / number)
     except SurefootError:  # weights or ranges that this test cannot use
@@ -196,5 +199,5 @@ def _weighed(
     return replace(
         row, trouble="", units=part.n_episodes, estimate=values.estimate, low=low, high=-loss,
         together=(low_of_all, -loss_of_all), size=float(np.abs(values.x).max()),
-        explained=explained_part(problem, units, held_out, compared)["explained"],
+        explained=explained_by(around, held_out, compared),
     )  # fmt: skip

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from surefoot.advice.advise import CHANGED, Advice
-from surefoot.advice.gain import FINITE_SAMPLE
 from surefoot.algorithms.algorithm import Algorithm, Restricts
 from surefoot.core.labels import as_text, from_cell
 from surefoot.core.policy import quoted_csv
@@ -219,7 +218,7 @@ def _allowed(advice: Advice) -> str:
         trust = algorithm.trust(block, block.n_sa)
         priced = ALLOWED_SOFT if trust.price is None else ALLOWED_PRICED
         words = ALLOWED_FREE if isinstance(trust, FreeTrust) else priced
-    tested = advice.candidate is gain.pi and gain.test != FINITE_SAMPLE
+    tested = advice.candidate is gain.pi and not gain.weighed
     return words + CHECKED * tested
 
 

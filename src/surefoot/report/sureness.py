@@ -12,18 +12,18 @@ from typing import Any
 
 from markupsafe import Markup
 
-from surefoot.advice.advise import NOTHING_TO_LEARN
 from surefoot.advice.assurance import assurance_worth
 from surefoot.advice.confounding import confounding_sentence
 from surefoot.advice.files import CANDIDATE, POLICY
-from surefoot.advice.gain import FINITE_SAMPLE
 from surefoot.advice.gate_words import gate_lines
 from surefoot.advice.provenance import file_hash
 from surefoot.advice.safety_parts import part_lines
 from surefoot.advice.safety_words import conclusion
 from surefoot.advice.value_on_log import WHERE, own_lines
+from surefoot.advice.verdict import NOTHING_TO_LEARN
 from surefoot.atomic import read_json
 from surefoot.certificates import RIGOROUS
+from surefoot.core.evidence import FINITE_SAMPLE
 from surefoot.errors import LogError
 from surefoot.report.page import number, percent, sentence, signed_number
 from surefoot.report.pictures import gain_picture, hidden_picture
