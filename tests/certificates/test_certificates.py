@@ -22,7 +22,7 @@ from surefoot.certificates.delta_method import DeltaMethodBound
 from surefoot.certificates.return_bounds import AdvantageBound
 from surefoot.certificates.row_bounds import extreme_value, row_radius
 
-FRESH = {"duipi", "delta-method"}
+FRESH = {"delta-method"}
 ALL = [
     pytest.param(name, {"data": "fresh"} if name in FRESH else {}, id=name) for name in CERTIFICATES
 ]
@@ -341,9 +341,7 @@ def test_every_certificate_says_that_the_state_must_say_enough_and_which_range_i
     said = certify(known(), changed(name), name, **options).assumptions
     assert any("in episodes to come as in the log" in x for x in said)
     assert any("no return from any state on lies outside" in x for x in said)
-    assert ("there is no state but the 4 of the problem" in said) == (
-        name not in ("delta-method", "duipi")
-    )
+    assert ("there is no state but the 4 of the problem" in said) == (name != "delta-method")
 
 
 def test_a_range_that_holds_only_if_no_episode_ends_says_so() -> None:

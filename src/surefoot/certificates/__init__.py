@@ -1,6 +1,6 @@
 """Certificates: lower bounds on what a policy gains over the baseline; `certify` is the door.
 
-One file for each kind of evidence: returns, rows of transitions, Gaussian errors.
+One file for each kind of evidence: returns, rows of transitions, errors of the model.
 """
 
 from __future__ import annotations
@@ -13,19 +13,14 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from surefoot.certificates.certificate import (
-    APPROXIMATE,
-    ASYMPTOTIC,
     BAYESIAN,
     EVERYWHERE,
-    FAILS,
     OF_LOG,
-    RIGOROUS,
     START,
     Bound,
     Certificate,
 )
 from surefoot.certificates.delta_method import DeltaMethodBound
-from surefoot.certificates.gaussian import DUIPIBound
 from surefoot.certificates.return_bounds import (
     AdvantageBound,
     CertifiedAdvantageBound,
@@ -36,6 +31,7 @@ from surefoot.certificates.row_bounds import MBIEBound, RobustBound, SPIBBBound
 from surefoot.certificates.screened_bound import ScreenedAdvantageBound
 from surefoot.certificates.strongest import strongest
 from surefoot.core import Solution
+from surefoot.core.evidence import APPROXIMATE, ASYMPTOTIC, RIGOROUS
 from surefoot.errors import ParameterError, PolicyError, ProblemError
 from surefoot.parameters import look_up, make
 from surefoot.problems import Problem
@@ -50,7 +46,6 @@ _ALL: tuple[type[Bound], ...] = (
     SPIBBBound,
     RobustBound,
     MBIEBound,
-    DUIPIBound,
     DeltaMethodBound,
 )
 
@@ -106,7 +101,6 @@ __all__ = [
     "BAYESIAN",
     "CERTIFICATES",
     "EVERYWHERE",
-    "FAILS",
     "OF_LOG",
     "RIGOROUS",
     "START",

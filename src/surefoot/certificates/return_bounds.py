@@ -12,17 +12,16 @@ from typing import ClassVar
 import numpy as np
 
 from surefoot.certificates.certificate import (
-    APPROXIMATE,
     EVERYWHERE,
     MARKOV,
     OWN_LOG,
-    RIGOROUS,
     Bound,
     Certificate,
     no_other_state,
     range_sentences,
     unknown_lengths,
 )
+from surefoot.core.evidence import APPROXIMATE, RIGOROUS
 from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.parameters import check_number
 from surefoot.problems import Problem
