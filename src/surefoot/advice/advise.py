@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from surefoot.advice.assurance import Assurance, assure, proof, proves_itself
+from surefoot.advice.assurance import Assurance, assure, proof
 from surefoot.advice.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
 from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gates import check_gates, gates_of
@@ -110,8 +110,11 @@ class Advice:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """What held-out data show of the whole, of the guards and of the groups."""
-        return self.gates if self.gain is None else (self.gain.evidence, *self.gates)
+        """What held-out data, or else a proof, show of the whole; of the guards and the groups."""
+        if self.gain is not None:
+            return self.gain.evidence, *self.gates
+        proved = None if self.assurance is None else self.assurance.certificate
+        return () if proved is None else (proved.evidence,)
 
     @property
     def policy(self) -> np.ndarray:
@@ -224,7 +227,7 @@ def advise(
     objections = to_weights(objections, told) if gain.weighed else objections
     proved = None
     if assured and most_changes is None and not gates and not advice.masked:
-        proved = _proof(problem, algorithm, objections)
+        proved = proof(problem, algorithm, [x.key for x in objections.overruled])
     if proved is None:
         objections = _for_this_gain(objections, advice, gain, gates)
     # 4. What the policy changes and is worth in the model of all data.
@@ -247,15 +250,6 @@ def advise(
     found = assure(problem, solution, algorithm, against=objections.raised, despite=despite)
     hidden = _hidden(advice, units, markov=objections.markov)
     return replace(advice, assurance=found, sensitivity=hidden)
-
-
-def _proof(
-    problem: Problem, algorithm: Algorithm, objections: Objections
-) -> tuple[Solution, Verdict] | None:
-    """The policy from all data and what its own proof shows; None where a test decides."""
-    if not proves_itself(problem, algorithm):
-        return None
-    return proof(problem, algorithm, [x.key for x in objections.overruled])
 
 
 def _for_this_gain(

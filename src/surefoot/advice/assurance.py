@@ -47,14 +47,16 @@ def proves_itself(problem: Problem, algorithm: Algorithm) -> bool:
 
 def proof(
     problem: Problem, algorithm: Algorithm, overruled: Sequence[str] = ()
-) -> tuple[Solution, Verdict]:
-    """(solution from all data, whether its own certificate proves it better).
+) -> tuple[Solution, Verdict] | None:
+    """(solution from all data, whether its own certificate proves it better); None where it does
+    not prove itself.
 
     The certificate holds for the data it was made from, so nothing is held out. `overruled`: keys
     of findings against what it assumes that the user does not believe.
     """
-    solution = improve(problem, algorithm)
-    method, parameters = algorithm.proof or ("", {})
+    if algorithm.proof is None or not proves_itself(problem, algorithm):
+        return None
+    solution, (method, parameters) = improve(problem, algorithm), algorithm.proof
     try:
         found = certify(problem, solution, method, **parameters)
     except SurefootError as error:

@@ -312,9 +312,7 @@ def _unless_heavy(found: GainEvidence, *, drawn: bool) -> GainEvidence:
     if drawn or not heavy:
         return found
     note = f"no bound is given: {heavy}. The given baseline did not make this log: give what did"
-    return replace(
-        found, bound=replace(found.bound, value=-np.inf, notes=(*found.bound.notes, note))
-    )
+    return found.without_bound(note)
 
 
 def _unless_skewed(found: GainEvidence) -> GainEvidence:
@@ -334,9 +332,7 @@ def _unless_skewed(found: GainEvidence) -> GainEvidence:
         f" {ENOUGH_EFFECTIVE:g} effective episodes and values that are not skewed (skewness /"
         f" sqrt(n) up to {SKEWED:g}), there are {size:.1f} and {skewness:.2g}; take --bound betting"
     )
-    return replace(
-        found, bound=replace(found.bound, value=-np.inf, notes=(*found.bound.notes, note))
-    )
+    return found.without_bound(note)
 
 
 def _assumptions(found: GainEvidence, within: str, tested: Sample) -> tuple[str, ...]:

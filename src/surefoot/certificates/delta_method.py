@@ -71,7 +71,9 @@ class DeltaMethodBound(Bound):
     d_pi(s, a) are discounted visits of pi in the model. First order: the gain moves by the sum over
     pairs of dP(s, a) . f, rows are independent, and a row's covariance is multinomial. Var_R is
     what rewards scatter within a triple, 0 where they are declared; the last term is 0 where the
-    start is known.
+    start is known. The held-out test (`advice.unit_model`) has the same first order with another
+    variance, since rows of one unit may depend on each other: it is the scatter of units. The
+    second order is one function for both, `plug_in_bias`.
 
     bias, left: what the gain in the model is too high on average, to second order, and how far
     later terms may reach (`plug_in_bias`).
