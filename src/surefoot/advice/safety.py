@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.advice.provenance import Fingerprints, shared_episodes
-from surefoot.advice.verdict import tested_verdict
+from surefoot.advice.verdict import by_two_sides
 from surefoot.core import Batch
 from surefoot.core.evidence import Evidence
 from surefoot.errors import LogError, NotAvailableError, ParameterError
@@ -88,7 +88,7 @@ class SafetyTest:
     @property
     def verdict(self) -> str:
         """PASSES, FAILS or NO_EVIDENCE, of all rows."""
-        return tested_verdict((self.evidence, *self.parts))
+        return by_two_sides((self.evidence, *self.parts))
 
     @property
     def evidence(self) -> Evidence:

@@ -117,7 +117,7 @@ def by_proof(proved: Verdict, held_out: Evidence) -> Verdict:
     return Verdict(NOT_SUPPORTED, why)
 
 
-def tested_verdict(rows: Sequence[Evidence]) -> str:
+def by_two_sides(rows: Sequence[Evidence]) -> str:
     """Of a safety test with two sides: one row worse is enough to fail; the whole better and all
     others no worse, within what was seen, to pass.
     """
