@@ -101,12 +101,8 @@ def _default(problem: Problem, delta: float) -> np.ndarray:
     return surefoot.improve(problem, chosen_algorithm(problem)).pi
 
 
-_SPIBB, _BASIC, _DUIPI = (
-    _by_name("pi-b-spibb", n_wedge=10),
-    _by_name("basic-rl"),
-    _by_name("duipi-centred", xi=0.5, max_steps=100),
-)
-WITHOUT_DELTA = {_SPIBB, _BASIC, _DUIPI, _default}  # these need not be made again for another delta
+_SPIBB, _BASIC = _by_name("pi-b-spibb", n_wedge=10), _by_name("basic-rl")
+WITHOUT_DELTA = {_SPIBB, _BASIC, _default}  # these need not be made again for another delta
 CASES = (
     Case(
         "certified-advantage hoeffding",

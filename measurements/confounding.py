@@ -227,7 +227,7 @@ def few(logs: int, episodes: int, only: str) -> None:
                     world.log(np.random.default_rng([1, i]), episodes), most_changes=most
                 )
                 moved = np.abs(found.pi - found.learned.pi_b).max() > CHANGED
-                supported = bool(found.positive and moved)
+                supported = bool(found.evidence.positive and moved)
                 gain = world.gain(found.pi, np.asarray(found.learned.pi_b)) if supported else 0.0
                 shown, wrong = shown + supported, wrong + (supported and gain <= ZERO)
                 gains.append(gain)
@@ -252,13 +252,13 @@ def hidden(logs: int, episodes: int, only: str) -> None:
             changed += 1
             units = units_of_batch(problem.log, problem.gamma)
             gain = world.gain(found.pi, np.asarray(problem.pi_b))
-            supported = bool(found.positive)
+            supported = bool(found.evidence.positive)
             shown, wrong = shown + supported, wrong + (supported and gain <= ZERO)
             at = WorstCase(model_of_units(problem, units, found.held_out), found.pi).at(
                 world.gamma_u
             )
             point, sure = point + (at.bound > gain), sure + (at.low > gain)
-            gaps.append((at.bound - gain, found.estimate - gain))
+            gaps.append((at.bound - gain, found.evidence.estimate - gain))
             if supported and gain <= ZERO:
                 line = sensitivity(problem, units, found.pi, chosen=found.held_out)
                 warned += line.vanishes_at <= world.gamma_u
@@ -281,7 +281,7 @@ def honest(logs: int, episodes: int, only: str) -> None:
         for i in range(logs):
             problem = world.log(np.random.default_rng([3, i]), episodes)
             found = tested(problem)
-            if not found.positive:
+            if not found.evidence.positive:
                 continue
             shown += 1
             units = units_of_batch(problem.log, problem.gamma)

@@ -191,7 +191,8 @@ def grouped(family: Family, seed: int) -> Found:
         log, problem, chosen_algorithm(problem, "priced-soft-spibb"), against=[], seed=seed,
         group_tolerance=np.inf,
     )  # fmt: skip
-    holds = all(replace(gate, tolerance=family.tolerance).holds for gate in advice.gates)
+    asked = [replace(x, part=replace(x.part, tolerance=family.tolerance)) for x in advice.gates]
+    holds = all(row.holds for row in asked)
     gain = change(advice.candidate, family.reward)
     total = gain * float(np.dot(family.shares, family.responds))
     worst = gain * min(family.responds) if gain > 0 else gain * max(family.responds)

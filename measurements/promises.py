@@ -127,7 +127,7 @@ def direct(case: Case) -> tuple[bool, float]:
         )
     algorithm = chosen_algorithm(problem, *filter(None, [case.algorithm]), given=case.settings)
     found = held_out_gain(problem, units_of_batch(problem.log, problem.gamma), algorithm)
-    if not found.positive or np.abs(found.pi - problem.pi_b).max() < 1e-9:
+    if not found.evidence.positive or np.abs(found.pi - problem.pi_b).max() < 1e-9:
         return False, 0.0
     return True, case.world.gain(np.where(problem.terminal[:, None], case.world.pi_b, found.pi))
 

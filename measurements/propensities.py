@@ -157,7 +157,7 @@ def improved(batch: Batch, family: Family, *, pooled: bool) -> tuple[bool, float
     units = units_of_batch(problem.log, gamma)
     gain = held_out_gain(problem, units, surefoot.PricedSoftSPIBB(epsilon=1))
     changed = bool(np.abs(gain.pi - problem.pi_b).max() > 1e-9)
-    return gain.positive and changed, true_gain(family, gain.pi[:S], family.house)
+    return gain.evidence.positive and changed, true_gain(family, gain.pi[:S], family.house)
 
 
 def rate(hits: list[bool]) -> str:

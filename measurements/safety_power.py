@@ -23,7 +23,8 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binomtest
 
-from surefoot.advice.safety import FAILS, PASSES, safety_test
+from surefoot.advice.safety import safety_test
+from surefoot.advice.verdict import FAILS, PASSES
 from surefoot.ope.bounds import choose_cap, log_capital
 from surefoot.ope.centring import DEEPER, Control, centred, largest_ratio
 from watching import NULL, chance

@@ -179,7 +179,7 @@ def test_a_policy_may_be_an_object_wherever_a_file_may(log: tuple[Path, Path]) -
     by_file = surefoot.advise(log[0], **keywords)
     by_object = surefoot.advise(read, **{**keywords, "baseline": rule})
     assert by_object.gain is not None and by_file.gain is not None
-    assert by_object.gain.low == by_file.gain.low
+    assert by_object.gain.evidence.low == by_file.gain.evidence.low
     values = surefoot.evaluate_policy(read, by_file.policy, **keywords).values
     assert (
         values["gain"]

@@ -87,7 +87,7 @@ def test_of_a_true_gain_next_to_nothing_is_explained() -> None:
     assert gain == pytest.approx(0.35, abs=0.05)
     assert abs(owed) < 0.02
     parts = units_of_batch(problem.log, problem.gamma)
-    assert held_out_gain(problem, parts, chosen_algorithm(problem)).positive
+    assert held_out_gain(problem, parts, chosen_algorithm(problem)).evidence.positive
 
 
 def test_counts_alone_explain_nothing() -> None:
@@ -95,4 +95,4 @@ def test_counts_alone_explain_nothing() -> None:
     parts = units_of_batch(problem.log, problem.gamma)
     found = held_out_gain(replace(problem, log=None), parts, chosen_algorithm(problem))
     assert found.circumstances is None
-    assert found.explained == 0.0
+    assert found.evidence.explained == 0.0

@@ -68,9 +68,9 @@ def gain_of(problem: surefoot.Problem, name: str = "basic-rl", **options: Any) -
 
 def test_a_real_improvement_is_found() -> None:
     found = gain_of(bandit(0, better=1.0))
-    assert found.positive
-    assert found.estimate == pytest.approx(0.7, abs=0.3)
-    assert found.low < found.estimate < found.high
+    assert found.evidence.positive
+    assert found.evidence.estimate == pytest.approx(0.7, abs=0.3)
+    assert found.evidence.low < found.evidence.estimate < found.evidence.high
 
 
 def test_the_tested_policy_is_made_from_one_half_alone_and_tested_on_the_other() -> None:
@@ -85,7 +85,7 @@ def test_the_tested_policy_is_made_from_one_half_alone_and_tested_on_the_other()
     )
     rest = problem.log.reward[~learning], problem.log.action[~learning]
     arms = [rest[0][rest[1] == a].mean() for a in (0, 1)]
-    assert found.estimate == pytest.approx((found.pi - problem.pi_b)[0] @ arms)
+    assert found.evidence.estimate == pytest.approx((found.pi - problem.pi_b)[0] @ arms)
     changed = replace(
         problem,
         log=replace(
@@ -97,23 +97,23 @@ def test_the_tested_policy_is_made_from_one_half_alone_and_tested_on_the_other()
 
 
 def test_where_actions_do_the_same_few_logs_promise_anything() -> None:
-    promises = sum(gain_of(bandit(seed, better=0.0)).positive for seed in range(200))
+    promises = sum(gain_of(bandit(seed, better=0.0)).evidence.positive for seed in range(200))
     assert promises <= 17  # 5 % would exceed this in one of 100 times
 
 
 def test_a_clear_effect_in_a_narrow_range_is_shown_by_the_finite_sample_test() -> None:
     found = gain_of(coins(0, (0.1, 0.9), 2000))
-    assert found.test == FINITE_SAMPLE and found.positive
-    assert found.low < found.estimate
+    assert found.evidence.validity == FINITE_SAMPLE and found.evidence.positive
+    assert found.evidence.low < found.evidence.estimate
 
 
 def test_without_the_markov_property_the_finite_sample_test_speaks_wherever_it_can() -> None:
-    assert gain_of(coins(0, (0.5, 0.6), 200)).test == ASYMPTOTIC
-    assert gain_of(coins(0, (0.5, 0.6), 200), markov=False).test == FINITE_SAMPLE
+    assert gain_of(coins(0, (0.5, 0.6), 200)).evidence.validity == ASYMPTOTIC
+    assert gain_of(coins(0, (0.5, 0.6), 200), markov=False).evidence.validity == FINITE_SAMPLE
     one = logfiles.random_problem(n=3000, episodes=1)  # a trajectory has no episodes to weigh
     plain, other = gain_of(one), gain_of(one, markov=False)
-    assert plain.test == other.test == ASYMPTOTIC
-    assert (plain.low, plain.high) == (other.low, other.high)
+    assert plain.evidence.validity == other.evidence.validity == ASYMPTOTIC
+    assert (plain.evidence.low, plain.evidence.high) == (other.evidence.low, other.evidence.high)
 
 
 def test_rare_failures_that_chance_kept_away_promise_nothing() -> None:
@@ -121,7 +121,9 @@ def test_rare_failures_that_chance_kept_away_promise_nothing() -> None:
     show it without a failure.
     """
     promises = sum(
-        gain_of(coins(seed, (0.95, 0.95), 600, share=0.05), "lower-exact-soft-spibb").positive
+        gain_of(
+            coins(seed, (0.95, 0.95), 600, share=0.05), "lower-exact-soft-spibb"
+        ).evidence.positive
         for seed in range(100)
     )
     assert promises <= 2
@@ -131,10 +133,10 @@ def test_a_declared_catastrophe_that_the_log_cannot_exclude_forbids_a_promise() 
     fair, feared = (
         bandit(0, better=3.0, reward_range=limits) for limits in ((-10, 20), (-1000, 20))
     )
-    assert gain_of(fair).positive
+    assert gain_of(fair).evidence.positive
     found = gain_of(feared)
-    assert found.low < 0 < found.low_seen and not found.positive
-    assert found.low_seen == pytest.approx(gain_of(fair).low_seen)
+    assert found.evidence.low < 0 < found.evidence.seen and not found.evidence.positive
+    assert found.evidence.seen == pytest.approx(gain_of(fair).evidence.seen)
 
 
 def test_counts_just_above_n_wedge_promise_nothing_from_the_half_that_is_tested() -> None:
@@ -159,7 +161,7 @@ def test_counts_just_above_n_wedge_promise_nothing_from_the_half_that_is_tested(
     found = held_out_gain(problem, units_of_batch(problem.log, 0.0), algorithm)
     assert moved.mean() > 0.5
     assert (np.abs(found.pi - 0.5).max(axis=1) > 0).mean() < 0.1
-    assert not found.positive
+    assert not found.evidence.positive
 
 
 def test_moves_that_the_other_half_cannot_check_are_taken_back_and_their_share_is_told() -> None:
@@ -176,7 +178,7 @@ def test_moves_that_the_other_half_cannot_check_are_taken_back_and_their_share_i
     )
     algorithm, parts = surefoot.algorithm("basic-rl"), units_of_batch(problem.log, 0.0)
     found = held_out_gain(problem, parts, algorithm, seed=7)
-    assert found.test == ASYMPTOTIC
+    assert found.evidence.validity == ASYMPTOTIC
     learning = np.zeros(n, dtype=bool)
     learning[np.random.default_rng(7).permutation(n)[: n // 2]] = True
     learned = surefoot.improve(part_problem(problem, parts, learning), algorithm).pi
@@ -187,7 +189,7 @@ def test_moves_that_the_other_half_cannot_check_are_taken_back_and_their_share_i
     moved = np.abs(learned - 0.5).sum(axis=1) * seen.sum(axis=1)
     share = moved[can_check].sum() / moved.sum()
     assert 0.1 < share < 0.9
-    assert found.checked == pytest.approx(share)
+    assert found.evidence.checked == pytest.approx(share)
 
 
 def test_the_gain_is_against_the_policy_that_made_the_log() -> None:
@@ -211,42 +213,46 @@ def test_the_gain_is_against_the_policy_that_made_the_log() -> None:
         masked_baseline="renormalise",
     )
     made = np.array([[0.1, 0.1, 0.8]])
-    assert gain_of(problem).estimate == pytest.approx(0.25, abs=0.03)
+    assert gain_of(problem).evidence.estimate == pytest.approx(0.25, abs=0.03)
     against = gain_of(problem, pi_b=made)
-    assert against.estimate == pytest.approx(0.5 - 0.85, abs=0.03)
-    assert against.high < 0 and not against.positive
+    assert against.evidence.estimate == pytest.approx(0.5 - 0.85, abs=0.03)
+    assert against.evidence.high < 0 and not against.evidence.positive
 
 
 def test_the_interval_is_as_wide_as_half_of_the_data_makes_it() -> None:
     found = gain_of(bandit(1, better=0.5, n=2000))
     error = 0.7 * np.sqrt(1 / 300 + 1 / 700)  # of arm 1 minus arm 0, in a half of 1,000 rows
-    assert found.high - found.low == pytest.approx(2 * 1.645 * error, rel=0.2)
+    assert found.evidence.high - found.evidence.low == pytest.approx(2 * 1.645 * error, rel=0.2)
 
 
 def test_the_same_seed_gives_the_same_gain() -> None:
     problem = logfiles.random_problem()
     one, other = (gain_of(problem, "pi-b-spibb", seed=3) for _ in range(2))
-    assert (one.estimate, one.low, one.high) == (other.estimate, other.low, other.high)
+    assert (one.evidence.estimate, one.evidence.low, one.evidence.high) == (
+        other.evidence.estimate,
+        other.evidence.low,
+        other.evidence.high,
+    )
 
 
 def test_sparse_counts_give_the_gain_of_dense_ones() -> None:
     one, other = (
         gain_of(logfiles.random_problem(sparse=sparse), "pi-b-spibb") for sparse in (False, True)
     )
-    assert one.estimate == pytest.approx(other.estimate, abs=1e-6)
-    assert one.low == pytest.approx(other.low, abs=1e-6)
+    assert one.evidence.estimate == pytest.approx(other.evidence.estimate, abs=1e-6)
+    assert one.evidence.low == pytest.approx(other.evidence.low, abs=1e-6)
 
 
 def test_too_few_units_are_no_evidence() -> None:
     found = gain_of(logfiles.random_problem(n=60, episodes=1))
     assert found.units < 8
-    assert np.isnan(found.low)
-    assert not found.positive
+    assert np.isnan(found.evidence.low)
+    assert not found.evidence.positive
 
 
 def test_algorithms_that_need_returns_are_tested_too() -> None:
     assert np.isfinite(
-        gain_of(logfiles.random_problem(), "one-step+lower-exact-soft-spibb").estimate
+        gain_of(logfiles.random_problem(), "one-step+lower-exact-soft-spibb").evidence.estimate
     )
 
 
@@ -386,7 +392,7 @@ def test_blocks_that_resemble_their_neighbours_count_as_fewer() -> None:
 def test_a_few_long_episodes_are_too_few_units_however_long_they_are() -> None:
     """Each may have a level, or a response, of its own: blocks of them would be in both halves."""
     found = gain_of(logfiles.random_problem(n=3000, episodes=4))
-    assert (found.units, found.kind, found.positive) == (4, "episodes", False)
+    assert (found.units, found.evidence.unit, found.evidence.positive) == (4, "episodes", False)
 
 
 def test_default_parameters_follow_the_scale_of_rewards_where_they_have_a_unit() -> None:
@@ -437,8 +443,8 @@ def test_what_is_not_known_of_an_estimated_baseline_counts() -> None:
     sure, unsure = (
         held_out_gain(p, units_of_batch(p.log, p.gamma), algorithm) for p in (known, estimated)
     )
-    assert sure.positive and not unsure.positive
-    assert unsure.high - unsure.low > 3 * (sure.high - sure.low)
+    assert sure.evidence.positive and not unsure.evidence.positive
+    assert unsure.evidence.high - unsure.evidence.low > 3 * (sure.evidence.high - sure.evidence.low)
 
 
 def test_what_time_explains_is_taken_off_the_gain() -> None:
@@ -459,8 +465,8 @@ def test_what_time_explains_is_taken_off_the_gain() -> None:
         gamma=0.9,
     )
     found = gain_of(problem)
-    assert found.low > 0 and found.explained > found.low
-    assert not found.positive
+    assert found.evidence.low > 0 and found.evidence.explained > found.evidence.low
+    assert not found.evidence.positive
 
 
 def test_episodes_that_are_cut_are_not_weighed() -> None:
@@ -469,5 +475,5 @@ def test_episodes_that_are_cut_are_not_weighed() -> None:
     """
     whole = coins(0, (0.1, 0.9), 2000)
     log = replace(whole.log, ends=np.append(whole.log.ends[:-1], False))
-    assert gain_of(whole, markov=False).test == FINITE_SAMPLE
-    assert gain_of(replace(whole, log=log), markov=False).test == ASYMPTOTIC
+    assert gain_of(whole, markov=False).evidence.validity == FINITE_SAMPLE
+    assert gain_of(replace(whole, log=log), markov=False).evidence.validity == ASYMPTOTIC

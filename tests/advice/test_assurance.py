@@ -26,6 +26,7 @@ from surefoot.advice.assurance import (
     weighed,
 )
 from surefoot.advice.summary import summarise
+from surefoot.advice.verdict import NOT_SUPPORTED, Verdict
 from surefoot.core.plain_values import plain
 from surefoot.diagnosis import Finding
 from surefoot.logs import read_log, read_policy
@@ -115,17 +116,16 @@ def test_a_useful_certificate_is_said_in_words(name: str) -> None:
 def test_an_algorithm_with_a_proof_of_its_own_is_supported_by_it_from_all_data() -> None:
     problem = bandit()
     made = chosen_algorithm(problem, "certified-advantage")
-    solution, better, why = proof(problem, made)
-    assert better and proves_itself(problem, made)
+    solution, judged = proof(problem, made)
+    assert judged.supported and proves_itself(problem, made)
     assert np.allclose(solution.pi, surefoot.improve(problem, made).pi)
-    assert "proved from all of the log (certified-advantage, rigorous)" in why
-    assert proof(problem, made, ["drift"])[2].startswith(
+    assert "proved from all of the log (certified-advantage, rigorous)" in judged.reason
+    assert proof(problem, made, ["drift"])[1].reason.startswith(
         "proved from all of the log (certified-advantage, if drift can be passed over)"
     )
-    _, better, why = proof(bandit(40), made)
-    assert (better, why) == (
-        False,
-        "certified-advantage proves no change of the baseline to be better",
+    _, judged = proof(bandit(40), made)
+    assert judged == Verdict(
+        NOT_SUPPORTED, "certified-advantage proves no change of the baseline to be better"
     )
     assert not proves_itself(problem, chosen_algorithm(problem, "lower-exact-soft-spibb"))
     loose = chosen_algorithm(problem, "certified-advantage", {"delta": 0.3})
@@ -137,10 +137,11 @@ def test_an_algorithm_with_a_proof_of_its_own_is_supported_by_it_from_all_data()
 def test_a_bound_that_is_only_approximate_is_no_proof(name: str) -> None:
     """Three rows were left out for not having ended: the same bound, and another word."""
     problem, made = bandit(), surefoot.algorithm(name, delta=0.05)
-    _, better, why = proof(problem, made)
-    assert better and ", rigorous)" in why
-    _, better, why = proof(replace(problem, n_unfollowed=3), made)
-    assert not better and why.startswith("its own proof shows no gain: ") and "approximate" in why
+    _, judged = proof(problem, made)
+    assert judged.supported and ", rigorous)" in judged.reason
+    _, judged = proof(replace(problem, n_unfollowed=3), made)
+    assert not judged.supported and "approximate" in judged.reason
+    assert judged.reason.startswith("its own proof shows no gain: ")
 
 
 def test_no_loss_is_no_gain() -> None:
@@ -150,8 +151,8 @@ def test_no_loss_is_no_gain() -> None:
     solution = surefoot.improve(problem, made)
     found = surefoot.certify(problem, solution, "certified-advantage")
     assert found.useful and found.changed == 1 and found.bound == 0
-    assert not proof(problem, made)[1]
-    assert proof(problem, surefoot.PlannedAdvantage(0.05))[1]
+    assert not proof(problem, made)[1].supported
+    assert proof(problem, surefoot.PlannedAdvantage(0.05))[1].supported
 
 
 @pytest.mark.parametrize(("delta", "enough"), [(0.05, True), (0.051, False)])
@@ -179,7 +180,8 @@ def test_what_proves_itself_has_no_second_chance_by_the_test(tmp_path: Path) -> 
     solution = judged.solution
     with pytest.MonkeyPatch.context() as patched:
         module = importlib.import_module("surefoot.advice.advise")
-        patched.setattr(module, "proof", lambda *_: (solution, False, "it shows no gain"))
+        lost = Verdict(NOT_SUPPORTED, "it shows no gain")
+        patched.setattr(module, "proof", lambda *_: (solution, lost))
         judged = learn_and_test(log, problem, made, assured=True)
     assert (judged.verdict, judged.reason) == ("not supported", "it shows no gain")
 

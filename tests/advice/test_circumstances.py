@@ -82,7 +82,7 @@ def test_memory_that_hardly_matters_for_a_clear_gain_is_a_note() -> None:
     inside, checked = gain.circumstances.gain(found.problem, gain.held_out, gain.pi, found.pi_b)
     assert f"it is {inside.value:.4g}, at least {inside.interval()[0]:.4g}" in note
     assert checked > 0.8
-    assert inside.value == pytest.approx(gain.estimate, abs=0.3 * gain.low)
+    assert inside.value == pytest.approx(gain.evidence.estimate, abs=0.3 * gain.evidence.low)
 
 
 def test_the_command_says_so_to_people_and_to_machines(
@@ -108,14 +108,14 @@ def test_memory_that_makes_the_gain_is_vetoed() -> None:
     assert not found.slight
     assert MARKOV in [x.key for x in found.against]
     assert found.gain is not None
-    assert found.gain.low_seen > 0  # what the veto is for
+    assert found.gain.evidence.seen > 0  # what the veto is for
 
 
 @pytest.mark.parametrize("name", ["MARGIN", "MOST_MOVES"])
 def test_what_differs_too_much_or_cannot_be_checked_is_vetoed(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = import_module("surefoot.advice.advise")
+    module = import_module("surefoot.advice.objections")
     monkeypatch.setattr(module, name, {"MARGIN": 1e6, "MOST_MOVES": 1.0}[name])
     found = advised(binned(0))
     assert not found.supported
@@ -129,7 +129,7 @@ def test_of_single_decisions_drift_is_vetoed_however_clear_the_gain() -> None:
     found = advised(log)
     assert [x.key for x in found.against] == [DRIFT]
     assert not found.supported and not found.slight
-    assert found.gain is not None and found.gain.positive
+    assert found.gain is not None and found.gain.evidence.positive
 
 
 def wide_gain(problem: Any, effect: np.ndarray, pi: np.ndarray, half: np.ndarray) -> UnitEstimate:

@@ -327,6 +327,6 @@ def test_the_held_out_half_is_the_one_that_the_policy_was_not_made_from() -> Non
         problem, units_of_batch(problem.log, 0.0), surefoot.PiBSPIBB(n_wedge=5), seed=2
     )
     rows = found.held_out[units_of_batch(problem.log, 0.0).unit]
-    assert found.tested == found.held_out.sum()
+    assert found.evidence.units == found.held_out.sum()
     mine = np.bincount(problem.log.action[~rows], minlength=2)
     assert (np.asarray(found.learned.n_sa).sum(axis=0) == mine).all()

@@ -130,7 +130,7 @@ def test_the_learning_half_alone_chooses_the_states() -> None:
     )
     assert (first.outside == again.outside).all()
     assert first.outside.sum() == 3
-    assert first.estimate > 0 > again.estimate
+    assert first.evidence.estimate > 0 > again.evidence.estimate
 
 
 def test_what_is_tested_is_the_restricted_policy() -> None:
@@ -139,10 +139,10 @@ def test_what_is_tested_is_the_restricted_policy() -> None:
     all_of_it = held_out_gain(problem, units, algorithm, seed=1)
     few = held_out_gain(problem, units, algorithm, most_changes=1, seed=1)
     assert (np.abs(few.pi - problem.pi_b).max(axis=1) > 0).sum() == 1
-    assert 0 < few.estimate < 0.7 * all_of_it.estimate
+    assert 0 < few.evidence.estimate < 0.7 * all_of_it.evidence.estimate
     learning = random_part(units.number, units.number // 2, np.random.default_rng(1))
     compared = model_of_units(problem, units, ~learning).compare(few.pi)
-    assert few.estimate == pytest.approx(compared.gain.value)
+    assert few.evidence.estimate == pytest.approx(compared.gain.value)
 
 
 @pytest.mark.parametrize("most", [0, -1, 2.0, "3", True])

@@ -21,10 +21,11 @@ from surefoot import (
     read_log,
 )
 from surefoot.advice import Advice, held_out_gain, learn_and_test, summarise, units_of
-from surefoot.advice.gate_words import unless_worse
-from surefoot.advice.gates import GROUP, GUARD, Gate, gates_of
+from surefoot.advice.gates import gates_of
 from surefoot.advice.pairs import GUARDED, reasons
+from surefoot.advice.verdict import SUPPORTED, Verdict, unless_worse
 from surefoot.core import known_model
+from surefoot.core.evidence import GROUP, GUARD, Evidence, Part
 from surefoot.logs import Log
 from surefoot.planning import evaluate_at_start
 from surefoot.problems.guards import with_guards
@@ -86,7 +87,7 @@ def test_a_guard_that_gains_too_is_supported() -> None:
     assert found.supported
     assert found.reason.endswith("cost no worse")
     (gate,) = found.gates
-    assert gate.kind == GUARD
+    assert gate.part.kind == GUARD
     assert gate.low > 0
 
 
@@ -102,12 +103,12 @@ def test_a_policy_that_ignores_the_guard_is_stopped_by_the_test() -> None:
     units = units_of(log, problem.log, GAMMA)
     free = held_out_gain(replace(problem, guards=()), units, DEFAULT)
     (gate,) = gates_of(log, problem, units, free, np.asarray(problem.pi_b))
-    assert free.low > 0
+    assert free.evidence.low > 0
     assert gate.shown == "worse"
     assert not gate.holds
-    supported, reason = unless_worse([gate], "the gain is above 0")
-    assert not supported
-    assert reason.startswith("the gain is above 0; but cost gets WORSE: +")
+    judged = unless_worse(Verdict(SUPPORTED, "the gain is above 0"), [gate])
+    assert not judged.supported
+    assert judged.reason.startswith("the gain is above 0; but cost gets WORSE: +")
 
 
 @pytest.mark.parametrize("baseline", [True, False])
@@ -115,11 +116,11 @@ def test_the_reward_as_its_own_guard_has_the_numbers_of_the_gain(baseline: bool)
     found = advised(table(), "reward:higher", baseline=baseline)
     (gate,), gain = found.gates, found.gain
     assert gain is not None
-    assert gain.test == "asymptotic"
+    assert gain.evidence.validity == "asymptotic"
     assert (gate.estimate, gate.low, gate.high) == pytest.approx(
-        (gain.estimate, gain.low, gain.high), rel=1e-9
+        (gain.evidence.estimate, gain.evidence.low, gain.evidence.high), rel=1e-9
     )
-    assert gate.explained == pytest.approx(gain.explained, rel=1e-9)
+    assert gate.explained == pytest.approx(gain.evidence.explained, rel=1e-9)
     assert gain.unseen is not None
     assert gate.unseen == pytest.approx(gain.unseen.change, rel=1e-9)
 
@@ -127,10 +128,10 @@ def test_the_reward_as_its_own_guard_has_the_numbers_of_the_gain(baseline: bool)
 def test_weighted_episodes_bound_a_guard_too() -> None:
     found = advised(table(episodes=6000, steps=1, effect=(1.0, 1.0)), "cost:lower")
     assert found.gain is not None
-    assert found.gain.test == "finite-sample"
+    assert found.gain.evidence.validity == "finite-sample"
     (gate,) = found.gates
     assert gate.low <= gate.estimate <= gate.high
-    assert gate.tested == 3000
+    assert gate.units == 3000
 
 
 def _bias(n: np.ndarray, r: np.ndarray, pi: Any, start: np.ndarray) -> float:
@@ -175,7 +176,7 @@ def test_a_group_is_tested_in_the_model_of_its_own_episodes() -> None:
         assert gate.estimate == pytest.approx(float(new - old) - (bias[0] - bias[1]), rel=1e-9)
         assert gate.low < gate.estimate < gate.high
     assert gates[0].estimate > gates[1].estimate
-    assert sum(gate.tested for gate in gates) == gain.tested
+    assert sum(gate.units for gate in gates) == gain.evidence.units
 
 
 def test_a_group_that_loses_stops_what_the_mean_would_support() -> None:
@@ -191,7 +192,7 @@ def test_groups_that_all_gain_are_supported() -> None:
     found = advised(table(episodes=1200), group="sex")
     assert found.supported
     assert found.reason.endswith("no worse for any of the groups f, m")
-    assert all(gate.kind == GROUP for gate in found.gates)
+    assert all(gate.part.kind == GROUP for gate in found.gates)
 
 
 def test_episodes_that_were_put_together_are_no_groups() -> None:
@@ -253,8 +254,8 @@ def test_what_a_group_has_not_tried_counts_against_taking_it_away() -> None:
     )  # fmt: skip
     problem = log.problem(0.0, {0: {"new": 0.9, "old": 0.1}}, reward_range=(-4, 4))
     found = learn_and_test(log, problem, DEFAULT, against=[])
-    assert found.gain is not None and found.gain.positive and not found.supported
-    gate = next(x for x in found.gates if x.name == "B")
+    assert found.gain is not None and found.gain.evidence.positive and not found.supported
+    gate = next(x for x in found.gates if x.part.name == "B")
     assert gate.low < -0.3 and gate.unseen > 0.3  # 0.1 of decisions, 4 - (-2) at the most
 
 
@@ -272,18 +273,17 @@ def test_what_a_group_has_not_tried_counts_against_taking_it_away() -> None:
     ],
 )
 def test_what_a_gate_needs_to_hold(changed: dict[str, float], holds: bool) -> None:
-    gate = Gate(
-        kind=GUARD, name="cost", tolerance=0.0, tested=100, unit="episodes", estimate=0.5,
-        low=0.1, high=0.9, unseen=0.3,
-    )  # fmt: skip
-    assert replace(gate, **changed).holds == holds
+    part = Part(kind=GUARD, name="cost", tolerance=changed.get("tolerance", 0.0))
+    row = Evidence(part=part, units=100, estimate=0.5, low=0.1, high=0.9, unseen=0.3)
+    changed = {name: x for name, x in changed.items() if name != "tolerance"}
+    assert replace(row, **changed).holds == holds
 
 
 def test_bounds_for_all_gates_at_once_are_wider() -> None:
     for gate in advised(table(), "cost:lower", "reward:higher", group="sex").gates:
-        assert gate.low_of_all < gate.low < gate.high < gate.high_of_all
+        assert gate.together[0] < gate.low < gate.high < gate.together[1]
     (single,) = advised(table(), "cost:lower").gates
-    assert single.low_of_all == single.low
+    assert single.together[0] == single.low
 
 
 def test_changes_are_told_in_the_unit_of_the_column() -> None:

@@ -13,8 +13,10 @@ import pytest
 
 from support import logfiles
 from surefoot import LogError, ParameterError, read_log
-from surefoot.advice.safety import FAILS, NO_EVIDENCE, PASSES, Sample, safety_test, whole_sample
-from surefoot.advice.safety_parts import Asked, SafetyPart, guarded_safety_test
+from surefoot.advice.safety import Sample, safety_test, whole_sample
+from surefoot.advice.safety_parts import Asked, guarded_safety_test
+from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
+from surefoot.core.evidence import Evidence
 from surefoot.ope import Standard
 from surefoot.ope.episodes import take_episodes
 from surefoot.problems.guards import guards_of
@@ -49,17 +51,17 @@ def sample(columns: dict[str, Any]) -> Sample:
 
 def judged(
     columns: dict[str, Any], *guards: str, groups: tuple[str, ...] = (), **asked: Any
-) -> tuple[str, tuple[SafetyPart, ...]]:
+) -> tuple[str, tuple[Evidence, ...]]:
     wanted = Asked(guards=guards_of(guards), groups=groups, **asked)
-    found, parts = guarded_safety_test(None, sample(columns), 0.9, STANDARD, wanted)
-    return found.verdict, parts
+    found = guarded_safety_test(None, sample(columns), 0.9, STANDARD, wanted)
+    return found.verdict, found.parts
 
 
 def test_what_is_better_and_harms_nothing_passes() -> None:
     verdict, parts = judged(table(cost=-0.15), "cost:lower:0:0,1", groups=("f", "m"))
     assert verdict == PASSES
-    assert [part.name for part in parts] == ["cost", "f", "m"]
-    assert all(part.holds for part in parts)
+    assert [row.part.name for row in parts] == ["cost", "f", "m"]
+    assert all(row.holds for row in parts)
 
 
 def test_a_guard_that_is_harmed_fails() -> None:
@@ -79,7 +81,7 @@ def test_a_group_that_is_harmed_fails_though_the_mean_gains() -> None:
     assert judged(harmed)[0] == PASSES
     verdict, parts = judged(harmed, groups=("f", "m"))
     assert verdict == FAILS
-    assert [part.worse for part in parts] == [False, True]
+    assert [row.worse for row in parts] == [False, True]
     assert judged(harmed, groups=("f", "m"), group_tolerance=np.inf)[0] == PASSES
 
 
@@ -88,14 +90,14 @@ def test_a_small_group_is_no_evidence() -> None:
     assert verdict == NO_EVIDENCE
     assert not parts[1].holds
     assert not parts[1].worse
-    assert parts[1].episodes < 20
+    assert parts[1].units < 20
 
 
 def test_the_bounds_of_a_part_are_those_of_a_test_of_it_alone() -> None:
     whole = sample(table())
     asked = Asked(guards=guards_of(["cost:lower:0:0,1"]), groups=("f", "m"))
-    found, parts = guarded_safety_test(None, whole, 0.9, STANDARD, asked)
-    batch = whole.batch
+    found = guarded_safety_test(None, whole, 0.9, STANDARD, asked)
+    parts, batch = found.parts, whole.batch
     turned = replace(whole, batch=replace(batch, reward=-batch.beside["g0"]))
     men = replace(whole, batch=take_episodes(batch, batch.beside["group"] == 1))
     alone = [
@@ -111,11 +113,11 @@ def test_the_bounds_of_a_part_are_those_of_a_test_of_it_alone() -> None:
 
 
 def test_a_range_that_nobody_declared_is_a_condition() -> None:
-    found, _ = guarded_safety_test(
+    found = guarded_safety_test(
         None, sample(table()), 0.9, STANDARD, Asked(guards=guards_of(["cost:lower"]))
     )
     assert found.condition == "no cost below 0 or above 1 exists"
-    accepted, _ = guarded_safety_test(
+    accepted = guarded_safety_test(
         None, sample(table()), 0.9, STANDARD, Asked(guards=guards_of(["cost:lower"])),
         accept_observed=True,
     )  # fmt: skip
@@ -128,7 +130,8 @@ def test_a_guarded_reward_has_the_range_of_the_reward() -> None:
     rows = (log.n_states, 1)
     whole = whole_sample(log.problem(0.9, np.tile(B, rows)), np.tile(PI, rows))
     asked = Asked(guards=guards_of(["reward:higher"]))
-    found, (part,) = guarded_safety_test(None, whole, 0.9, STANDARD, asked)
+    found = guarded_safety_test(None, whole, 0.9, STANDARD, asked)
+    (part,) = found.parts
     assert found.condition == ""
     assert part.low == found.gain.bound.value
 

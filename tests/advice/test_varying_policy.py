@@ -70,14 +70,14 @@ def test_the_later_half_tests_what_the_earlier_half_has_taught_in_order_of_time(
     assert early.max() < np.flatnonzero(found.held_out[units.unit]).min() == len(early)
     pi = surefoot.improve(part_problem(problem, units, earlier), algorithm).pi
     assert np.array_equal(found.pi, pi)
-    assert found.test == FINITE_SAMPLE and found.varies
+    assert found.evidence.validity == FINITE_SAMPLE and found.varies
     standard = Standard(delta=0.05, reward_range=(0, 1), horizon=1)
     late = take_episodes(batch, np.arange(1500) >= len(early))
     values = episode_values(late, found.pi, np.asarray(problem.pi_b), 0.0, standard)
-    assert found.estimate == pytest.approx(values.estimate)
-    assert found.low == pytest.approx(uncapped_betting(values.x, 0.05, lo=values.lo).value)
+    assert found.evidence.estimate == pytest.approx(values.estimate)
+    assert found.evidence.low == pytest.approx(uncapped_betting(values.x, 0.05, lo=values.lo).value)
     turned = uncapped_betting(values.x[::-1], 0.05, lo=values.lo).value
-    assert abs(found.low - turned) > 1e-6  # the order matters
+    assert abs(found.evidence.low - turned) > 1e-6  # the order matters
 
 
 def test_equal_actions_of_a_rule_that_learns_are_seldom_promised_to_differ() -> None:
@@ -88,7 +88,7 @@ def test_equal_actions_of_a_rule_that_learns_are_seldom_promised_to_differ() -> 
     for seed in range(20):
         log, problem = posed(learned_on_the_way(seed))
         units, algorithm = units_of(log, problem.log, 0.0), chosen_algorithm(problem)
-        promises += held_out_gain(problem, units, algorithm).positive
+        promises += held_out_gain(problem, units, algorithm).evidence.positive
     assert promises <= 3
 
 
@@ -97,7 +97,7 @@ def test_a_true_difference_is_found_by_the_weights_of_a_rule_that_learns() -> No
     found = learn_and_test(log, problem, chosen_algorithm(problem, "basic-rl"))
     assert found.supported
     assert found.gain is not None
-    assert found.gain.test == FINITE_SAMPLE and found.gain.varies
+    assert found.gain.evidence.validity == FINITE_SAMPLE and found.gain.varies
 
 
 def test_propensities_that_are_those_of_one_policy_do_not_vary() -> None:
@@ -127,11 +127,11 @@ def test_times_decide_the_order_where_the_file_says_otherwise() -> None:
         held_out_gain(problem, units_of(log, problem.log, 0.0), algorithm)
         for log, problem in (plain, timed)
     )
-    assert (other.estimate, other.low, other.high) == pytest.approx(
-        (one.estimate, one.low, one.high)
+    assert (other.evidence.estimate, other.evidence.low, other.evidence.high) == pytest.approx(
+        (one.evidence.estimate, one.evidence.low, one.evidence.high)
     )
     by_file = held_out_gain(timed[1], units_of_batch(timed[1].log, 0.0), algorithm)
-    assert abs(by_file.low - one.low) > 1e-6
+    assert abs(by_file.evidence.low - one.evidence.low) > 1e-6
 
 
 def test_one_long_trajectory_of_a_policy_that_varies_is_not_supported_and_says_why(
@@ -158,4 +158,4 @@ def test_one_long_trajectory_of_a_policy_that_varies_is_not_supported_and_says_w
     problem = counted.problem(0.9, surefoot.read_policy(rule, counted))
     units = units_of(counted, problem.log, 0.9)
     found = held_out_gain(problem, units, chosen_algorithm(problem))
-    assert found.varies and np.isnan(found.low) and not found.positive
+    assert found.varies and np.isnan(found.evidence.low) and not found.evidence.positive

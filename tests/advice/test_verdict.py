@@ -288,8 +288,8 @@ def test_python_answers_as_the_command_does_where_actions_are_forbidden(
         0.9, pi_b, forbidden=forbidden, masked_baseline="renormalise", baseline_policy=label
     )
     found = surefoot.advise(log, problem, chosen_algorithm(problem))
-    assert found.gain is not None and found.gain.estimate < -0.3
-    assert found.gain.estimate == pytest.approx(told["held_out"]["gain"], abs=1e-12)
+    assert found.gain is not None and found.gain.evidence.estimate < -0.3
+    assert found.gain.evidence.estimate == pytest.approx(told["held_out"]["gain"], abs=1e-12)
     assert found.over_renormalised == pytest.approx(told["over_renormalised"], abs=1e-12)
 
 

@@ -107,7 +107,7 @@ def test_the_check_turns_red_for_bounds_that_leave_the_error_out() -> None:
     assert worst_rate(np.where(ahead > 0, ahead / 2, np.nan)) > DELTA
 
 
-def test_the_gaussian_bound_takes_a_quantile_of_the_standard_deviation_off_the_gain() -> None:
+def test_the_delta_method_takes_a_quantile_of_the_standard_deviation_off_the_gain() -> None:
     """By hand: the variance of the mean of a coin is u = p (1 - p) / (N - 1), pi_b mixes both,
     pi takes the second.
     """
@@ -121,6 +121,9 @@ def test_the_gaussian_bound_takes_a_quantile_of_the_standard_deviation_off_the_g
     third = sum(0.125 * x * (1 - x) * abs(1 - 2 * x) for x in p) / N**2
     skewed = third * (2 * z**2 + 1) / 6 / (0.25 * u.sum())
     assert found.bound == pytest.approx(gain - z * np.sqrt(0.25 * u.sum()) - skewed)
+    row = found.evidence
+    assert (row.low, row.delta, row.validity) == (found.bound, found.delta, found.label)
+    assert row.positive == (found.bound > 0) and not row.worse
 
 
 def test_a_bound_that_was_measured_to_fail_is_not_offered_and_says_what_is() -> None:

@@ -15,8 +15,7 @@ import surefoot
 from support import worlds
 from support.naive_bias import bias_by_loops
 from surefoot.certificates import certify
-from surefoot.certificates.delta_method import DeltaMethodBound, _lower_hull
-from surefoot.certificates.gaussian import Moments
+from surefoot.certificates.delta_method import DeltaMethodBound, Moments, _lower_hull
 
 Z = 1.6448536269514722
 BASE = np.array([0.6, 0.3, 0.1])

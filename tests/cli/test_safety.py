@@ -16,15 +16,9 @@ from scipy.stats import binom
 
 import surefoot
 from support import logfiles
-from surefoot.advice.safety import (
-    FAILS,
-    NO_EVIDENCE,
-    PASSES,
-    Sample,
-    safety_test,
-    whole_sample,
-)
+from surefoot.advice.safety import Sample, safety_test, whole_sample
 from surefoot.advice.safety_words import safety_summary
+from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.ope import Standard
 from surefoot.ope.episodes import take_rows
 

@@ -156,5 +156,5 @@ def test_where_weights_decide_a_baseline_that_agrees_only_roughly_forbids_the_wo
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "held_out_gain", lambda *x, **y: test(*x, **{**y, "markov": False}))
         judged = learn_and_test(log, problem, algorithm)
-    assert judged.gain is not None and judged.gain.test == "finite-sample"
+    assert judged.gain is not None and judged.gain.evidence.validity == "finite-sample"
     assert not judged.supported and "agree with the baseline only roughly" in judged.reason

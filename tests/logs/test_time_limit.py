@@ -92,11 +92,10 @@ def certified(log: Log, name: str = "advantage", **options: Any) -> tuple[str, t
     return found.label, found.assumptions
 
 
-@pytest.mark.parametrize(("name", "label"), [("delta-method", "asymptotic")])
-def test_rows_left_out_raise_no_label(name: str, label: str) -> None:
+def test_rows_left_out_raise_no_label() -> None:
     log = read_log(without_next(walks(np.random.default_rng(1).integers(2, 6, 300).tolist())))
     assert log.n_unfollowed > 0
-    assert certified(log, name, data="fresh")[0] == label
+    assert certified(log, "delta-method", data="fresh")[0] == "asymptotic"
 
 
 def cut_in(state_1: int, state_0: int) -> Columns:

@@ -14,7 +14,8 @@ import pytest
 from scipy.stats import binom
 
 import surefoot
-from surefoot.advice.safety import PASSES, safety_test, whole_sample
+from surefoot.advice.safety import safety_test, whole_sample
+from surefoot.advice.verdict import PASSES
 from surefoot.ope import Standard, centring, episode_values
 from surefoot.ope.bounds import log_capital
 from surefoot.ope.centring import Control, centred, largest_ratio, past_shares

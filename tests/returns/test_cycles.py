@@ -13,7 +13,7 @@ import pytest
 
 import surefoot
 from support import worlds
-from surefoot.returns import Evidence, evidence
+from surefoot.returns import ReturnEvidence, evidence
 from surefoot.returns.cycles import Cycles, cycles_of, learning_steps, star_of
 from surefoot.trust.radii import any_time, hoeffding
 
@@ -145,7 +145,7 @@ def test_the_means_approach_q_and_the_error_of_differences_is_within_the_radii(e
     assert found.n_pairs == 8 + 1  # one more for the value at which cycles end
 
 
-def missed(found: Evidence, share: float = 1.0) -> int:
+def missed(found: ReturnEvidence, share: float = 1.0) -> int:
     """In how many states no constant brings all errors within (a share of) the radii: |q - mean
     - constant| <= radius has no solution.
     """

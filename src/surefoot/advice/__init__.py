@@ -2,13 +2,7 @@
 files that hold it.
 """
 
-from surefoot.advice.advise import (
-    NOT_SUPPORTED,
-    NOTHING_TO_LEARN,
-    SUPPORTED,
-    Advice,
-    learn_and_test,
-)
+from surefoot.advice.advise import Advice, learn_and_test
 from surefoot.advice.assurance import Assurance, assure
 from surefoot.advice.confounding import Sensitivity, sensitivity
 from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters
@@ -32,6 +26,7 @@ from surefoot.advice.units import (
     units_of_log,
     units_of_tallies,
 )
+from surefoot.advice.verdict import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Verdict
 from surefoot.advice.whole_episodes import safety_test, watch
 from surefoot.core.plain_values import plain
 
@@ -48,6 +43,7 @@ __all__ = [
     "Sensitivity",
     "UnitModel",
     "Units",
+    "Verdict",
     "advise",
     "assure",
     "certify",

@@ -13,45 +13,37 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surefoot.advice.answers import Paged
-from surefoot.advice.assurance import Assurance, assure, proof, proves_itself
+from surefoot.advice.assurance import Assurance, assure, proof
 from surefoot.advice.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
-from surefoot.advice.estimate import DELTA
-from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, held_out_gain
-from surefoot.advice.gate_words import unless_worse
-from surefoot.advice.gates import Gate, check_gates, gates_of
+from surefoot.advice.gain import Gain, held_out_gain
+from surefoot.advice.gates import check_gates, gates_of
+from surefoot.advice.objections import (
+    Objections,
+    hardly_matter,
+    objections_of,
+    to_weights,
+    too_few_missing,
+)
 from surefoot.advice.posing import Posed, posed_by_hand
 from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.unit_model import Comparison, model_of_units
 from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
+from surefoot.advice.verdict import NOTHING_TO_LEARN, Verdict, by_proof, by_test, judge
 from surefoot.algorithms import Algorithm
 from surefoot.core import Policy, Solution
+from surefoot.core.evidence import Evidence
 from surefoot.core.policy import CHANGED, framed
 from surefoot.diagnosis import Finding, check_log
-from surefoot.diagnosis.finding import (
-    BASELINE,
-    DRIFT,
-    MARKOV,
-    MISSING,
-    NOTE,
-    OK,
-    TIME,
-    check_keys,
-    joint_words,
-    not_looked_at,
-)
+from surefoot.diagnosis.finding import MARKOV, OK, check_keys
 from surefoot.errors import ParameterError, option
 from surefoot.improvement import improve
 from surefoot.logs import Log
 from surefoot.problems import Problem
 from surefoot.report.improvement_words import improvement_statements, with_statements
 from surefoot.report.statements import text
-from surefoot.text import impossible
 
-SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"
-DESPITE = f"{SUPPORTED} despite "  # then the keys of what was found, or not looked at, and waived
-MARGIN = 3.0  # circumstances that are not seen may matter so much more than those that are
-MOST_MOVES = 0.8  # share of the moves that must be seen in the circumstances in which they are made
+NO_ALTERNATIVE = "nothing to learn from: the log never tried an alternative"
 NOT_HELD = (
     "the rows of this log are not held in memory: the test that weighs whole episodes was not tried"
 )
@@ -74,9 +66,9 @@ class Advice(Paged):
     asked; `against` those that forbid a promise, or that nobody could look for; `despite` are keys
     that were waived, and the `verdict` names those without which it would not hold. `sensitivity`
     says how strong a hidden confounder would have to be to explain the gain away. `gates` are what
-    the held-out half shows about guarded columns and groups. `slight` are findings that would
-    forbid the promise if they changed this gain enough. `refitted` is what the tested method learns
-    from all rows, where that was asked for; it was not tested itself.
+    the held-out half shows about guarded columns and groups, `evidence` of the whole too. `slight`
+    are findings that would forbid the promise if they changed this gain enough. `refitted` is what
+    the tested method learns from all rows, where that was asked for; it was not tested itself.
     """
 
     command: ClassVar[str] = "improve"
@@ -85,8 +77,7 @@ class Advice(Paged):
     algorithm: Algorithm
     pi_b: np.ndarray
     posed: Posed | None = None
-    verdict: str
-    reason: str
+    judged: Verdict
     candidate: np.ndarray
     solution: Solution | None = None
     gain: Gain | None = None
@@ -101,21 +92,38 @@ class Advice(Paged):
     assurance: Assurance | None = None
     over_renormalised: float | None = None
     sensitivity: Sensitivity | None = None
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[Evidence, ...] = ()
 
     def __repr__(self) -> str:
         return f"Advice({self.verdict}: {self.reason})"
 
     @property
+    def verdict(self) -> str:
+        """The verdict in a few words; keys that were waived stand in it."""
+        return str(self.judged)
+
+    @property
+    def reason(self) -> str:
+        """Why."""
+        return self.judged.reason
+
+    @property
     def supported(self) -> bool:
         """Whether the data support the candidate, but for what was `waived`."""
-        return self.verdict == SUPPORTED or bool(self.waived)
+        return self.judged.supported
 
     @property
     def waived(self) -> tuple[str, ...]:
         """The keys of what speaks against the verdict, and was passed over as asked."""
-        keys = self.verdict.removeprefix(DESPITE)
-        return () if keys == self.verdict else tuple(keys.split(", "))
+        return self.judged.waived
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What held-out data, or else a proof, show of the whole; of the guards and the groups."""
+        if self.gain is not None:
+            return self.gain.evidence, *self.gates
+        proved = None if self.assurance is None else self.assurance.certificate
+        return () if proved is None else (proved.evidence,)
 
     @property
     def policy(self) -> Policy:
@@ -129,6 +137,11 @@ class Advice(Paged):
     def pi(self) -> np.ndarray:
         """The policy to use [S, A], in the codes of the log."""
         return self.candidate if self.supported or self.accepted else np.asarray(self.problem.pi_b)
+
+    @cached_property
+    def masked(self) -> bool:
+        """Whether forbidden actions were taken out of the policy that made the log."""
+        return bool(np.abs(np.asarray(self.problem.pi_b) - self.pi_b).max() > CHANGED)
 
     @cached_property
     def moved(self) -> np.ndarray:
@@ -246,12 +259,11 @@ def learn_and_test(
     check_gates(log, problem)
     if refit:
         _check_refit(log, problem, algorithm, most_changes)
-    base = np.asarray(problem.pi_b)
     made = np.asarray(problem.logging_policy if pi_b is None else pi_b)
     advice = Advice(
-        log=log, problem=problem, algorithm=algorithm, pi_b=made, candidate=base,
-        verdict=NOTHING_TO_LEARN, despite=tuple(despite),
-        reason="nothing to learn from: the log never tried an alternative",
+        log=log, problem=problem, algorithm=algorithm, pi_b=made,
+        candidate=np.asarray(problem.pi_b), judged=Verdict(NOTHING_TO_LEARN, NO_ALTERNATIVE),
+        despite=tuple(despite),
     )  # fmt: skip
     if int((log.n_sa > 0).sum(axis=1).max()) <= 1:
         return advice
@@ -259,96 +271,92 @@ def learn_and_test(
     units = units_of(log, problem.log, problem.gamma) if units is None else units
     findings = findings_about(log, problem, made) if against is None else ()
     told = findings if against is None else tuple(against)
-    # of missing episodes any number may matter: `_too_few_missing`
-    forbid = [replace(x, vetoes=True) for x in told if x.vetoes or x.key == MISSING]
     blind = problem.log is None and units.sample is None
-    if blind and all(x.key != TIME for x in forbid):
-        forbid.append(not_looked_at(TIME))
-    stands = [x for x in forbid if x.key not in despite]
-    # 2. One half makes the policy, the other tests it. Without the Markov property only the test
-    #    that does not need it may be used.
-    markov = all(x.key != MARKOV for x in stands if x.looked)
+    objections = objections_of(told, despite, blind=blind)
+    # 2. One half makes the policy, the other tests it once, with its guards and groups. Without the
+    #    Markov property only the test that does not need it may be used.
     gain = held_out_gain(
-        problem, units, algorithm, pi_b=made, markov=markov, most_changes=most_changes,
+        problem, units, algorithm, pi_b=made, markov=objections.markov, most_changes=most_changes,
         seed=seed)  # fmt: skip
-    if gain.test == FINITE_SAMPLE:  # weights need the baseline itself, not nearly
-        rough = [replace(x, vetoes=True) for x in told if (x.key, x.level) == (BASELINE, NOTE)]
-        forbid, stands = forbid + rough, stands + [x for x in rough if x.key not in despite]
-    # 3. An algorithm may prove its policy, from all data; a proof compares with the problem's own
-    #    baseline, and needs the Markov property.
-    masked = bool(np.abs(base - made).max() > CHANGED)
     gates = gates_of(log, problem, units, gain, made, group_tolerance)
-    whole = assured and not masked and most_changes is None and not gates
-    by_proof = whole and proves_itself(problem, algorithm)
-    overruled = [x for x in forbid if x.key in despite]
-    proved = proof(problem, algorithm, [x.key for x in overruled]) if by_proof else None
-    slight = () if by_proof else _hardly_matter(problem, gain, made, stands)
-    slight += () if by_proof or gates else _too_few_missing(problem, gain, stands)
-    stands = [x for x in stands if x.key not in {y.key for y in slight}]
-    markov = all(x.key != MARKOV for x in stands if x.looked)
-    if gain.test == FINITE_SAMPLE and not by_proof:
-        stands, overruled = ([x for x in y if x.key != MARKOV] for y in (stands, overruled))
-    solution = gain.solution if proved is None else proved[0]
-    pi = gain.pi if proved is None else np.asarray(solution.pi)
+    # 3. An algorithm may prove its policy instead, from all data; a proof compares with the
+    #    problem's own baseline, and needs the Markov property.
+    objections = to_weights(objections, told) if gain.weighed else objections
+    proved = None
+    if assured and most_changes is None and not gates and not advice.masked:
+        proved = proof(problem, algorithm, [x.key for x in objections.overruled])
+    if proved is None:
+        objections = _for_this_gain(objections, advice, gain, gates)
     # 4. What the policy changes and is worth in the model of all data.
-    in_sample = model_of_units(problem, units, pi_b=made).compare(pi)
     advice = replace(
-        advice, against=tuple(x for x in forbid if x.key not in {y.key for y in slight}),
-        slight=slight, findings=findings, solution=solution,
-        gain=gain if proved is None else None,  # what was tested is another policy
-        candidate=pi, in_sample=in_sample, gates=gates,
-        own=own_return(problem, in_sample.baseline.value, units),
+        advice, findings=findings, against=objections.against, slight=objections.slight,
+        gates=gates, gain=gain if proved is None else None,  # what was tested is another policy
     )  # fmt: skip
-    if masked:
+    advice = _valued(advice, units, gain.solution if proved is None else proved[0])
+    # 5. The verdict, and the certificate that fits the algorithm.
+    whole = by_test(gain.evidence, problem, changed=bool((advice.moved > CHANGED).any()))
+    whole = whole if proved is None else by_proof(proved[1], gain.evidence)
+    stands = objections.stands if len(advice.changed) else ()
+    verdict = judge(whole, gates, stands, objections.overruled)
+    advice = replace(advice, judged=verdict, accepted=accept and not verdict.supported)
+    advice = _refitted(advice) if refit and advice.supported else advice
+    if not assured:
+        return advice
+    # 6. The certificate that fits the algorithm, and how strong a hidden cause would have to be.
+    solution = replace(gain.solution if proved is None else proved[0], pi=advice.candidate)
+    found = assure(problem, solution, algorithm, against=objections.raised, despite=despite)
+    hidden = _hidden(advice, units, markov=objections.markov)
+    return replace(advice, assurance=found, sensitivity=hidden)
+
+
+def _for_this_gain(
+    found: Objections, advice: Advice, gain: Gain, gates: tuple[Evidence, ...]
+) -> Objections:
+    """The objections, less those that hardly matter for this gain, or not to this test."""
+    slight = hardly_matter(advice.problem, gain, advice.pi_b, found.stands)
+    slight += () if gates else too_few_missing(advice.problem, gain, found.stands)
+    return replace(found, slight=slight, needless=(MARKOV,) if gain.weighed else ())
+
+
+def _valued(advice: Advice, units: Units, solution: Solution) -> Advice:
+    """With the candidate, and what it is worth in the model of all data."""
+    problem = advice.problem
+    pi = np.asarray(solution.pi) if advice.gain is None else advice.gain.pi
+    compared = model_of_units(problem, units, pi_b=advice.pi_b).compare(pi)
+    left = None
+    if advice.masked:
         known = replace(problem, pi_b_estimated=False)
         left = model_of_units(known, units).compare(pi).gain.value
-        advice = replace(advice, over_renormalised=left)
-    # 5. The verdict, and the certificate that fits the algorithm.
-    if proved is None:
-        verdict, reason = _judged(gain, advice)
-    else:
-        verdict, reason = SUPPORTED if proved[1] else NOT_SUPPORTED, proved[2]
-    if verdict == SUPPORTED and by_proof and gain.high < 0:
-        verdict = NOT_SUPPORTED
-        reason = (
-            "held-out data show that what this method learns from the other half is WORSE: the gain"
-            f" is at most {gain.high:.4g}. Something that the proof assumes cannot be true."
-            f" (Otherwise: {reason})"
-        )
-    if verdict == SUPPORTED and gates:
-        none_worse, reason = unless_worse(gates, reason)
-        verdict = SUPPORTED if none_worse else NOT_SUPPORTED
-    if stands and len(advice.changed):
-        keys = ",".join(x.key for x in stands)
-        verdict = NOT_SUPPORTED
-        reason = f"{joint_words(stands)}. (Otherwise: {reason}. To accept this: --despite {keys})"
-    elif verdict == SUPPORTED and overruled:
-        verdict = DESPITE + ", ".join(x.key for x in overruled)
-        reason = f"{reason}. Passed over, as asked: {joint_words(overruled)}"
-    found = None
-    if assured:
-        made_of = replace(solution, pi=pi)
-        found = assure(problem, made_of, algorithm, against=forbid, despite=despite)
-    advice = replace(advice, verdict=verdict, reason=reason, assurance=found)
-    advice = replace(advice, accepted=accept and not advice.supported)
-    if refit and advice.supported:
-        again = improve(problem, algorithm)
-        if again.status.ok:
-            advice = replace(advice, refitted=np.asarray(again.pi))
-        else:
-            lost = "; no policy from all rows: learning that did not converge"
-            advice = replace(advice, reason=advice.reason + lost)
-    # 6. How strong a hidden cause would have to be: in the half that the policy is not made from.
-    estimate = gain.estimate if proved is None else in_sample.gain.value
-    if assured and len(advice.changed) and estimate > 0:
-        half = gain.held_out if proved is None else None
-        hidden = (
-            sensitivity(problem, units, pi, chosen=half, pi_b=made, markov=markov)
-            if problem.n_states <= MOST_STATES
-            else Sensitivity(not_given=TOO_LARGE)
-        )
-        advice = replace(advice, sensitivity=hidden)
-    return advice
+    return replace(
+        advice, solution=solution, candidate=pi, in_sample=compared, over_renormalised=left,
+        own=own_return(problem, compared.baseline.value, units),
+    )  # fmt: skip
+
+
+def _refitted(advice: Advice) -> Advice:
+    """With what the tested method learns from all rows, or that it learns nothing."""
+    again = improve(advice.problem, advice.algorithm)
+    if again.status.ok:
+        return replace(advice, refitted=np.asarray(again.pi))
+    lost = f"{advice.reason}; no policy from all rows: learning that did not converge"
+    return replace(advice, judged=replace(advice.judged, reason=lost))
+
+
+def _hidden(advice: Advice, units: Units, *, markov: bool) -> Sensitivity | None:
+    """How strong a hidden cause would have to be, in the half that the policy is not made from;
+    None where there is no gain to explain away.
+    """
+    gain, problem = advice.gain, advice.problem
+    assert advice.in_sample is not None
+    estimate = advice.in_sample.gain.value if gain is None else gain.evidence.estimate
+    if not (len(advice.changed) and estimate > 0):
+        return None
+    if problem.n_states > MOST_STATES:
+        return Sensitivity(not_given=TOO_LARGE)
+    half = None if gain is None else gain.held_out
+    return sensitivity(
+        problem, units, advice.candidate, chosen=half, pi_b=advice.pi_b, markov=markov
+    )
 
 
 def _check_refit(
@@ -368,56 +376,6 @@ def _check_refit(
             raise ParameterError(f"{option('refit', True)} is not possible here: {why}")
 
 
-def _hardly_matter(
-    problem: Problem, gain: Gain, pi_b: np.ndarray, stands: Sequence[Finding]
-) -> tuple[Finding, ...]:
-    """Those findings of memory and drift that hardly change the gain: in the model whose states
-    know the circumstances it is shown too, most moves can be checked there, and MARGIN times what
-    it differs by stays below the bound. They say so, and veto nothing. Of single decisions the past
-    says too little: what drives them is not seen.
-    """
-    some = [x for x in stands if x.key in (MARKOV, DRIFT) and x.looked]
-    found = gain.circumstances
-    if not some or gain.test == FINITE_SAMPLE or not gain.positive or found is None:
-        return ()
-    if found.log.n_episodes == len(found.log):
-        return ()
-    assert gain.held_out is not None
-    inside, checked = found.gain(problem, gain.held_out, gain.pi, pi_b)
-    low, differs = inside.interval()[0], abs(gain.estimate - inside.value)
-    if not (low > 0 and MARGIN * differs < gain.low and checked > MOST_MOVES):
-        return ()
-    words = (
-        ". It hardly matters for this gain: where the state knows the circumstances too, it is"
-        f" {inside.value:.4g}, at least {low:.4g}"
-    )
-    return tuple(replace(x, sentence=x.sentence.rstrip(".") + words, vetoes=False) for x in some)
-
-
-def _too_few_missing(
-    problem: Problem, gain: Gain, stands: Sequence[Finding]
-) -> tuple[Finding, ...]:
-    """The finding that episodes are missing, where the gain would be shown if every one of them had
-    been as bad as it can be for the policy: unseen events at the most that each could take away, or
-    values at the floor. It says so, and vetoes nothing.
-    """
-    some = [x for x in stands if x.key == MISSING]
-    if not some or not gain.positive:
-        return ()
-    gone = float(some[0].numbers["missing"])
-    if gain.test == FINITE_SAMPLE:
-        n, width = gain.tested, problem.return_range.width
-        left = (n * gain.low - gone * width) / (n + gone)
-    elif gain.unseen is not None and problem.log is not None:
-        left = gain.low - gone * (int(problem.log.time.max()) + 1) * gain.unseen.each
-    else:
-        return ()
-    if not left > max(gain.explained, 0.0):
-        return ()
-    words = f". Had all of them been as bad as can be, the gain would still be at least {left:.4g}"
-    return tuple(replace(x, sentence=x.sentence.rstrip(".") + words, vetoes=False) for x in some)
-
-
 def findings_about(
     log: Log, problem: Problem, pi_b: np.ndarray | None = None
 ) -> tuple[Finding, ...]:
@@ -427,56 +385,3 @@ def findings_about(
     made = np.asarray(problem.logging_policy if pi_b is None else pi_b)
     given = None if problem.pi_b_estimated else Policy(pi=made, labels=log.labels)
     return check_log(log, gamma=problem.gamma, baseline=given)
-
-
-def _judged(gain: Gain, advice: Advice) -> tuple[str, str]:
-    """(verdict, reason) of a held-out gain."""
-    width = advice.problem.return_range.width
-    odd = impossible(gain.estimate, -width, width)
-    words = (
-        f"{gain.test} test at {DELTA:.0%}: the gain on held-out data is {gain.estimate:.4g}"
-        f"{f' ({odd})' if odd else ''}, at least {gain.low:.4g}"
-    )
-    if not (advice.moved > CHANGED).any():
-        unchecked = ": the other half cannot check any of its moves"
-        why = "the policy learned from one half of the log changes nothing"
-        why += "" if gain.checked > CHANGED else unchecked
-    elif gain.units < FEWEST_UNITS:
-        why = (
-            f"too few independent pieces: the log has {gain.units} {gain.kind}, at least"
-            f" {FEWEST_UNITS} are needed"
-        )
-    elif gain.mistrust:
-        why = (
-            f"the given baseline did not make this log: {gain.mistrust}. Give the policy that did,"
-            " with its probabilities"
-        )
-    elif np.isnan(gain.low) and gain.varies:
-        why = (
-            "no valid test: the policy that made the log varies, so that only its propensities may"
-            " judge, and these cannot here: that takes a baseline that is given (--baseline), and"
-            " whole episodes from their start to their end"
-        )
-    elif gain.high < 0:
-        why = (
-            f"held-out data show that it is WORSE: the gain is {gain.estimate:.4g}, at most"
-            f" {gain.high:.4g}"
-        )
-    elif gain.low <= 0 < gain.low_seen:
-        why = (
-            f"{words}, not above 0: it would be at least {gain.low_seen:.4g} if nothing worse can"
-            " happen than what was seen"
-        )
-    elif 0 < gain.low <= gain.explained:
-        why = (
-            f"{words}, but {gain.explained:.4g} of it is explained by when, or after what, the"
-            " actions were taken"
-        )
-    elif not gain.positive:
-        why = f"{words}, not above 0"
-    else:
-        low, high = advice.problem.reward_range
-        declared = advice.problem.return_range.declared
-        given = "" if declared else f", if no reward lies outside [{low:g}, {high:g}]"
-        return SUPPORTED, f"{words}, above 0{given}"
-    return NOT_SUPPORTED, why

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from surefoot.advice.advise import Advice
-from surefoot.advice.gain import FINITE_SAMPLE
-from surefoot.advice.gates import GROUP
 from surefoot.advice.safety import NONE_MISSING
 from surefoot.advice.safety_parts import ALIKE
 from surefoot.advice.weighted_values import GIVEN_WEIGHTS
 from surefoot.certificates.certificate import rows_left_out
+from surefoot.core.evidence import GROUP
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import (
     BASELINE,
@@ -49,11 +48,12 @@ def assumptions_of(advice: Advice) -> list[str]:
     proof = None if advice.assurance is None else advice.assurance.certificate
     if gain is None:
         return [] if proof is None else [*ALWAYS, *proof.assumptions]
-    apart = f"the {gain.kind} are independent"
+    unit = gain.evidence.unit
+    apart = f"the {unit} are independent"
     if gain.blocks:
-        apart = f"{gain.kind} depend little on each other"
+        apart = f"{unit} depend little on each other"
     elif gain.varies:
-        apart = f"what came before changes the {gain.kind} through the choice of actions alone"
+        apart = f"what came before changes the {unit} through the choice of actions alone"
     found = [*ALWAYS, apart]
     if not problem.return_range.declared:
         low, high = problem.reward_range
@@ -62,11 +62,11 @@ def assumptions_of(advice: Advice) -> list[str]:
             " --reward-range"
         )
     found += rows_left_out(problem)
-    if problem.off_policy and gain.test == FINITE_SAMPLE:
+    if problem.off_policy and gain.weighed:
         found.append("the actions were chosen with the propensities of the log")
-    if gain.test == FINITE_SAMPLE and advice.log.bandit:
+    if gain.weighed and advice.log.bandit:
         pass  # every episode is one step
-    elif gain.test == FINITE_SAMPLE:
+    elif gain.weighed:
         found.append(f"no episode has more than {gain.longest} steps, as in this log")
     else:
         enough = "the state says enough: given state and action, the past does not matter (Markov)"
@@ -84,7 +84,7 @@ def assumptions_of(advice: Advice) -> list[str]:
             f"the same of {columns}; surefoot check LOG --reward COLUMN looks at drift and memory"
             " there"
         )
-    if any(gate.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
+    if any(gate.part.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
         found.append(ALIKE)
     return [*wrong, *found]
 

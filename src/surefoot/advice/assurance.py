@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from surefoot.advice.estimate import DELTA
+from surefoot.advice.verdict import NOT_SUPPORTED, SUPPORTED, Verdict
 from surefoot.algorithms.algorithm import Algorithm
 from surefoot.certificates import APPROXIMATE, RIGOROUS, Certificate, certify
 from surefoot.certificates.certificate import OWN_LOG
@@ -44,25 +45,29 @@ def proves_itself(problem: Problem, algorithm: Algorithm) -> bool:
 
 def proof(
     problem: Problem, algorithm: Algorithm, overruled: Sequence[str] = ()
-) -> tuple[Solution, bool, str]:
-    """(solution from all data, whether its own certificate proves it better, why).
+) -> tuple[Solution, Verdict] | None:
+    """(solution from all data, whether its own certificate proves it better); None where it does
+    not prove itself.
 
     The certificate holds for the data it was made from, so nothing is held out. `overruled`: keys
     of findings against what it assumes that the user does not believe.
     """
-    solution = improve(problem, algorithm)
-    method, parameters = algorithm.proof or ("", {})
+    if algorithm.proof is None or not proves_itself(problem, algorithm):
+        return None
+    solution, (method, parameters) = improve(problem, algorithm), algorithm.proof
     try:
         found = certify(problem, solution, method, **parameters)
     except SurefootError as error:
-        return solution, False, str(error)
+        return solution, Verdict(NOT_SUPPORTED, str(error))
     bound = f"{found.bounded} >= {found.bound:.4g} with probability {1 - found.delta:g}"
     if not found.changed:
-        return solution, False, f"{method} proves no change of the baseline to be better"
+        why = f"{method} proves no change of the baseline to be better"
+        return solution, Verdict(NOT_SUPPORTED, why)
     if not (found.useful and found.label == RIGOROUS and found.bound > 0):
-        return solution, False, f"its own proof shows no gain: {bound} ({method}, {found.label})"
+        why = f"its own proof shows no gain: {bound} ({method}, {found.label})"
+        return solution, Verdict(NOT_SUPPORTED, why)
     sure = RIGOROUS if not overruled else f"if {', '.join(overruled)} can be passed over"
-    return solution, True, f"proved from all of the log ({method}, {sure}): {bound}"
+    return solution, Verdict(SUPPORTED, f"proved from all of the log ({method}, {sure}): {bound}")
 
 
 def assure(

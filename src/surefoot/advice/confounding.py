@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.estimate import DELTA, UnitEstimate, studentised
+from surefoot.advice.estimate import DELTA, UnitEstimate
 from surefoot.advice.unit_model import Chain, UnitModel, model_of_units
 from surefoot.advice.units import Units
 from surefoot.core.policy import CHANGED
@@ -148,9 +148,8 @@ class WorstCase:
         """What every unit adds to the value of the policy that made the log."""
         model, base = self.model, self.model.baseline
         found = self._worst(base.v, 1.0)
-        return _scores(
-            model, model.mixture, base, self._beyond(base, found, 1.0, self.changed & False)
-        )
+        beyond = self._beyond(base, found, 1.0, self.changed & False)
+        return self._scores(model.mixture, base, beyond)
 
     def at(self, strength: float) -> AtStrength:
         """The bound of the gain for a confounder of this strength."""
@@ -162,7 +161,7 @@ class WorstCase:
         model = self.model
         chain, found = self._chain(strength)
         beyond = self._beyond(chain, found, strength, self.changed)
-        scores = _scores(model, self.rows, chain, beyond)
+        scores = self._scores(self.rows, chain, beyond)
         if model.problem.pi_b_is_mixture:
             scores = scores + self._of_frequencies(chain, found, strength)
         tilt = np.where(self.changed[model.units.state], found.weight, 1.0)
@@ -174,6 +173,10 @@ class WorstCase:
             scores=(scores - self.base_scores)[model.chosen],
             left=bias.left + base.left,
         )
+
+    def _scores(self, rows: np.ndarray, chain: Chain, beyond: np.ndarray) -> np.ndarray:
+        spent, n = (chain.d[:, None] * rows).reshape(-1), self.model.n_sa.reshape(-1)
+        return self.model.by_unit(chain, beyond, spent, n)
 
     def _worst(self, v: np.ndarray, strength: float, order: np.ndarray | None = None) -> Worst:
         """The worst case of every pair if states are worth v."""
@@ -255,24 +258,6 @@ class WorstCase:
         n = np.maximum(self.model.n_sa.sum(axis=1), 1.0)
         each = u.k * (chain.d / n)[u.state] * slope.reshape(-1)[u.pair]
         return np.bincount(u.unit, weights=each, minlength=u.number)
-
-
-def _scores(model: UnitModel, rows: np.ndarray, chain: Chain, beyond: np.ndarray) -> np.ndarray:
-    """What every unit adds to a value, as in `UnitModel`, from what its outcomes have beyond the
-    mean.
-    """
-    unit, pair, visits, place = model.cells
-    n, number = model.n_sa.reshape(-1)[pair], model.units.number
-    spent = (chain.d[:, None] * rows).reshape(-1)[pair]
-    of_pairs = np.bincount(place, weights=beyond, minlength=len(pair))
-    weight = spent / n * studentised(visits / n)
-    found = np.bincount(unit, weights=weight * of_pairs, minlength=number)
-    if model.starts is not None:
-        first, state, share = model.starts
-        each = share * (chain.v[state] - chain.at_start)
-        mine = np.bincount(first, weights=each, minlength=number)
-        found = found + mine * studentised(np.bincount(first, weights=share, minlength=number))
-    return np.asarray(found)
 
 
 def _root(case: WorstCase, known: dict[float, AtStrength], name: str) -> float:

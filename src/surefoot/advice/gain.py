@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -29,8 +28,8 @@ from surefoot.advice.few_changes import check_most, few_changes
 from surefoot.advice.unit_model import Comparison, model_of_units
 from surefoot.advice.units import Units
 from surefoot.algorithms import Algorithm
-from surefoot.certificates import ASYMPTOTIC
 from surefoot.core import Solution
+from surefoot.core.evidence import FINITE_SAMPLE, Evidence
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
 from surefoot.ope import Standard, uncapped_betting
@@ -45,27 +44,28 @@ FEWEST_EPISODES = 20  # held out, for the finite-sample test
 # the finite-sample test is taken where its bound promises this share of the mean on the learning
 # half
 CLEAR = 0.5
-FINITE_SAMPLE = "finite-sample"
+NO_WEIGHTS = (
+    "no valid test: the policy that made the log varies, so that only its propensities may judge,"
+    " and these cannot here: that takes a baseline that is given (--baseline), and whole episodes"
+    " from their start to their end"
+)
+OTHER_BASELINE = (
+    "the given baseline did not make this log: {}. Give the policy that did, with its probabilities"
+)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Gain:
-    """What the tested policy `pi` is worth beyond the policy that made the log, at the start, on
-    data it was not learned from.
+    """What one half of a log teaches, and what the other half shows the policy `pi` to be worth
+    beyond the policy that made the log, at the start.
 
-    low, high       one-sided bounds at DELTA each; NaN where no test is valid
-    low_seen        the low bound if nothing can happen that has not been seen
-    test            "finite-sample" or "asymptotic"
-    units, kind     the independent pieces of the log; `tested` of them were held out
+    evidence        what the held-out units show, each bound at DELTA; of the moved mass, the share
+                    whose pairs two or more of them saw was `checked`, the rest was taken back
+    units           the independent pieces of the whole log
     blocks          these are pieces of one episode
-    checked         the share of the moved mass whose pairs two or more held-out units saw; the rest
-                    was taken back
     unseen          what an outcome that the held-out half has not shown could take away at most
     informative     how many held-out steps took an action that gains probability
-    explained       what time and the past (`circumstances`) explain of the gain; a gain must stay
-                    after that
     varies          the policy that made the log varies: only weights may judge
-    mistrust        why weights may not judge: what they were made from did not make the log; or ""
     longest         the steps of the longest episode, where episodes were weighed
     held_out        the units [number] that the policy was not learned from
     learned         the problem of the half that the policy is learned from
@@ -79,21 +79,12 @@ class Gain:
     solution: Solution
     learned: Problem
     units: int
-    tested: int
-    kind: str
     blocks: bool
-    estimate: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    low_seen: float = math.nan
-    test: str = ASYMPTOTIC
-    checked: float = 1.0
+    evidence: Evidence
     unseen: Unseen | None = None
     informative: int = 0
-    explained: float = 0.0
     circumstances: Circumstances | None = None
     varies: bool = False
-    mistrust: str = ""
     longest: int = 0
     held_out: np.ndarray | None = None
     most: int | None = None
@@ -101,9 +92,9 @@ class Gain:
     values: Comparison | None = None
 
     @property
-    def positive(self) -> bool:
-        """Whether the low bound lies above 0, also without what time explains."""
-        return self.low > 0 and self.low > self.explained
+    def weighed(self) -> bool:
+        """Whether whole episodes were weighed, by the finite-sample test."""
+        return self.evidence.validity == FINITE_SAMPLE
 
 
 def held_out_gain(
@@ -132,12 +123,14 @@ def held_out_gain(
     varies = rows is not None and rows.policy_varies
     if units.turn is not None:
         learning = np.arange(units.number) < units.number // 2
-    found = replace(
-        _learned(problem, units, learning, algorithm, most_changes),
-        tested=int((~learning).sum()),
-        held_out=~learning,
-        varies=varies,
-    )
+    found = _learned(problem, units, learning, algorithm, most_changes)
+    few = f"the log has {units.number} {units.kind}, at least {FEWEST_UNITS} are needed"
+    row = replace(found.evidence, units=int((~learning).sum()))
+    if units.number < FEWEST_UNITS:
+        row = replace(row, trouble=f"too few independent pieces: {few}")
+    elif varies:
+        row = replace(row, trouble=NO_WEIGHTS)
+    found = replace(found, evidence=row, held_out=~learning, varies=varies)
     if units.number >= FEWEST_UNITS:
         rng = np.random.default_rng(seed)
         weighed = _finite_sample(
@@ -162,8 +155,8 @@ def _learned(
     if most is not None:
         pi, outside = few_changes(problem, units, chosen, pi, most)
     return Gain(
-        pi=pi, solution=solution, learned=learned, units=units.number, tested=0, kind=units.kind,
-        blocks=units.blocks, most=most, outside=outside,
+        pi=pi, solution=solution, learned=learned, units=units.number, blocks=units.blocks,
+        most=most, outside=outside, evidence=Evidence(delta=DELTA, unit=units.kind),
     )  # fmt: skip
 
 
@@ -188,18 +181,22 @@ def _asymptotic(
     moved, kept = (float((np.abs(x - problem.pi_b) * visits).sum()) for x in (found.pi, tested))
     compared = model.compare(tested, strict=True)
     low, high = compared.gain.interval()
-    return replace(
-        found,
-        pi=tested,
+    around = circumstances_of(problem, units, compared)
+    row = replace(
+        found.evidence,
         estimate=compared.gain.value,
         low=low,
         high=high,
-        low_seen=compared.gain.interval(unseen=False)[0],
+        together=(low, high),
+        seen=compared.gain.interval(unseen=False)[0],
+        unseen=compared.gain.loss.change,
         checked=kept / moved if moved > 0 else 1.0,
-        unseen=compared.gain.loss,
-        values=compared,
-        **explained_part(problem, units, held_out, compared),
+        explained=explained_by(around, held_out, compared),
     )
+    return replace(
+        found, pi=tested, evidence=row, unseen=compared.gain.loss, values=compared,
+        circumstances=around,
+    )  # fmt: skip
 
 
 def _finite_sample(
@@ -244,19 +241,17 @@ def _finite_sample(
     order = rng.permutation(n) if turn is None else np.argsort(turn)
     # propensities have a bet of their own, on all rows (`diagnosis.propensities`)
     mistrust = "" if log.propensity is not None else tested.too_heavy(order)
+    row = replace(found.evidence, validity=FINITE_SAMPLE, trouble="")
     if mistrust:
-        return replace(found, test=FINITE_SAMPLE, mistrust=mistrust)
+        return replace(found, evidence=replace(row, trouble=OTHER_BASELINE.format(mistrust)))
     compared = model_of_units(problem, units, ~learning, pi_b).compare(found.pi)
-    return replace(
-        found,
-        estimate=tested.estimate,
-        low=uncapped_betting(tested.x[order], DELTA, lo=tested.lo).value,
-        high=-loss.bound.value,
-        test=FINITE_SAMPLE,
-        longest=longest,
-        values=compared,
-        **explained_part(problem, units, ~learning, compared),
-    )
+    low, high = uncapped_betting(tested.x[order], DELTA, lo=tested.lo).value, -loss.bound.value
+    around = circumstances_of(problem, units, compared)
+    row = replace(
+        row, estimate=tested.estimate, low=low, high=high, together=(low, high),
+        explained=explained_by(around, ~learning, compared),
+    )  # fmt: skip
+    return replace(found, evidence=row, longest=longest, values=compared, circumstances=around)
 
 
 def _clear(sketch: EpisodeValues, n: int) -> bool:
@@ -270,10 +265,6 @@ def _clear(sketch: EpisodeValues, n: int) -> bool:
     return bool(promised > CLEAR * mean)
 
 
-def explained_part(
-    problem: Problem, units: Units, held_out: np.ndarray, compared: Comparison
-) -> dict[str, Any]:
-    """The circumstances of the rows, and what they explain of the gain."""
-    found = circumstances_of(problem, units, compared)
-    share = 0.0 if found is None else found.explained(held_out, compared.weight)
-    return {"circumstances": found, "explained": share}
+def explained_by(around: Circumstances | None, held_out: np.ndarray, compared: Comparison) -> float:
+    """What the circumstances explain of a gain."""
+    return 0.0 if around is None else around.explained(held_out, compared.weight)

@@ -1,27 +1,22 @@
 """Gates: what the held-out half shows about guarded columns and about groups of episodes. A policy
-is supported only if none of them is worse.
-
-Each gate is one test at level DELTA of "worse by more than the tolerance". The verdict says that
-the gain is above 0 and that every gate holds. It is an intersection-union test (Berger 1982): where
-that statement is false, one of its parts is false, and the test of this part alone passes with
-probability at most DELTA. So nothing is split between the tests. What is said of single gates
-beside the verdict ("worse", "better") is read by itself and must hold for all of them at once: each
-such word has DELTA / (number of gates of its kind) (Bonferroni).
+is supported only if none of them is worse: `surefoot.advice.verdict` has the rule and its proof.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from surefoot.advice.circumstances import circumstances_of
 from surefoot.advice.estimate import DELTA
-from surefoot.advice.gain import FEWEST_UNITS, FINITE_SAMPLE, Gain, explained_part
+from surefoot.advice.gain import FEWEST_UNITS, Gain, explained_by
 from surefoot.advice.unit_model import model_of_units
 from surefoot.advice.units import ENTRY_COLUMNS, START_COLUMNS, Units
 from surefoot.core import Batch
+from surefoot.core.evidence import GROUP, Evidence, Part
 from surefoot.core.labels import as_text
 from surefoot.errors import LogError, NotAvailableError, ParameterError, SurefootError
 from surefoot.logs import Log
@@ -32,79 +27,6 @@ from surefoot.ope.gain_test import evidence_of
 from surefoot.problems import Problem
 from surefoot.problems.guards import Guard, guard_problem, rows_with
 
-GUARD, GROUP = "guard", "group"
-HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
-BETTER, WORSE = "better", "worse"
-ROUNDING = 1e-9  # share of the largest value by which rounding may miss 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gate:
-    """What the held-out half shows about one guarded column, or one group: the change of its value
-    at the start, turned so that more is better.
-
-    low, high           one-sided bounds at DELTA each, each gate by itself; NaN: too few units
-    low_of_all, high_of_all   the same, for all gates of a kind at once
-    unseen              what outcomes that have not been seen could take away, those of moves that
-                        nobody could check included
-    explained           what time and the past explain of the change
-    tested, unit        held-out units that tell about it, and what a unit is
-    checked             the share of the moves that they can check; the others count as the worst
-    size                of the largest value, for rounding
-    within              of a guard whose range nobody declared, that which was seen: a value beyond
-                        it may be rare, and as bad as it likes, so nothing is shown; None: declared
-    """
-
-    kind: str
-    name: str
-    tolerance: float
-    tested: int
-    unit: str
-    direction: str = "higher"
-    estimate: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    low_of_all: float = math.nan
-    high_of_all: float = math.nan
-    unseen: float = 0.0
-    explained: float = 0.0
-    checked: float = 1.0
-    size: float = 0.0
-    within: tuple[float, float] | None = None
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is shown to be no worse than by the tolerance, also without what time
-        explains.
-        """
-        return self.tolerance == math.inf or (self.within is None and self.holds_within)
-
-    @property
-    def holds_within(self) -> bool:
-        """The same, if no value lies outside the range that was seen."""
-        allowed = self.tolerance + ROUNDING * self.size
-        return self.low - max(self.explained, 0.0) >= -allowed
-
-    @property
-    def verdict(self) -> str:
-        """In a word or two."""
-        if math.isnan(self.low):
-            return TOO_SMALL if self.too_small else NOT_TESTED
-        return HOLDS if self.holds else NOT_SHOWN
-
-    @property
-    def too_small(self) -> bool:
-        """Whether too few held-out units tell about it."""
-        return self.tested < FEWEST_UNITS
-
-    @property
-    def shown(self) -> str:
-        """BETTER or WORSE where that is shown for all gates of its kind at once, else ""."""
-        margin = ROUNDING * self.size
-        if self.low_of_all > max(self.explained, 0.0) + margin:
-            return BETTER
-        return WORSE if self.high_of_all < min(self.explained, 0.0) - margin else ""
-
 
 def gates_of(
     log: Log,
@@ -113,8 +35,9 @@ def gates_of(
     gain: Gain,
     pi_b: np.ndarray,
     group_tolerance: float = 0.0,
-) -> tuple[Gate, ...]:
-    """The gates of a log: its guards, then its groups; () where it has none.
+) -> tuple[Evidence, ...]:
+    """What the held-out half shows about the guards of a log, then its groups; () where it has
+    none.
 
     A test that needs the Markov property is not done where the gain has none either.
     """
@@ -128,27 +51,23 @@ def gates_of(
     for guard in problem.guards:
         other = guard_problem(problem, guard)
         assert other.log is not None
-        column, gate = replace(units, r=other.log.reward), _guard_gate(guard, other, gain)
-        found.append(_tested(gate, other, column, column, gain, pi_b, len(problem.guards)))
+        column, row = replace(units, r=other.log.reward), _of_guard(guard, other, gain)
+        found.append(_tested(row, other, column, column, gain, pi_b, len(problem.guards)))
     check_group_tolerance(group_tolerance)
     for code, label in enumerate(labels):
         mine = batch.beside["group"] == code
         part = replace(problem, guards=(), log=take_rows(batch, mine))
-        gate = Gate(
-            kind=GROUP, name=as_text(label), tolerance=group_tolerance, tested=0, unit=gain.kind
-        )
-        own = _rows_of(units, batch, mine)
-        found.append(_tested(gate, part, own, units, gain, pi_b, len(labels)))
+        group = Part(kind=GROUP, name=as_text(label), tolerance=group_tolerance)
+        row, own = Evidence(part=group, unit=gain.evidence.unit), _rows_of(units, batch, mine)
+        found.append(_tested(row, part, own, units, gain, pi_b, len(labels)))
     return tuple(found)
 
 
-def _guard_gate(guard: Guard, problem: Problem, gain: Gain) -> Gate:
+def _of_guard(guard: Guard, problem: Problem, gain: Gain) -> Evidence:
     low, high = problem.reward_range
     seen = (low, high) if guard.sign > 0 else (-high + 0.0, -low + 0.0)
-    return Gate(
-        kind=GUARD, name=guard.column, tolerance=guard.tolerance, tested=0, unit=gain.kind,
-        direction=guard.direction, within=seen if guard.declared is None else None,
-    )  # fmt: skip
+    within = seen if guard.declared is None else None
+    return Evidence(part=guard.part, unit=gain.evidence.unit, within=within)
 
 
 def check_gates(log: Log, problem: Problem) -> None:
@@ -199,26 +118,30 @@ def _rows_of(units: Units, batch: Batch, mine: np.ndarray) -> Units:
 
 
 def _tested(
-    gate: Gate,
+    row: Evidence,
     problem: Problem,
     units: Units,
     known: Units,
     gain: Gain,
     pi_b: np.ndarray,
     number: int,
-) -> Gate:
-    """The gate with what the held-out units show, by the test that the gain had; `known` units say
-    what may happen; `number` gates of this kind are told at once.
+) -> Evidence:
+    """The row with what the held-out units show, by the test that the gain had; `known` units say
+    what may happen; `number` parts of this kind are told at once.
     """
     assert gain.held_out is not None
     held_out = gain.held_out & (np.bincount(units.unit, minlength=units.number) > 0)
-    gate = replace(gate, tested=int(held_out.sum()))
-    if math.isnan(gain.low):
-        return gate
-    if gain.test == FINITE_SAMPLE:
-        return _weighed(gate, problem, units, held_out, gain, pi_b, number)
-    if gate.tested < FEWEST_UNITS:
-        return gate
+    n = int(held_out.sum())
+    few = f"{n:,} held-out {row.unit} tell about it, at least {FEWEST_UNITS} are needed"
+    small = f"is too small to say anything: {few}" if n < FEWEST_UNITS else ""
+    trouble, test = small or "could not be tested", gain.evidence.validity
+    row = replace(row, units=n, trouble=trouble, validity=test)
+    if not gain.evidence.tested:
+        return row
+    if gain.weighed:
+        return _weighed(row, problem, units, held_out, gain, pi_b, number)
+    if small:
+        return row
     model = model_of_units(problem, units, held_out, pi_b, known)
     strict, plain = model.compare(gain.pi, strict=True), model.compare(gain.pi)
     visits = model.n_sa.sum(axis=1, keepdims=True)
@@ -226,29 +149,32 @@ def _tested(
     total = float(moved.sum())
     v = max(float(np.abs(plain.v).max()), float(np.abs(plain.v_policy).max()))
     return replace(
-        gate,
+        row,
+        trouble="",
         estimate=plain.gain.value,
         low=strict.gain.interval()[0],
         high=plain.gain.interval()[1],
-        low_of_all=strict.gain.interval(DELTA / number)[0],
-        high_of_all=plain.gain.interval(DELTA / number)[1],
+        together=(
+            strict.gain.interval(DELTA / number)[0],
+            plain.gain.interval(DELTA / number)[1],
+        ),
         unseen=strict.gain.loss.change + plain.gain.value - strict.gain.value,
-        explained=explained_part(problem, units, held_out, plain)["explained"],
+        explained=explained_by(circumstances_of(problem, units, plain), held_out, plain),
         checked=float((moved * model.often).sum()) / total if total > 0 else 1.0,
         size=v,
     )
 
 
 def _weighed(
-    gate: Gate,
+    row: Evidence,
     problem: Problem,
     units: Units,
     held_out: np.ndarray,
     gain: Gain,
     pi_b: np.ndarray,
     number: int,
-) -> Gate:
-    """The gate by weighted episodes; a bound that there is not stays NaN."""
+) -> Evidence:
+    """The row by weighted episodes; a bound that there is not stays NaN."""
     log = problem.log
     assert log is not None
     mine = held_out[units.unit[log.first]]
@@ -265,12 +191,13 @@ def _weighed(
     try:
         values = episode_values(part, gain.pi, pi_b, problem.gamma, standard)
         compared = model_of_units(problem, units, held_out, pi_b).compare(gain.pi)
+        around = circumstances_of(problem, units, compared)
         low, loss = bound(GAIN, DELTA), bound(LOSS, DELTA)
         low_of_all, loss_of_all = bound(GAIN, DELTA / number), bound(LOSS, DELTA / number)
     except SurefootError:  # weights or ranges that this test cannot use
-        return gate
+        return row
     return replace(
-        gate, tested=part.n_episodes, estimate=values.estimate, low=low, high=-loss,
-        low_of_all=low_of_all, high_of_all=-loss_of_all, size=float(np.abs(values.x).max()),
-        explained=explained_part(problem, units, held_out, compared)["explained"],
+        row, trouble="", units=part.n_episodes, estimate=values.estimate, low=low, high=-loss,
+        together=(low_of_all, -loss_of_all), size=float(np.abs(values.x).max()),
+        explained=explained_by(around, held_out, compared),
     )  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from surefoot.advice.advise import Advice
-from surefoot.advice.gain import FINITE_SAMPLE
 from surefoot.algorithms.algorithm import Restricts
 from surefoot.core.labels import as_text
 from surefoot.core.policy import CHANGED
@@ -168,7 +167,7 @@ def _allowed(advice: Advice, trust: Trust | None) -> str:
     if trust is not None:
         priced = ALLOWED_SOFT if trust.price is None else ALLOWED_PRICED
         words = ALLOWED_FREE if isinstance(trust, FreeTrust) else priced
-    tested = advice.candidate is gain.pi and gain.test != FINITE_SAMPLE
+    tested = advice.candidate is gain.pi and not gain.weighed
     return words + CHECKED * tested
 
 

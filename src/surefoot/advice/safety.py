@@ -4,6 +4,7 @@ baseline, or worse, or neither?
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from surefoot.advice.provenance import Fingerprints, shared_episodes
+from surefoot.advice.verdict import by_two_sides
 from surefoot.core import Batch
+from surefoot.core.evidence import Evidence
 from surefoot.errors import LogError, NotAvailableError, ParameterError
 from surefoot.ope.episode_values import GAIN, LOSS, Standard
 from surefoot.ope.episodes import FEWEST_IN_PART, split_episodes, take_episodes
@@ -20,7 +23,6 @@ from surefoot.ope.two_samples import evidence_of_two
 from surefoot.problems import Problem
 from surefoot.text import plural
 
-PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"
 NONE_MISSING = "no episode is missing because of how it went"
 DECLARE = (
     "Declare the possible rewards (--reward-range), or accept those observed (--observed-range)"
@@ -59,8 +61,8 @@ class Sample:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class SafetyTest:
-    """The verdict, wrong with probability at most delta: each of its two tests, of a gain and of a
-    loss, has delta / 2.
+    """A test whose verdict is wrong with probability at most delta: each of its two sides, a gain
+    and a loss, has delta / 2.
 
     condition   what the verdict assumes though nobody declared it: that no reward lies outside
                 those observed, that rows left out have nothing to do with what happened; else ""
@@ -70,9 +72,9 @@ class SafetyTest:
                 positive
     chosen_on   on how many other episodes the cap of the bounds, or the model, was chosen; 0 where
                 there is neither
+    parts       what the tested episodes show about guards and groups
     """
 
-    verdict: str
     condition: str
     remedy: str
     delta: float
@@ -82,6 +84,23 @@ class SafetyTest:
     chosen_on: int
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
+    parts: tuple[Evidence, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """PASSES, FAILS or NO_EVIDENCE, of all rows."""
+        return by_two_sides((self.evidence, *self.parts))
+
+    @property
+    def evidence(self) -> Evidence:
+        """The row of both bounds: the low one at delta / 2, the high one at that over the number of
+        statements.
+        """
+        low, high = self.gain.bound.value, -self.loss.bound.value
+        return Evidence(
+            estimate=self.estimate, low=low, high=high, together=(math.nan, high),
+            delta=self.delta / 2, validity=self.gain.bound.validity, units=self.gain.bound.n,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return (
@@ -213,7 +232,6 @@ def safety_test(
     if within and not accept_observed:
         conditions[within] = DECLARE
     return SafetyTest(
-        verdict=PASSES if gain.is_positive else FAILS if loss.is_positive else NO_EVIDENCE,
         condition=" and ".join(conditions),
         remedy=". ".join(conditions.values()),
         delta=standard.delta,
@@ -295,9 +313,7 @@ def _unless_heavy(found: GainEvidence, *, drawn: bool) -> GainEvidence:
     if drawn or not heavy:
         return found
     note = f"no bound is given: {heavy}. The given baseline did not make this log: give what did"
-    return replace(
-        found, bound=replace(found.bound, value=-np.inf, notes=(*found.bound.notes, note))
-    )
+    return found.without_bound(note)
 
 
 def _unless_skewed(found: GainEvidence) -> GainEvidence:
@@ -317,9 +333,7 @@ def _unless_skewed(found: GainEvidence) -> GainEvidence:
         f" {ENOUGH_EFFECTIVE:g} effective episodes and values that are not skewed (skewness /"
         f" sqrt(n) up to {SKEWED:g}), there are {size:.1f} and {skewness:.2g}; take --bound betting"
     )
-    return replace(
-        found, bound=replace(found.bound, value=-np.inf, notes=(*found.bound.notes, note))
-    )
+    return found.without_bound(note)
 
 
 def _assumptions(found: GainEvidence, within: str, tested: Sample) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from surefoot.advice.safety import NO_EVIDENCE, SafetyTest
+from surefoot.advice.safety import SafetyTest
+from surefoot.advice.verdict import NO_EVIDENCE
 from surefoot.text import impossible
 
 IF = " if"  # follows a verdict that holds under a condition only

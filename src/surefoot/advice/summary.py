@@ -16,13 +16,12 @@ from surefoot.advice.assurance import assurance_summary
 from surefoot.advice.confounding import confounding_summary
 from surefoot.advice.estimate import DELTA, EVENTS
 from surefoot.advice.few_changes import limit_summary
-from surefoot.advice.gain import FINITE_SAMPLE, Gain
+from surefoot.advice.gain import Gain
 from surefoot.advice.gate_words import gates_summary
 from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.unit_model import Comparison
 from surefoot.algorithms import parameters_of
 from surefoot.core.labels import as_text
-from surefoot.core.policy import CHANGED
 from surefoot.diagnosis.finding import Finding, doubt
 from surefoot.logs import Disagreement, Log, remembered
 from surefoot.text import in_rows, signed
@@ -67,18 +66,19 @@ def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, An
     """The held-out gain, and beside it the in-sample one, labelled."""
     found: dict[str, Any] = {"held_out": None, "in_sample_optimistic": None}
     if gain is not None:
+        row = gain.evidence
         found["held_out"] = {
-            "gain": gain.estimate,
-            "low": gain.low,
-            "high": gain.high,
+            "gain": row.estimate,
+            "low": row.low,
+            "high": row.high,
             "delta": DELTA,
-            "test": gain.test,
+            "test": row.validity,
             "units": gain.units,
-            "units_tested": gain.tested,
-            "unit": gain.kind,
-            "share_checked": gain.checked,
+            "units_tested": row.units,
+            "unit": row.unit,
+            "share_checked": row.checked,
             "informative_steps": gain.informative,
-            "explained_by_time_and_past": gain.explained,
+            "explained_by_time_and_past": row.explained,
         }
     if compared is not None:
         found["in_sample_optimistic"] = {
@@ -95,10 +95,9 @@ def estimates(advice: Advice) -> list[dict[str, Any]]:
     """
     gain, rows = advice.gain, []
     if gain is not None and gain.values is not None:
-        weighed = gain.test == FINITE_SAMPLE
-        rows += _model_estimates(gain.values, "held-out half", with_gain=weighed)
-        by = "weighted episodes" if weighed else "model"
-        rows.append(_estimate("held-out half", by, "gain", gain.estimate, (gain.low, gain.high)))
+        rows += _model_estimates(gain.values, "held-out half", with_gain=gain.weighed)
+        by, row = "weighted episodes" if gain.weighed else "model", gain.evidence
+        rows.append(_estimate("held-out half", by, "gain", row.estimate, (row.low, row.high)))
     if advice.in_sample is not None:
         rows += _model_estimates(advice.in_sample, "all data", with_gain=True)
     return rows
@@ -199,8 +198,7 @@ def _policy_is(advice: Advice) -> str:
         )
     if advice.supported:
         return "the improved policy"
-    masked = bool(np.abs(np.asarray(advice.problem.pi_b) - advice.pi_b).max() > CHANGED)
-    if not masked and not advice.problem.pi_b_renormalised:
+    if not advice.masked and not advice.problem.pi_b_renormalised:
         return "the baseline, unchanged"
     words = "the baseline without its forbidden actions, which was not tested"
     if advice.over_renormalised is None or advice.in_sample is None:
@@ -231,9 +229,11 @@ def _finding(x: Finding, advice: Advice) -> dict[str, Any]:
 def _cannot_exclude(advice: Advice) -> dict[str, Any] | None:
     """The pair in which an outcome that has not been seen would cost most."""
     gain = advice.gain
-    if gain is None or gain.unseen is None or not gain.unseen.change > 0 or not gain.estimate > 0:
+    if gain is None or gain.unseen is None:
         return None
-    u = gain.unseen
+    u, estimate = gain.unseen, gain.evidence.estimate
+    if not (u.change > 0 and estimate > 0):
+        return None
     s, a = divmod(u.pair, advice.problem.n_actions)
     return {
         "state": as_text(advice.log.states[s]),
@@ -242,9 +242,9 @@ def _cannot_exclude(advice: Advice) -> dict[str, Any] | None:
         "more_often": u.shift > 0,
         "outcome": u.worst,
         "not_excluded_one_in": max(u.n / EVENTS, 1.0),
-        "would_undo_one_in": abs(u.shift) * u.distance / gain.estimate,
+        "would_undo_one_in": abs(u.shift) * u.distance / estimate,
         "could_take": u.change,
-        "gain": gain.estimate,
+        "gain": estimate,
         "range_declared": advice.problem.return_range.declared,
     }
 

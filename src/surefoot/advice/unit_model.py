@@ -208,7 +208,7 @@ class UnitModel:
             next_state=u.next_state,
             k=tilt * u.k,
             on=tilt * u.goes_on,
-            y=u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * chain.v[u.next_state],
+            y=u.r / u.k + self._follows(u, chain.v),
         )
 
     def _solved(self, matrix: sparse.csr_array, r: np.ndarray) -> Chain:
@@ -253,7 +253,7 @@ class UnitModel:
     def _distance(self, v: np.ndarray, end: int) -> np.ndarray:
         """How far below (end 0) or above (1) its value an outcome of every state may lie [S]."""
         u, sign, n_states = self.known, 1.0 if end == 0 else -1.0, len(v)
-        y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
+        y = u.r / u.k + self._follows(u, v)
         mean = _sum(u.state, u.k * y, n_states) / _or_1(_sum(u.state, u.k, n_states))
         extreme = y - u.r / u.k + u.ends[end]
         surprise = float(np.max(sign * (mean[u.state] - extreme), initial=0.0))
@@ -278,15 +278,33 @@ class UnitModel:
         spent = chain.d if by_state else (chain.d[:, None] * rows).reshape(-1)
         target = u.r + self.problem.gamma * u.goes_on * chain.v[u.next_state]
         q = _sum(at, target, len(n)) / _or_1(n)
-        unit, cell, visits, place = _cells(u, at, len(n)) if by_state else self.cells
-        residual = _sum(place, target - u.k * q[at], len(cell))
+        cells = _cells(u, at, len(n)) if by_state else self.cells
+        return np.asarray(self.by_unit(chain, target - u.k * q[at], spent, n, cells)[self.chosen])
+
+    def by_unit(
+        self,
+        chain: Chain,
+        beyond: np.ndarray,
+        spent: np.ndarray,
+        n: np.ndarray,
+        cells: Cells | None = None,
+    ) -> np.ndarray:
+        """What every unit adds [units], from what its entries have `beyond` the mean of their
+        place; places have so many discounted and so many logged visits.
+        """
+        number = self.units.number
+        unit, cell, visits, place = self.cells if cells is None else cells
         weight = spent[cell] / n[cell] * studentised(visits / n[cell])
-        found = _sum(unit, weight * residual, u.number)
+        found = _sum(unit, weight * _sum(place, beyond, len(cell)), number)
         if self.starts is not None:
             first, state, share = self.starts
-            from_start = _sum(first, share * (chain.v[state] - chain.at_start), u.number)
-            found = found + studentised(_sum(first, share, u.number)) * from_start
-        return np.asarray(found[self.chosen])
+            from_start = _sum(first, share * (chain.v[state] - chain.at_start), number)
+            found = found + studentised(_sum(first, share, number)) * from_start
+        return found
+
+    def _follows(self, u: Units, v: np.ndarray) -> np.ndarray:
+        """gamma v(s') of every entry, an end being worth 0."""
+        return np.asarray(self.problem.gamma * (u.goes_on / u.k) * v[u.next_state])
 
     def _estimate(
         self, value: float, scores: np.ndarray, shift: np.ndarray, v: np.ndarray, left: float
@@ -298,7 +316,7 @@ class UnitModel:
         That a pair with few visits has shown less than there is counts by `Unseen`.
         """
         u, n = self.units, self.n_sa.reshape(-1)
-        y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
+        y = u.r / u.k + self._follows(u, v)
         mean = _sum(u.pair, u.k * y, len(n)) / _or_1(n)
         m2 = _sum(u.pair, u.k * (y - mean[u.pair]) ** 2 + u.m2, len(n))
         freedom = np.maximum(n - 1, 1.0)
@@ -347,7 +365,7 @@ class UnitModel:
         they have none.
         """
         u = self._others[1]
-        y = u.r / u.k + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
+        y = u.r / u.k + self._follows(u, v)
         least, most = np.full(self.n_sa.size, np.inf), np.full(self.n_sa.size, -np.inf)
         np.minimum.at(least, u.pair, y)
         np.maximum.at(most, u.pair, y)
@@ -363,13 +381,9 @@ class UnitModel:
         """
         u, sign, surprise = self.whole, 1.0 if end == 0 else -1.0, 0.0
         if self.problem.return_range.declared:
-            y = (
-                self.problem.reward_range[end]
-                + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
-            )
+            y = self.problem.reward_range[end] + self._follows(u, v)
         else:
-            y = u.ends[end] + self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
-            surprise = self._surprise(v, end)
+            y, surprise = u.ends[end] + self._follows(u, v), self._surprise(v, end)
         least = np.full(self.problem.n_states, np.inf)
         np.minimum.at(least, u.state, sign * y)
         return np.asarray(sign * np.where(np.isfinite(least), least, (sign * v).min())), surprise
@@ -377,7 +391,7 @@ class UnitModel:
     def _surprise(self, v: np.ndarray, end: int) -> float:
         """How far below (end 0) or above (1) the mean of its pair any outcome of the log lies."""
         u, sign = self.known, 1.0 if end == 0 else -1.0
-        follows = self.problem.gamma * (u.goes_on / u.k) * v[u.next_state]
+        follows = self._follows(u, v)
         n = np.maximum(_sum(u.pair, u.k, self.n_sa.size), 1e-300)
         mean = _sum(u.pair, u.r + u.k * follows, self.n_sa.size) / n
         far = sign * (mean[u.pair] - u.ends[end] - follows)

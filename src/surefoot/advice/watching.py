@@ -25,7 +25,8 @@ import numpy as np
 
 from surefoot.advice.arrivals import Arrivals, arrivals
 from surefoot.advice.provenance import Fingerprints, fingerprints, shared_episodes
-from surefoot.advice.safety import FAILS, MOSTLY, NO_EVIDENCE, PASSES
+from surefoot.advice.safety import MOSTLY
+from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.atomic import read_json, settle, write_whole
 from surefoot.core import Batch
 from surefoot.errors import LogError, ParameterError, ProblemError

@@ -32,7 +32,6 @@ from surefoot.advice.safety import (
 )
 from surefoot.advice.safety_parts import (
     Asked,
-    SafetyPart,
     guarded_safety_test,
     parts_summary,
 )
@@ -115,7 +114,6 @@ class Tested(Paged):
     command: ClassVar[str] = "safety-test"
     document: Mapping[str, Any]
     test: SafetyTest
-    parts: tuple[SafetyPart, ...]
 
     @property
     def verdict(self) -> str:
@@ -189,7 +187,7 @@ def safety_test(
         groups=posed.log.beside.get("group", ()),
         group_tolerance=group_tolerance,
     )
-    test, parts = guarded_safety_test(
+    test = guarded_safety_test(
         first, held_out, posed.problem.gamma, standard, parts_asked,
         same_codes=other is None, accept_observed=observed_range,
     )  # fmt: skip
@@ -200,9 +198,9 @@ def safety_test(
         "gamma": posed.gamma,
         "training": None if training is None else in_words(training),
     }
-    document |= safety_summary(test) | parts_summary(parts) | {"training_overlap": overlap}
+    document |= safety_summary(test) | parts_summary(test.parts) | {"training_overlap": overlap}
     document["notes"] = [*posed.log.notes, *document["notes"]]
-    return Tested(document, test, parts)
+    return Tested(document, test)
 
 
 def _largest_ratio(pi: Any, posed: Posed, how: Mapping[str, Any]) -> float | None:

@@ -12,7 +12,7 @@ from surefoot.algorithms.algorithm import RESTRICTS, Algorithm, Fitting, Restric
 from surefoot.core import Solution, Status
 from surefoot.parameters import check_choice, check_number
 from surefoot.problems import Problem
-from surefoot.returns.evidence import RETURN_ERRORS, VISITS, Evidence, evidence
+from surefoot.returns.evidence import RETURN_ERRORS, VISITS, ReturnEvidence, evidence
 from surefoot.rows.arrays import (
     Array,
     actions_first,
@@ -111,7 +111,7 @@ class OneStepCertifiedAdvantage(_FromEvidence, Whole):
         return Solution(problem.pi_b + trust.best_move(trust.w, 1.0), q, Status(one > 0, one))
 
 
-def certified_trust(problem: Problem, found: Evidence) -> CertifiedTrust:
+def certified_trust(problem: Problem, found: ReturnEvidence) -> CertifiedTrust:
     """w and E from the evidence; a pair without a finite error moves neither way."""
     xp = namespace(found.n)
     known = (found.radius < xp.inf) & ~problem.terminal[..., None]

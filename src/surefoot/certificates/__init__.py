@@ -1,6 +1,6 @@
 """Certificates: lower bounds on what a policy gains over the baseline; `certify` is the door.
 
-One file for each kind of evidence: returns, rows of transitions, Gaussian errors.
+One file for each kind of evidence: returns, rows of transitions, errors of the model.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from typing import Any
 from array_api_compat import is_array_api_obj
 
 from surefoot.certificates.certificate import (
-    APPROXIMATE,
-    ASYMPTOTIC,
     BAYESIAN,
     EVERYWHERE,
     OF_LOG,
-    RIGOROUS,
     START,
     Bound,
     Certificate,
@@ -32,6 +29,7 @@ from surefoot.certificates.return_bounds import (
 from surefoot.certificates.row_bounds import MBIEBound, RobustBound, SPIBBBound
 from surefoot.certificates.screened_bound import ScreenedAdvantageBound
 from surefoot.certificates.strongest import strongest
+from surefoot.core.evidence import APPROXIMATE, ASYMPTOTIC, RIGOROUS
 from surefoot.errors import ParameterError, PolicyError, ProblemError, UnknownNameError
 from surefoot.logs.given_policies import align_policy
 from surefoot.parameters import look_up, make

@@ -12,17 +12,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from surefoot.core.evidence import APPROXIMATE, RIGOROUS, Evidence
 from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.parameters import check_choice, check_number
 from surefoot.problems import Problem
 from surefoot.rows.arrays import times, to_numpy
 from surefoot.trust.starts import SHARE, least_mean, left_for_values, start_is_estimated
 
-RIGOROUS = "rigorous"  # proved, for these data, under the assumptions listed
-# a step of the proof does not hold exactly for these data: the assumptions say which
-APPROXIMATE = "approximate"
 BAYESIAN = "Bayesian"  # a statement about a posterior
-ASYMPTOTIC = "asymptotic"  # right in the limit of ample data
 START, OF_LOG, EVERYWHERE = "start", "starts of the log", "every state"
 STARTS = (START, OF_LOG)  # where a bound is a mean over starts
 MARKOV = (
@@ -41,7 +38,7 @@ class Certificate:
 
     where: "start" (the mean over the starts of episodes to come: where it is estimated, part of
     delta pays for it), "starts of the log" (the mean over those in the log) or "every state".
-    label: "rigorous", "approximate", "Bayesian", "asymptotic" or "fails". data: "training" if the
+    label: "rigorous", "approximate", "Bayesian", or "asymptotic". data: "training" if the
     policy may have been chosen with the same data, else "fresh". n_smallest, n_typical: returns, or
     transitions, behind the pairs the bound rests on (the least, the median). search: finds
     (data_needed, data_needed_why), the rows of log at which the bound would reach 0 (inf: at none).
@@ -91,6 +88,14 @@ class Certificate:
     def useful(self) -> bool:
         """Whether it proves a changed policy no worse."""
         return self.changed > 0 and self.bound >= 0
+
+    @property
+    def evidence(self) -> Evidence:
+        """What it says of the whole, as a row: there is no bound from above."""
+        return Evidence(
+            low=self.bound, high=math.inf, delta=self.delta, validity=self.label,
+            units=int(self.n_smallest), unit="samples", assumes=self.assumptions, notes=self.notes,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         verdict = "not useful" if self.changed else "policy unchanged"

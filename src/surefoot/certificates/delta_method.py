@@ -6,28 +6,61 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from surefoot.certificates.gaussian import (
-    Gaussian,
-    Moments,
-    reward_variance,
-    row_moment,
-    target,
-    values,
+from surefoot.certificates.certificate import (
+    MARKOV,
+    START,
+    STARTS,
+    Bound,
+    Certificate,
+    range_sentences,
 )
-from surefoot.planning import Bias, plug_in_bias, visits
+from surefoot.core.evidence import ASYMPTOTIC
+from surefoot.errors import NotAvailableError
+from surefoot.parameters import check_choice
+from surefoot.planning import Bias, evaluate, plug_in_bias, visits
 from surefoot.problems import Problem
-from surefoot.rows.arrays import like, to_numpy
+from surefoot.rows.arrays import Array, like, to_numpy
+from surefoot.trust.starts import start_variance
 
 OFTEN = 2  # visits of a pair from which on its outcomes have a variance
 
 
+@dataclass(frozen=True)
+class Moments:
+    """Of the model's gain, less what no further visits would make up for.
+
+    third: its third central moment; unshown: what outcomes that the log has not shown may take off.
+    Both make the bound lower by a term that falls as 1 / n. left: of the bias of the gain, which
+    has been taken off to second order; it falls as 1 / n^2.
+    """
+
+    gain: float
+    sigma: float
+    third: float = 0.0
+    unshown: float = 0.0
+    left: float = 0.0
+
+    def below(self, z: float, scale: float) -> float:
+        """gain - left - sqrt( (z sigma)^2 + unshown^2 ) + third (2 z^2 + 1) / (6 sigma^2)  for a
+        log of `scale` times the size; the last is Johnson's (1978) term for skewness, where it is
+        negative.
+        """
+        error, gain = z * self.sigma / math.sqrt(scale), self.gain - self.left / scale**2
+        if z <= 0:
+            return gain - error
+        skewed = max(-self.third, 0.0) * (2 * z * z + 1) / 6
+        skewed = skewed / self.sigma**2 if skewed > 0 else 0.0
+        return gain - math.hypot(error, self.unshown / scale) - skewed / scale
+
+
 @dataclass(frozen=True, kw_only=True)
-class DeltaMethodBound(Gaussian):
+class DeltaMethodBound(Bound):
     """gain - bias - sqrt( (z sigma)^2 + unshown^2 ) - missing - skewness - left,  both policies at
     once:
 
@@ -38,7 +71,9 @@ class DeltaMethodBound(Gaussian):
     d_pi(s, a) are discounted visits of pi in the model. First order: the gain moves by the sum over
     pairs of dP(s, a) . f, rows are independent, and a row's covariance is multinomial. Var_R is
     what rewards scatter within a triple, 0 where they are declared; the last term is 0 where the
-    start is known.
+    start is known. The held-out test (`advice.unit_model`) has the same first order with another
+    variance, since rows of one unit may depend on each other: it is the scatter of units. The
+    second order is one function for both, `plug_in_bias`.
 
     bias, left: what the gain in the model is too high on average, to second order, and how far
     later terms may reach (`plug_in_bias`).
@@ -52,12 +87,40 @@ class DeltaMethodBound(Gaussian):
     """
 
     name: ClassVar[str] = "delta-method"
+    places: ClassVar[tuple[str, ...]] = STARTS
     assumed: ClassVar[tuple[str, ...]] = (
         "the policy was fixed before these data were collected",
         "counts are large enough for the model's error to be linear and Gaussian",
         "what a pair of the log has not shown is no worse than to arrive at the worst state in"
         " which the log acts, or at an end (of pairs that are not in the log nothing is assumed)",
     )
+
+    data: str = "training"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self, "data", ("training", "fresh"))
+
+    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
+        """sigma falls as the root of the amount of data."""
+        if self.data != "fresh":
+            raise NotAvailableError(
+                f"{self.name}: needs data that had no part in choosing the policy, for it is chosen"
+                ' to look good on its own: certify on other data, and say --fresh (data="fresh" in'
+                " Python)"
+            )
+        found = self.moments(problem, pi)
+        z = NormalDist().inv_cdf(1 - self.delta) if self.delta < 1 else -np.inf
+        return self.certificate(
+            problem,
+            pi,
+            lambda scale: found.below(z, scale),
+            label=ASYMPTOTIC,
+            assumptions=(MARKOV, *self.assumed, *range_sentences(problem)),
+            n=problem.n_sa,
+            data="fresh",
+            notes=self.remarks(problem),
+        )
 
     def remarks(self, problem: Problem) -> tuple[str, ...]:
         """What the last assumption leaves out, where there is such a state."""
@@ -77,18 +140,19 @@ class DeltaMethodBound(Gaussian):
         new, old = (_play(problem, x, usual) for x in (pi, to_numpy(problem.pi_b)))
         f = _at_entries(block, new.spent, new.v) - _at_entries(block, old.spent, old.v)
         net = new.spent - old.spent
-        variance, third = (to_numpy(row_moment(block, f, k))[0] for k in (2, 3))
-        variance = variance + net**2 * to_numpy(reward_variance(block))[0]
+        variance, third = (to_numpy(_row_moment(block, f, k))[0] for k in (2, 3))
+        variance = variance + net**2 * to_numpy(_reward_variance(block))[0]
         n, worst = to_numpy(problem.n_sa), _Outcomes.of(problem, new.v, old.v)
         often = n >= OFTEN
         events = math.log(1 / self.delta)
         beyond = to_numpy(block.support.least(f))[0] - worst.least(net, new.spent)
         unshown = np.where(often, beyond, 0.0) * events / np.maximum(n, max(events, 1.0))
         h, (bias, base) = new.v - old.v, (_bias(problem, x) for x in (new, old))
+        of_start = start_variance(problem, h) if self.where == START else 0.0
         of_pairs = float((variance[often] / (n[often] - 1)).sum())
         return Moments(
             gain=float(start @ h) - (bias.value - base.value) - _missing(problem, new, old, worst),
-            sigma=math.sqrt(of_pairs + self.start_variance(problem, h)),
+            sigma=math.sqrt(of_pairs + of_start),
             third=float((third[often] / n[often] ** 2).sum()),
             unshown=max(float(unshown.max()), 0.0),
             left=bias.left + base.left,
@@ -125,7 +189,7 @@ def _play(problem: Problem, pi: np.ndarray, usual: np.ndarray) -> _Play:
     some = (usual > 0).any(axis=1, keepdims=True)
     kept = np.where(often, pi, 0.0)
     rows = np.where(some, kept + (1 - kept.sum(axis=1, keepdims=True)) * usual, pi)
-    v = values(problem, rows)
+    v = _values(problem, rows)
     q = to_numpy(block.model.backup(like(block.pi_b, v[None])))[0]
     q = np.where(often | ~some, q, (usual * q).sum(axis=1, keepdims=True))
     d = to_numpy(visits(problem.model, rows, problem.start)).reshape(-1)
@@ -153,9 +217,37 @@ def _bias(problem: Problem, play: _Play) -> Bias:
     )
 
 
+def _values(problem: Problem, pi: np.ndarray) -> np.ndarray:
+    """v [S] in the model."""
+    tolerance = 1e-10 * max(problem.return_range.width, 1e-300)
+    v: np.ndarray = to_numpy(evaluate(problem.model, pi, tolerance=tolerance)).reshape(-1)
+    return v
+
+
+def _target(block: Problem, v: np.ndarray) -> Array:
+    """R + gamma v' at every successor seen."""
+    return block.support.reward + block.gamma * block.support.at(like(block.pi_b, v[None]))
+
+
+def _row_moment(block: Problem, z: Array, power: int) -> Array:
+    """The mean of (z - mean)^power under P of every pair [1, S, A], for z at every successor
+    seen.
+    """
+    p = block.support.n * block.support.spread(block.weight)
+    mean = block.support.dot(p, z)
+    return block.support.total(p * (z - block.support.spread(mean)) ** power)
+
+
+def _reward_variance(block: Problem) -> Array:
+    """What rewards scatter within a triple [1, S, A]: 0 where declared, or not counted."""
+    if block.reward_table is not None or block.counts.r_rest is None:
+        return 0.0 * block.n_sa
+    return block.counts.r_rest * block.weight
+
+
 def _at_entries(block: Problem, spent: np.ndarray, v: np.ndarray) -> np.ndarray:
     """spent (R + gamma v') at every successor seen."""
-    found: np.ndarray = block.support.spread(like(block.pi_b, spent[None])) * target(block, v)
+    found: np.ndarray = block.support.spread(like(block.pi_b, spent[None])) * _target(block, v)
     return found
 
 

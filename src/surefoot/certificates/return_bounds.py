@@ -12,22 +12,21 @@ from typing import ClassVar
 import numpy as np
 
 from surefoot.certificates.certificate import (
-    APPROXIMATE,
     EVERYWHERE,
     MARKOV,
     OWN_LOG,
-    RIGOROUS,
     Bound,
     Certificate,
     no_other_state,
     range_sentences,
     unknown_lengths,
 )
+from surefoot.core.evidence import APPROXIMATE, RIGOROUS
 from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.parameters import check_number
 from surefoot.problems import Problem
 from surefoot.problems.action_distance import action_distance
-from surefoot.returns.evidence import Evidence, evidence
+from surefoot.returns.evidence import ReturnEvidence, evidence
 from surefoot.rows.arrays import times, to_numpy
 from surefoot.theory import advantageous, constrained, theorem_1_bound
 from surefoot.trust.successors import Successors, shares, successors
@@ -47,7 +46,7 @@ class FromReturns(Bound):
     visits: str = "independent"
     steps: int | None = None
 
-    def evidence(self, problem: Problem, delta: float | None = None) -> Evidence:
+    def evidence(self, problem: Problem, delta: float | None = None) -> ReturnEvidence:
         """The baseline's values by the returns of the log, at delta (default: all that is left)."""
         on_policy(self.name, problem)
         delta = self.left(problem) if delta is None else delta
@@ -57,7 +56,7 @@ class FromReturns(Bound):
         self,
         problem: Problem,
         pi: np.ndarray,
-        found: Evidence,
+        found: ReturnEvidence,
         bound_at: Callable[[float], float],
         notes: tuple[str, ...] = (),
         approximate: tuple[str, ...] = (),
@@ -84,7 +83,7 @@ class FromReturns(Bound):
             notes=notes,
         )
 
-    def of_advantage(self, problem: Problem, pi: np.ndarray, found: Evidence) -> Certificate:
+    def of_advantage(self, problem: Problem, pi: np.ndarray, found: ReturnEvidence) -> Certificate:
         """The certificate of c, whatever the policy is."""
 
         def bound_at(scale: float) -> float:
@@ -211,7 +210,7 @@ class Theorem1(FromReturns):
         note = f"epsilon = {epsilon:.4g}, g_max = {g_max:g}"
         return self.from_returns(problem, pi, found, bound_at, (note,))
 
-    def _check_definitions(self, problem: Problem, pi: np.ndarray, found: Evidence) -> None:
+    def _check_definitions(self, problem: Problem, pi: np.ndarray, found: ReturnEvidence) -> None:
         """Definitions 1 (constrained) and 2 (advantageous), on the policy itself."""
         pi_b, g_max = to_numpy(problem.pi_b), problem.return_range.g_max
         if g_max <= 0:
@@ -268,7 +267,9 @@ def proved_gain(problem: Problem, pi: np.ndarray, c: np.ndarray, rows: Successor
     return rows.climb(backup, np.where(terminal, 0.0, lowest))[0]
 
 
-def certified(problem: Problem, pi: np.ndarray, found: Evidence, scale: float = 1.0) -> np.ndarray:
+def certified(
+    problem: Problem, pi: np.ndarray, found: ReturnEvidence, scale: float = 1.0
+) -> np.ndarray:
     """c(s) = sum_a (pi - pi_b) q_mc - sum_a E |pi - pi_b|, [S]: the advantage of pi that the
     returns prove; 0 where pi = pi_b. q_mc is counted from the middle of the range, so that a row
     whose sum misses 1 by rounding gains nothing where all returns are large.

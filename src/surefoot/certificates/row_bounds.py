@@ -11,10 +11,8 @@ import numpy as np
 
 from surefoot.algorithms.worst_case import WorstCase
 from surefoot.certificates.certificate import (
-    APPROXIMATE,
     BAYESIAN,
     EVERYWHERE,
-    RIGOROUS,
     STARTS,
     Bound,
     Certificate,
@@ -22,6 +20,7 @@ from surefoot.certificates.certificate import (
     range_sentences,
     unknown_lengths,
 )
+from surefoot.core.evidence import APPROXIMATE, RIGOROUS
 from surefoot.errors import PolicyError
 from surefoot.parameters import check_choice, check_number
 from surefoot.planning import Backup, evaluate, value_iteration

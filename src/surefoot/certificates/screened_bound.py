@@ -8,11 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from surefoot.certificates.certificate import (
-    APPROXIMATE,
     EVERYWHERE,
     MARKOV,
     OWN_LOG,
-    RIGOROUS,
     SLACK,
     Bound,
     Certificate,
@@ -20,6 +18,7 @@ from surefoot.certificates.certificate import (
     range_sentences,
 )
 from surefoot.certificates.return_bounds import advantage_bound, on_policy
+from surefoot.core.evidence import APPROXIMATE, RIGOROUS
 from surefoot.errors import PolicyError
 from surefoot.problems import Problem
 from surefoot.returns.screening import PART, Screened, screened

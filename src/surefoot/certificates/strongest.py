@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from surefoot.certificates.certificate import RIGOROUS, Bound, Certificate
+from surefoot.certificates.certificate import Bound, Certificate
 from surefoot.certificates.return_bounds import AdvantageBound, PlannedAdvantageBound
 from surefoot.certificates.row_bounds import RobustBound
 from surefoot.certificates.screened_bound import ScreenedAdvantageBound
+from surefoot.core.evidence import RIGOROUS
 from surefoot.errors import NotAvailableError, SurefootError
 from surefoot.problems import Problem
 

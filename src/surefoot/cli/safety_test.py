@@ -124,7 +124,7 @@ def safety_test(
     episode, episodes the policy was made from).
     """
     from surefoot import advice
-    from surefoot.advice.safety import FAILS, PASSES
+    from surefoot.advice.verdict import FAILS, PASSES
 
     with reading_progress() as progress:
         found = advice.safety_test(

@@ -61,7 +61,7 @@ def watch(
     2: wrong input; also if policy, baseline or an option has changed since the watch was begun.
     """
     from surefoot import advice
-    from surefoot.advice.safety import FAILS, PASSES
+    from surefoot.advice.verdict import FAILS, PASSES
 
     with reading_progress() as progress:
         found = advice.watch(log, policy, state_file, progress=progress, **options.asking())

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.core.array_checks import pair_of_numbers
-from surefoot.problems.guards import HIGHER, LOWER
+from surefoot.core.evidence import HIGHER, LOWER
 
 RANGES = ("reward_range", "return_range")
 # words of a name that say harm: more of it is rarely better

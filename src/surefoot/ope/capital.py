@@ -15,7 +15,9 @@ nobody knows: some gambler is within a factor of sqrt(2) of it, and shares the p
 others, which costs ln 10 once. On six kinds of logs of 4,000 decisions this found as much as stakes
 that follow the estimated best one, and more or earlier than those of Waudby-Smith & Ramdas (JRSS B
 2024, eq. 26) on five of them. Where the number of values is fixed in advance, `uncapped_betting`
-has more power: its stakes aim at that number.
+has more power: its stakes aim at that number. The other bets share Ville's inequality, and no
+formula: one fixed bet for each state at once (`trust.radii.betting_lower`), bets on how often an
+action comes (`diagnosis.propensities`), ratios of likelihoods (`problems.action_distance`).
 """
 
 from __future__ import annotations

@@ -46,6 +46,11 @@ class GainEvidence:
         """Whether the quantity is shown to be above 0."""
         return self.bound.value > 0
 
+    def without_bound(self, note: str) -> GainEvidence:
+        """It, where nothing can be promised, for the reason in the note."""
+        notes = (*self.bound.notes, note)
+        return replace(self, bound=replace(self.bound, value=-math.inf, notes=notes))
+
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in (*self.bound.notes, *self.values.notes))
         return (

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from surefoot.core import Batch
+from surefoot.core.evidence import GUARD, HIGHER, LOWER, Part
 from surefoot.errors import NotAvailableError, ParameterError, ProblemError
 from surefoot.problems.problem import Problem
 from surefoot.problems.ranges import ReturnRange, return_range
 
-LOWER, HIGHER = "lower", "higher"
 FORM = "COLUMN:lower or COLUMN:higher, then :TOLERANCE and :LOW,HIGH if you like"
 EXAMPLE = "such as cost:lower, or readmitted:lower:0.01:0,1"
 
@@ -56,6 +56,13 @@ class Guard:
     def sign(self) -> float:
         """1, or -1 where lower is better: times this, more is better."""
         return 1.0 if self.direction == HIGHER else -1.0
+
+    @property
+    def part(self) -> Part:
+        """What a row of evidence about it is about."""
+        return Part(
+            kind=GUARD, name=self.column, direction=self.direction, tolerance=self.tolerance
+        )
 
     def __str__(self) -> str:
         words = [self.column, self.direction]

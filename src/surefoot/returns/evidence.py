@@ -41,7 +41,7 @@ VISITS = ("independent", "first", "thinned", "cycles", "every")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Evidence:
+class ReturnEvidence:
     """q_hat = mean and |q^{pi_b} - q_hat - constant of the state| <= radius for all pairs at once
     w.p. 1 - delta; [..., S, A].
 
@@ -115,7 +115,7 @@ def evidence(
     error: str = "hoeffding",
     visits: str = "independent",
     steps: int | None = None,
-) -> Evidence:
+) -> ReturnEvidence:
     """What the log says about q^{pi_b}, at failure probability delta over all pairs.
 
     visits: "first" uses the first visit of a pair in each episode, to the episode's end or cut;
@@ -176,7 +176,7 @@ def with_independent_returns(problem: Problem, **options: object) -> Problem:
     return replace(problem, returns_given=found.returns)
 
 
-def _every(problem: Problem, delta: float, error: str) -> Evidence:
+def _every(problem: Problem, delta: float, error: str) -> ReturnEvidence:
     """All returns as they are, the errors of the paper: S A pairs in the union."""
     xp = namespace(problem.n_sa)
     returns, width = problem.returns, problem.return_range.width
@@ -186,7 +186,7 @@ def _every(problem: Problem, delta: float, error: str) -> Evidence:
         "the returns of a pair are independent and complete (they are not: visits of one episode"
         " overlap)"
     )
-    return Evidence(
+    return ReturnEvidence(
         n=returns.n,
         mean=returns.mean,
         variance=returns.variance,
@@ -220,7 +220,9 @@ class _Draws:
     quantities: int = 0
 
 
-def _summed(problem: Problem, draws: _Draws, visits: str, delta: float, error: str) -> Evidence:
+def _summed(
+    problem: Problem, draws: _Draws, visits: str, delta: float, error: str
+) -> ReturnEvidence:
     """Sums over the draws of every pair: what is certain of each, and what its cut, or the end
     of its cycle, leaves open.
     """
@@ -235,7 +237,7 @@ def _summed(problem: Problem, draws: _Draws, visits: str, delta: float, error: s
         largest = unknown.max(axis=-1, where=seen, initial=0.0)
         least = unknown.min(axis=-1, where=seen, initial=returns.hi - returns.lo)
         unknown = np.where(seen, abs(unknown - 0.5 * (largest + least)[..., None]), 0.0)
-    return Evidence(
+    return ReturnEvidence(
         n=n,
         mean=mean,
         variance=variance,
