@@ -124,7 +124,7 @@ def problem(
 def _needed(gamma: float | None, bandit: bool = False) -> float:
     """The discount factor; 0 in a log of one step an episode."""
     if gamma is None and not bandit:
-        raise ProblemError("gamma is missing: the discount factor, such as gamma=0.95")
+        raise ProblemError("gamma must be given: the discount factor, such as gamma=0.95")
     return 0.0 if gamma is None else gamma
 
 

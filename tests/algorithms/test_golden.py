@@ -53,7 +53,7 @@ def algorithm(name: str, hyper: dict[str, Any]) -> Any:
         return surefoot.algorithm(
             "duipi", xi=hyper["xi"], prior="bayesian" if hyper["bayesian"] else "frequentist"
         )
-    ours = name.split("_")[0].lower().replace("1-step", "one-step")
+    ours = name.split("_")[0].lower().replace("1-step-", "one-step+")
     published = {"published": True} if "approx" in ours else {}
     return surefoot.algorithm(
         ours,

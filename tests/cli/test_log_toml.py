@@ -25,6 +25,7 @@ def improved(run: Run, *arguments: Any) -> tuple[int, dict[str, Any]]:
     code, text, _ = run("improve", *arguments, "--json")
     found = json.loads(text)
     del found["command"], found["log"]["source"]
+    found["statements"] = [x for x in found["statements"] if x["kind"] != "read"]
     return code, found
 
 

@@ -105,7 +105,7 @@ LISTING = ("check", "improve")
 FOLDED = (
     COLUMNS,
     READING,
-    *("allowed", "forbidden", "baseline_policy", "smoothing", "renormalise"),
+    *("start", "allowed", "forbidden", "baseline_policy", "smoothing", "renormalise"),
 )
 AS_CHECK = (
     "Which columns LOG has, how it is read, which actions are allowed and how a baseline is"
