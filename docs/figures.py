@@ -21,8 +21,8 @@ import numpy as np
 
 import make_logs
 import surefoot
-from surefoot.advice.defaults import PARAMETERS
 from surefoot.algorithms import ALGORITHMS, Estimates, Restricts, parts
+from surefoot.algorithms.defaults import PARAMETERS
 from surefoot.benchmarks import WetChicken
 from surefoot.report.style import SETTINGS
 from surefoot.simulate import Sampler, first_key

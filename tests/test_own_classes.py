@@ -74,7 +74,7 @@ def test_a_class_of_one_s_own_is_made_and_composed_by_name(module: str) -> None:
 
 
 def test_a_class_of_one_s_own_does_not_get_the_defaults_of_its_namesake(module: str) -> None:
-    from surefoot.advice.defaults import default_parameters
+    from surefoot.algorithms.defaults import default_parameters
 
     problem = surefoot.problem(
         state=[0, 1], action=[0, 1], reward=[0.0, 9.0], next_state=[1, 0], episode=[0, 0], gamma=0.5

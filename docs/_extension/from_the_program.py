@@ -28,8 +28,8 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 import surefoot
-from surefoot.advice.defaults import DEFAULT, KAPPA, PARAMETERS
 from surefoot.algorithms import ALGORITHMS, Algorithm, Estimates, Restricts
+from surefoot.algorithms.defaults import DEFAULT, KAPPA, PARAMETERS
 from surefoot.cli import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]

@@ -1,11 +1,18 @@
 """surefoot: improve a decision policy from its own log, and do not make it worse.
 
-The straight line: a log becomes a `Problem`, an algorithm makes it a `Solution`.
+The one question, as the command `surefoot improve` asks it: is there a better policy in this log,
+and how sure is that?
+
+    advice = surefoot.advise("log.csv", gamma=0.95, baseline="rule.csv", reward_range=(0, 1))
+    print(advice)              # the verdict, and what it rests on
+    advice.save("improved")    # policy.csv, report.html and the rest
+    action = advice.policy.act(state, rng)
+
+The straight line below it, without a test: a log becomes a `Problem`, an algorithm makes it a
+`Solution`.
 
     problem = surefoot.problem("log.csv", gamma=0.95, pi_b="rule.csv", reward_range=(0, 1))
-    solution = surefoot.improve(problem, surefoot.PricedSoftSPIBB(epsilon=1))
-    solution.save("policy.csv")
-    action = surefoot.load_policy("policy.csv").act(state, rng)
+    solution = surefoot.improve(problem)
 
 `surefoot.core` holds the glossary. Names are loaded when they are first used: `import surefoot`
 takes milliseconds.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot.algorithms import Algorithm, solve
 from surefoot.algorithms import algorithm as by_name
+from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.core import Policy, Solution, Status
 from surefoot.errors import ParameterError, PolicyError, ProblemError
 from surefoot.problems import Problem
@@ -141,8 +142,9 @@ def _smoothed(log: Log, policy: Any, smoothing: float, allowed: Any, forbidden: 
     return log.estimated_baseline(smoothing, mask)
 
 
-def improve(problem: Problem, algorithm: Algorithm | str) -> Solution:
-    """Improve the baseline of a problem, or of a batch of them, with an algorithm or its name.
+def improve(problem: Problem, algorithm: Algorithm | str | None = None) -> Solution:
+    """Improve the baseline of a problem, or of a batch of them, with an algorithm or its name;
+    without one, with the default of `surefoot improve`.
 
     What comes back was checked: rows are probabilities, no forbidden action is used, no pair never
     seen has become more likely than under the baseline (but for unseen_states="first-action"). Look
@@ -152,6 +154,8 @@ def improve(problem: Problem, algorithm: Algorithm | str) -> Solution:
         raise ProblemError(
             f"improve needs a Problem (see surefoot.problem), got {type(problem).__name__}"
         )
+    if algorithm is None:
+        algorithm = chosen_algorithm(problem)
     if isinstance(algorithm, str):
         algorithm = by_name(algorithm)
     if not isinstance(algorithm, Algorithm):

@@ -285,7 +285,7 @@ def test_a_crash_under_json_is_a_document_too(
     def crash() -> None:
         raise ZeroDivisionError("a fault of surefoot")
 
-    monkeypatch.setattr("surefoot.advice.defaults.described", crash)
+    monkeypatch.setattr("surefoot.algorithms.defaults.described", crash)
     monkeypatch.setattr(sys, "argv", ["surefoot", "list", "--json"])
     from surefoot.cli import main
 

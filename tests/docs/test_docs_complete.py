@@ -9,8 +9,8 @@ import pytest
 
 import surefoot
 from support.documents import DOCS, PAGES, ROOT, blocks, public, text_of
-from surefoot.advice.defaults import GROWTH
 from surefoot.algorithms import Restricts, parts
+from surefoot.algorithms.defaults import GROWTH
 from surefoot.benchmarks import BENCHMARKS
 from surefoot.cli import COMMANDS
 

@@ -9,7 +9,7 @@ import pytest
 
 import surefoot
 from support.documents import ROOT, text_of
-from surefoot.advice.defaults import PARAMETERS
+from surefoot.algorithms.defaults import PARAMETERS
 from surefoot.certificates.strongest import OF_RETURNS, OF_ROWS
 
 RESULTS = ROOT / "papers" / "scholl2022"

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 import surefoot
 from support import worlds
-from surefoot.advice.defaults import default_parameters
+from surefoot.algorithms.defaults import default_parameters
 from surefoot.benchmarks import WetChicken
 from surefoot.simulate import Episodes, Sampler, first_key, sampling
 from surefoot.tuning import (

@@ -5,7 +5,6 @@ files that hold it.
 from surefoot.advice.advise import Advice, learn_and_test
 from surefoot.advice.assurance import Assurance, assure
 from surefoot.advice.confounding import Sensitivity, sensitivity
-from surefoot.advice.defaults import DEFAULT, chosen_algorithm, default_parameters
 from surefoot.advice.files import write_advice
 from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.questions import (
@@ -28,6 +27,7 @@ from surefoot.advice.units import (
 )
 from surefoot.advice.verdict import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Verdict
 from surefoot.advice.whole_episodes import safety_test, watch
+from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm, default_parameters
 from surefoot.core.plain_values import plain
 
 __all__ = [

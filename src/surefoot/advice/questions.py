@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Unpack
 from surefoot.advice.advise import Advice, findings_about, learn_and_test
 from surefoot.advice.answers import Answer, Paged
 from surefoot.advice.assurance import Assurance, assurance_summary, weighed
-from surefoot.advice.defaults import DEFAULT, chosen_algorithm
 from surefoot.advice.few_changes import check_most
 from surefoot.advice.made_from import own_log, refuse_own_log
 from surefoot.advice.posing import (
@@ -34,6 +33,7 @@ from surefoot.advice.summary import gain_summary, log_summary
 from surefoot.advice.units import units_of
 from surefoot.advice.value_on_log import evaluation
 from surefoot.algorithms import ALGORITHMS, Algorithm, parameters_of
+from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm
 from surefoot.certificates import Certificate
 from surefoot.certificates import certify as certificate_of
 from surefoot.core import Policy

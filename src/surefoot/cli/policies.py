@@ -43,7 +43,7 @@ def evaluate(
 def list_all(as_json: AsJson = False) -> None:
     """List the algorithms, their parameters, and the benchmarks."""
     from surefoot.advice import DEFAULT
-    from surefoot.advice.defaults import described
+    from surefoot.algorithms.defaults import described
     from surefoot.benchmarks import BENCHMARKS
 
     keys = ("name", "class", "parameters", "description")

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from surefoot.advice.defaults import chosen_algorithm, default_parameters
 from surefoot.algorithms import Algorithm
+from surefoot.algorithms.defaults import chosen_algorithm, default_parameters
 from surefoot.errors import ParameterError
 from surefoot.parameters import value_of
 from surefoot.problems import Problem
