@@ -213,7 +213,8 @@ def test_copies_that_come_late_in_a_large_log_are_found(
     again = [(f"again-{x[0]}", *x[1:]) for x in fresh[-1000:]]
     log = read_log(logfiles.write(tmp_path / "log.csv", logfiles.HEADER, fresh + again))
     monkeypatch.setattr(sys.modules["surefoot.diagnosis.copies"], "MOST_ROWS", 2000)
-    monkeypatch.setattr(sys.modules["surefoot.diagnosis.walk"], "BLOCK", 250)
+    blocks = Log.blocks
+    monkeypatch.setattr(Log, "blocks", lambda self, rows=250: blocks(self, 250))
     found = {x.name: x for x in check_log(log)}
     assert found["copies"].vetoes and "evenly spaced" in found["copies"].sentence
     assert "evenly spaced" in found["Markov"].sentence

@@ -34,9 +34,9 @@ def test_the_readmes_python_runs(checkout: None) -> None:
     (code,) = blocks("README.md", "python")
     names: dict[str, object] = {}
     exec(compile(code, "README.md", "exec", dont_inherit=True), names)
-    solution = names["solution"]
-    assert isinstance(solution, surefoot.Solution)
-    assert solution.policy.probabilities("x=2 y=2")["hold"] > 0.5
+    advice = names["advice"]
+    assert isinstance(advice, surefoot.Advice) and advice.supported
+    assert advice.policy.probabilities("x=2 y=2")["hold"] > 0.5
 
 
 def test_the_readmes_commands_run(

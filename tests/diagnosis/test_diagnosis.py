@@ -207,7 +207,7 @@ def test_blocks_of_a_log_say_what_the_whole_says(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         Log,
         "blocks",
-        lambda log, rows: (sizes.append(len(block)) or block for block in read(log, 600)),
+        lambda log, rows=0: (sizes.append(len(block)) or block for block in read(log, 600)),
     )
     assert check(columns) == whole
     assert len(sizes) == 6

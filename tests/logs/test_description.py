@@ -141,7 +141,7 @@ def test_smoothing_and_masks_of_the_file_hold_in_python(folder: Path) -> None:
 
 
 def test_a_problem_needs_a_discount_factor(folder: Path) -> None:
-    with pytest.raises(surefoot.ProblemError, match="gamma is missing"):
+    with pytest.raises(surefoot.ProblemError, match="gamma must be given"):
         surefoot.problem(saved(folder, 'log = "log.csv"\n'))
 
 

@@ -75,7 +75,7 @@ def found(case: str) -> dict[str, Any]:
         posed["pi_b"] = np.tile(posed["pi_b"], (log.n_states, 1))
     problem = with_guards(log.problem(0.0 if case == "bandit" else 0.9, **posed), guards)
     algorithm = chosen_algorithm(problem, name)
-    advice = surefoot.advise(log, problem, algorithm, assured=True, **asked)
+    advice = surefoot.advise(log, problem, algorithm, **asked)
     return summarise(advice, "log.csv")
 
 

@@ -226,6 +226,12 @@ def _pose(
     )
 
 
+def check_tolerance(posed: Posed, group_tolerance: float) -> None:
+    """Raise where a loss of groups is allowed, and there are none."""
+    if group_tolerance and "group" not in posed.log.beside:
+        raise ParameterError("--group-tolerance is about groups: name their column with --group")
+
+
 def save_description(
     path: str | Path, log: Log, source: Any, how: Mapping[str, Any], baseline: Policy | None
 ) -> Path:

@@ -21,6 +21,7 @@ from surefoot.advice.posing import (
     Posing,
     Question,
     as_said,
+    check_tolerance,
     in_words,
     policy_over,
     pose,
@@ -169,8 +170,7 @@ def advise(
     """
     check_most(most_changes)
     posed = pose(source, **how) if problem is None else posed_by_hand(_log_of(source, how), problem)
-    if group_tolerance and "group" not in posed.log.beside:
-        raise ParameterError("--group-tolerance is about groups: name their column with --group")
+    check_tolerance(posed, group_tolerance)
     if isinstance(algorithm, str):
         algorithm = chosen_algorithm(posed.problem, algorithm, dict(settings or {}))
     elif settings:

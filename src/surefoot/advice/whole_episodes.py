@@ -18,6 +18,7 @@ from surefoot.advice.posing import (
     Posing,
     Question,
     as_said,
+    check_tolerance,
     in_words,
     policy_over,
     pose,
@@ -158,8 +159,7 @@ def safety_test(
     source, asked = as_said(source, how)
     asked.pop("start", None)  # of the file that describes the log
     own, posed = own_log(policy), pose_episodes(source, **asked)
-    if group_tolerance and "group" not in posed.log.beside:
-        raise ParameterError("--group-tolerance is about groups: name their column with --group")
+    check_tolerance(posed, group_tolerance)
     pi = policy_over(policy, posed.log)
     standard = _standard(
         posed, asked, delta=delta, bound=bound, estimator=estimator, horizon=horizon,
