@@ -21,7 +21,7 @@ from surefoot.cli import COMMANDS, app
 from surefoot.demo import improved
 from surefoot.paper.reproduction import reproduce, run_study
 from surefoot.report.improvement_page import page_of_folder
-from surefoot.tuning.asked import tune_log
+from surefoot.tuning.asked import next_line, tune_log
 
 Run = Callable[..., tuple[int, str, str]]
 # what a command alone has: where its output goes, and how much of it is shown
@@ -216,3 +216,69 @@ def test_a_log_that_is_read_already_is_not_read_in_another_way(log: tuple[Path, 
         surefoot.advise(read, gamma=0.9, decimal=",")
     with pytest.raises(surefoot.ParameterError, match="the problem is posed already"):
         surefoot.advise(read, read.problem(0.9), gamma=0.9)
+
+
+def test_what_a_function_does_not_say_is_not_taken_for_known(tmp_path: Path) -> None:
+    """The largest weight must be known before the episodes are: not from a policy that says nothing
+    of the states that this log never visited.
+    """
+    log = logfiles.visits(tmp_path / "log.csv", n=400, wards=("ward-3",))
+    rule = {"ward-3": {"a": 0.5, "b": 0.5}}
+    read = surefoot.read_log(log)
+    rule = {s: {a: 1 / len(read.actions) for a in read.actions} for s in read.states}
+    new = {s: dict(zip(read.actions, (0.9, 0.1), strict=True)) for s in read.states}
+    how: dict[str, Any] = {"gamma": 0.9, "reward_range": (0, 1)}
+
+    def ratio(policy: Any, baseline: Any) -> float | None:
+        found = surefoot.safety_test(log, policy, baseline=baseline, **how)
+        return found.test.gain.standard.largest_ratio
+
+    assert ratio(new, rule) == pytest.approx(1.8, rel=0.01)
+    assert ratio(new.get, rule.get) is None
+    assert ratio(new, rule.get) is None and ratio(new.get, rule) is None
+
+
+def test_what_a_question_does_not_heed_is_refused(log: tuple[Path, Path]) -> None:
+    _, keywords = asked(log)
+    read = surefoot.read_log(log[0])
+    policy = str(log[1])
+    for question in (
+        lambda **how: surefoot.evaluate_policy(log[0], policy, **how),
+        lambda **how: surefoot.certify(log[0], policy, **how),
+        lambda **how: surefoot.compare(log[0], **how),
+        lambda **how: surefoot.tune(log[0], **how),
+    ):
+        for more in ({"guard": ["reward:higher"]}, {"group": "state"}, {"dask": "tcp://x:1"}):
+            with pytest.raises(surefoot.ParameterError, match="is not heeded here"):
+                question(**keywords, **more)
+    with pytest.raises(surefoot.ParameterError, match="a Log is read already"):
+        surefoot.advise(read, dask="tcp://x:1", **keywords)
+    other = surefoot.read_log(logfiles.visits(log[0].parent / "other.csv", n=50, seed=3))
+    with pytest.raises(surefoot.ParameterError, match="not posed by this log"):
+        surefoot.advise(read, other.problem(0.9))
+    with pytest.raises(surefoot.LogError, match="nofile"):
+        surefoot.check(log[0], allowed="nofile.csv", gamma=0.9)
+
+
+def test_the_next_command_says_all_that_was_asked_to_the_last_digit() -> None:
+    """A default may stand against what the file says that describes the log."""
+    asked = {"gamma": 0.9999999, "history": 0, "episode_end": "cut", "reward_range": (0, 1234564.0)}
+    line = next_line("log.toml", asked, ["--algorithm", "basic-rl"])
+    assert line == (
+        "surefoot improve log.toml --episode-end cut --history 0 --gamma 0.9999999"
+        " --reward-range 0,1234564.0 --algorithm basic-rl"
+    )
+    assert "--history" not in next_line("log.csv", asked, [])
+
+
+def test_what_is_described_of_one_reward_is_not_said_of_another(tmp_path: Path) -> None:
+    rows = [(f"e{i}", "s", "ab"[i % 2], i % 2, 10 * (i % 2), 1) for i in range(60)]
+    header = ("episode", "state", "action", "cost", "profit", "terminal")
+    log = logfiles.write(tmp_path / "log.csv", header, rows)
+    path = tmp_path / "log.toml"
+    surefoot.check(log, save=path, reward="cost:lower", reward_range=(0, 1), gamma=0.5)
+    same_column = surefoot.advise(path, reward="cost")
+    assert same_column.log.reward.direction == "lower"
+    assert same_column.problem.return_range.declared
+    other = surefoot.advise(path, reward="profit")
+    assert not other.problem.return_range.declared

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -28,7 +29,7 @@ from surefoot.logs import (
 )
 from surefoot.logs.column_roles import NONE, Column
 from surefoot.logs.database import Progress
-from surefoot.logs.description import POSING, described, description_of
+from surefoot.logs.description import PATHS, POSING, described, description_of
 from surefoot.logs.given_policies import policy_for
 from surefoot.logs.policy_rows import baseline_of
 from surefoot.problems import Problem
@@ -218,12 +219,21 @@ def _pose(
     return Posed(
         source=in_words(source),
         log=log,
-        problem=with_guards(problem, guard or ()),
+        problem=with_guards(problem, several(guard)),
         gamma=gamma,
         disagreement=None if given.estimated or log.has_propensities else disagreement(log, given),
         units=units,
         elsewhere=given.elsewhere,
     )
+
+
+def of_the_whole(how: Mapping[str, Any]) -> None:
+    """Raise where guards, groups or a cluster are asked for that this question does not heed."""
+    for name in ("guard", "group", "dask"):
+        if how.get(name) not in (None, (), []):
+            raise ParameterError(
+                f"{option(name)} is not heeded here: surefoot improve takes it (surefoot.advise)"
+            )
 
 
 def check_tolerance(posed: Posed, group_tolerance: float) -> None:
@@ -232,23 +242,38 @@ def check_tolerance(posed: Posed, group_tolerance: float) -> None:
         raise ParameterError("--group-tolerance is about groups: name their column with --group")
 
 
-def save_description(
-    path: str | Path, log: Log, source: Any, how: Mapping[str, Any], baseline: Policy | None
-) -> Path:
-    """Write down how a log was read, and the problem it poses, once that is seen to be possible."""
+def save_description(path: str | Path, log: Log, source: Any, how: Mapping[str, Any]) -> Path:
+    """Write down how a log was read, and the problem it poses."""
     if not isinstance(source, (str, Path)):
         raise ParameterError(f"only a log in files can be described, got {in_words(source)}")
+    for name in PATHS:
+        if not isinstance(how.get(name), (str, Path, NoneType)):
+            raise ParameterError(
+                f"{option(name)}: a description names files: save it, and give the path"
+            )
+    how = {x: y.item() if isinstance(y, np.generic) else y for x, y in how.items()}
     reading = {x: value for x, value in how.items() if x in Reading.__annotations__}
     posing = {x: value for x, value in how.items() if x in POSING}
-    gamma = posing.get("gamma", None if log.bandit else GAMMA)
-    _pose(log, **{**posing, "baseline": baseline, "gamma": gamma})
     if "policy_column" in reading:
         reading["policy"] = reading.pop("policy_column")
     return description_of(log, str(source), reading, posing).save(path)
 
 
+def check_posing(log: Log, how: Mapping[str, Any], baseline: Policy | None) -> None:
+    """Raise where a problem could not be posed so."""
+    posing = {x: value for x, value in how.items() if x in POSING}
+    gamma = posing.get("gamma", None if log.bandit else GAMMA)
+    _pose(log, **{**posing, "baseline": baseline, "gamma": gamma})
+
+
 def posed_by_hand(log: Log, problem: Problem) -> Posed:
     """A log with a problem that was posed already."""
+    own = problem.labels.same(log.labels) and problem.n_states == log.n_states
+    if not own or not np.allclose(np.asarray(problem.n_sa), log.n_sa):
+        raise ParameterError(
+            "this problem was not posed by this log: its states, actions or counts are others; give"
+            " log.problem(...) of the same log"
+        )
     found = None
     if not (problem.pi_b_estimated or log.has_propensities):
         made = np.asarray(problem.logging_policy)
@@ -271,9 +296,9 @@ def read(
     how: dict[str, Any] = {**reading, "group": group}
     how["policy"] = how.pop("policy_column", None)
     if isinstance(source, Log):
-        _check_read(source, how)
+        _check_read(source, {**how, "dask": dask})
         return source, None
-    how["guard"] = [x.column for x in guards_of(guard or ())] or None
+    how["guard"] = [x.column for x in guards_of(several(guard))] or None
     if dask is None:
         return read_log(source, progress=progress, **how), None
     for name in HERE_ONLY:
@@ -318,6 +343,11 @@ def _of_rows(given: Any, source: Any, log: Log) -> Any:
     return averaged(given, source, log)
 
 
+def several(given: str | Sequence[Any] | None) -> list[Any]:
+    """A list of what may be given alone."""
+    return [given] if isinstance(given, str) else list(given or ())
+
+
 def said(how: Mapping[str, Any]) -> dict[str, Any]:
     """What is not at its default."""
     empty = (list, tuple, str)
@@ -328,6 +358,14 @@ def said(how: Mapping[str, Any]) -> dict[str, Any]:
         and not (isinstance(value, empty) and not value)
         and not (name in DEFAULTS and value == DEFAULTS[name])
     }
+
+
+def typed(value: Any) -> str:
+    """A value as one would type it, to the last digit."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(typed, value))
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(float(value))
 
 
 def policy_over(given: Any, log: Log) -> Policy:

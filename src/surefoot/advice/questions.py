@@ -21,14 +21,17 @@ from surefoot.advice.posing import (
     Posing,
     Question,
     as_said,
+    check_posing,
     check_tolerance,
     in_words,
+    of_the_whole,
     policy_over,
     pose,
     posed_by_hand,
     read,
     said,
     save_description,
+    several,
 )
 from surefoot.advice.summary import gain_summary, log_summary
 from surefoot.advice.units import units_of
@@ -120,7 +123,9 @@ def check(
     given, gamma = asked.get("baseline"), asked.get("gamma")
     given = None if given is None else policy_for(given, log)
     discount = 0.0 if log.bandit else log.step_discount(GAMMA if gamma is None else gamma)
-    saved = None if save is None else save_description(save, log, source, asked, given)
+    if save is not None or asked.keys() & (set(POSING) - {"gamma", "baseline"}):
+        check_posing(log, asked, given)
+    saved = None if save is None else save_description(save, log, source, asked)
     findings = check_log(log, gamma=discount, baseline=given)
     markov = next((x for x in findings if x.key == MARKOV), None)
     history = None if markov is None else enough_history(log, markov)
@@ -177,7 +182,8 @@ def advise(
         raise ParameterError("settings are for an algorithm by name: an object has its own")
     advice = learn_and_test(
         posed.log, posed.problem, algorithm, units=posed.units, accept=accept, assured=True,
-        despite=despite, most_changes=most_changes, group_tolerance=group_tolerance, refit=refit,
+        despite=several(despite), most_changes=most_changes, group_tolerance=group_tolerance,
+        refit=refit,
     )  # fmt: skip
     return replace(advice, posed=posed)
 
@@ -239,11 +245,12 @@ def compare(
     """Every algorithm on one log, each by its own held-out test: `surefoot compare`. `only`: names,
     or objects.
     """
+    of_the_whole(how)
     posed = pose(source, **how)
     document = {
         "log": log_summary(posed.log, posed.source),
         "gamma": posed.gamma,
-        "algorithms": list(_compared(posed, only or list(ALGORITHMS), shown)),
+        "algorithms": list(_compared(posed, several(only) or list(ALGORITHMS), shown)),
         "notes": posed.notes,
     }
     return Compared(document)
@@ -313,6 +320,7 @@ def evaluate_policy(source: Any, policy: Any, **how: Unpack[Question]) -> Evalua
     """What a policy is worth from a log: `surefoot evaluate`. It is the path of a policy file, a
     `Policy`, a table, a dict, a function of a state's label, or an array.
     """
+    of_the_whole(how)
     posed = pose(source, **how)
     document = {
         "log": log_summary(posed.log, posed.source),
@@ -363,6 +371,8 @@ def certify_policy(
     **how: Unpack[Question],
 ) -> Certified:
     """What a policy gains at least, from the log it may have been made from: `surefoot certify`."""
+    of_the_whole(how)
+    despite = several(despite)
     check_keys(despite)
     if not 0 < delta <= MOST:
         raise ParameterError(f"--delta must lie in (0, {MOST:g}], got {delta!r}")
@@ -382,6 +392,10 @@ def certify_policy(
     made = certificate_of(posed.problem, pi, method or None, delta=delta, **more)
     against = vetoes(posed.log, Policy(pi=posed.problem.logging_policy, labels=posed.log.labels))
     found = weighed(made, against, despite)
+    if fresh and not isinstance(policy, (str, Path)) and found.certificate is not None:
+        unchecked = "the log had no part in making the policy: NOT CHECKED, as it is no file"
+        told = replace(found.certificate, assumptions=(*found.certificate.assumptions, unchecked))
+        found = replace(found, certificate=told)
     document = {
         "log": log_summary(posed.log, posed.source),
         "policy": in_words(policy),

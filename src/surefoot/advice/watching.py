@@ -16,7 +16,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,7 @@ def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
             " restore it, or begin anew with another --state-file"
         ) from error
     now = json.loads(json.dumps(dict(parameters)))
-    differs = [key for key in {**begun, **now} if begun.get(key) != now.get(key)]
+    differs = [x for x in {**begun, **now} if not _alike(begun.get(x), now.get(x))]
     if differs:
         key = differs[0]
         raise ParameterError(
@@ -142,6 +142,16 @@ def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
             " --state-file"
         )
     return found
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two options say the same: "0.0,1.0" is "0,1", and "x, y" is "x,y"."""
+    if not (isinstance(one, str) and isinstance(other, str)):
+        return bool(one == other)
+    pair = [[x.strip() for x in words.split(",")] for words in (one, other)]
+    with suppress(ValueError):
+        return [float(x) for x in pair[0]] == [float(x) for x in pair[1]]
+    return pair[0] == pair[1]
 
 
 @contextmanager

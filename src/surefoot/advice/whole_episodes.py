@@ -23,6 +23,7 @@ from surefoot.advice.posing import (
     policy_over,
     pose,
     said,
+    typed,
 )
 from surefoot.advice.safety import (
     SafetyTest,
@@ -48,7 +49,8 @@ from surefoot.advice.watching import (
     watch_summary,
 )
 from surefoot.atomic import file_hash
-from surefoot.core.array_checks import LARGEST
+from surefoot.core import Policy
+from surefoot.core.array_checks import LARGEST, is_table
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import doubt
 from surefoot.diagnosis.propensities import propensities
@@ -60,7 +62,7 @@ from surefoot.errors import (
     PolicyError,
     option,
 )
-from surefoot.logs import load_policy
+from surefoot.logs import Log, load_policy
 from surefoot.logs.database import Progress
 from surefoot.ope import Standard
 from surefoot.ope.centring import largest_ratio
@@ -163,7 +165,7 @@ def safety_test(
     pi = policy_over(policy, posed.log)
     standard = _standard(
         posed, asked, delta=delta, bound=bound, estimator=estimator, horizon=horizon,
-        seen=own.get("rewards"), largest_ratio=_largest_ratio(pi, posed, asked),
+        seen=own.get("rewards"), largest_ratio=_largest_ratio(policy, pi, posed, asked),
     )  # fmt: skip
     refuse_own_log(posed, policy, own)
     other = None
@@ -203,17 +205,25 @@ def safety_test(
     return Tested(document, test)
 
 
-def _largest_ratio(pi: Any, posed: Posed, how: Mapping[str, Any]) -> float | None:
+def _largest_ratio(given: Any, pi: Policy, posed: Posed, how: Mapping[str, Any]) -> float | None:
     """The largest pi / pi_b of both policies, whatever the states of the log; None where it cannot
     be told from them.
     """
-    changed = any(how.get(x) is not None for x in ("allowed", "forbidden")) or how.get("history")
-    if how.get("baseline") is None or changed or posed.log.has_propensities:
+    changed = any(how.get(x) is not None for x in ("allowed", "forbidden")) or posed.log.labels.now
+    own = all(map(_whole, (given, how.get("baseline"))))
+    if not own or changed or posed.log.has_propensities:
         return None
     acting = ~posed.log.terminal
     made = posed.problem.logging_policy
     found = largest_ratio(pi.pi[acting], made[acting], pi.elsewhere, posed.elsewhere)
     return max(found, 1.0) if found < math.inf else None
+
+
+def _whole(policy: Any) -> bool:
+    """Whether a policy says by itself in which states it acts: a function and an array say nothing
+    of states that the log never visits.
+    """
+    return isinstance(policy, (str, Path, Policy, Mapping)) or is_table(policy)
 
 
 @dataclass(frozen=True, repr=False)
@@ -251,6 +261,10 @@ def watch(
     meanwhile.
     """
     _check_kept(how)
+    if isinstance(source, Log):
+        raise ParameterError(
+            "a watch reads the log anew at every look, and keeps how: give the file or the table"
+        )
     given = source
     source, asked = as_said(given, how)
     for name in ("start", "smoothing"):  # of the file that describes the log
@@ -321,9 +335,7 @@ def _word(value: Any) -> Any:
     """A value as the command line has it."""
     if value is True:
         return "all"  # --drop-bad-rows; no other flag is kept
-    if isinstance(value, (list, tuple)):
-        return ",".join(f"{x:g}" if isinstance(x, float) else str(x) for x in value)
-    return value
+    return typed(value) if isinstance(value, (list, tuple)) else value
 
 
 def _knowing_actions(how: dict[str, Any], policy: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from surefoot.cli.options import (
     Source,
     option,
 )
-from surefoot.cli.progress import reading_progress
+from surefoot.cli.progress import reading, reading_progress
 from surefoot.cli.terminal import DESPITE, NO_SUPPORT, bars, show, show_with_page
 
 Algorithm = Annotated[str, option(METHOD, "NAME", "The algorithm; surefoot list shows all.")]
@@ -146,8 +146,7 @@ def compare(
     """
     from surefoot import advice
 
-    with reading_progress() as progress, bars() as shown:
-        found = advice.compare(
-            log, listed(only), shown=shown, progress=progress, **options.asking()
-        )
+    with bars() as shown:
+        given = {"shown": shown, "progress": reading(shown), **options.asking()}
+        found = advice.compare(log, listed(only), **given)
     show_with_page(found, as_json, report)

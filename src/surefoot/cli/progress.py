@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from surefoot.cli.terminal import ProgressLines, errors, tell
+from surefoot.cli.terminal import ProgressLines, Shown, errors, tell
 
 if TYPE_CHECKING:
     from surefoot.logs.database import Progress
@@ -23,3 +23,10 @@ def reading_progress() -> Iterator[Progress]:
         return
     lines = ProgressLines(tell)
     yield lambda what, share: lines(what, share, 1.0)
+
+
+def reading(shown: Shown) -> Progress:
+    """The reading of a file as one of the bars of a command that has more to show: two displays at
+    once cannot be.
+    """
+    return lambda what, share: shown(what, share, 1.0)

@@ -11,7 +11,7 @@ import typer
 
 from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import METHOD, OUTPUT, AsJson, ReportFile, Source, option
-from surefoot.cli.progress import reading_progress
+from surefoot.cli.progress import reading
 from surefoot.cli.terminal import NO_SUPPORT, bars, show_with_page
 from surefoot.errors import ParameterError
 
@@ -98,8 +98,9 @@ def tune(
     """
     from surefoot.tuning import tune as choose
 
-    with reading_progress() as progress, bars() as shown:
-        found = choose(log, progress=progress, shown=shown, **options.asking())
+    with bars() as shown:
+        given = {"shown": shown, "progress": reading(shown), **options.asking()}
+        found = choose(log, **given)
     if out is not None:
         found.save(out)
     show_with_page(found, as_json, report)

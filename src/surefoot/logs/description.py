@@ -71,6 +71,7 @@ KEYS: dict[str, dict[str, Key]] = {
 }
 DEFAULTS = {key: x.default for keys in KEYS.values() for key, x in keys.items()}
 POSING = tuple(KEYS["problem"])
+OF_REWARD = {"reward_range", "return_range", "missing_reward"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +129,12 @@ class Description:
         if "bandit" in kept and given["bandit"]:
             kept |= {*ALONG, "episode_end", "gamma"}
         said = {**self.reading, **self.posing}
+        if "reward" in kept and "reward" in said:
+            column, _, direction = str(given["reward"]).partition(":")
+            if column != str(said["reward"]).partition(":")[0]:
+                kept |= OF_REWARD  # what the file says of another column
+            elif not direction:
+                kept -= {"reward"}
         return {**given, **{k: value for k, value in said.items() if k not in kept}}
 
 

@@ -19,7 +19,10 @@ WHERE = {
 SHOUT = "WARNING: "  # some warnings begin with what is their label here
 TURNED = " (the reward below is minus "  # amounts are in the units of the column here
 # words of notes that are said at once
-URGENT = ("cannot have made this log", "its weights scatter", "both were shown", "nothing to show")
+URGENT = (
+    "cannot have made this log", "did not make this log", "its weights scatter", "both were shown",
+    "nothing to show", "no bound is given", "none is given",
+)  # fmt: skip
 
 
 def rows_read(log: Mapping[str, Any]) -> Statement:

@@ -14,10 +14,20 @@ import numpy as np
 
 from surefoot.advice import chosen_algorithm
 from surefoot.advice.answers import Paged
-from surefoot.advice.posing import Posed, Question, in_words, pose, said
+from surefoot.advice.posing import (
+    Posed,
+    Question,
+    in_words,
+    of_the_whole,
+    pose,
+    said,
+    several,
+    typed,
+)
 from surefoot.advice.questions import Shown, silent
 from surefoot.atomic import write_csv, write_whole
 from surefoot.errors import ParameterError
+from surefoot.logs.description import is_description
 from surefoot.problems import Problem
 from surefoot.report.log_words import reward_text
 from surefoot.text import aligned, interval, signed
@@ -121,6 +131,7 @@ def tune_log(
         raise ParameterError(
             "--delta is the failure probability of --bound: give --bound, too, or leave --delta out"
         )
+    of_the_whole(how)
     asked: dict[str, Any] = dict(how)
     tried = _tried(source, asked, histories) if histories else []
     if tried:
@@ -130,7 +141,7 @@ def tune_log(
         return Bounded(_bound_document(posed, source, asked, bound, delta))
     tuning = choose(
         posed.problem,
-        parsed_settings(posed.problem, settings) if settings else None,
+        parsed_settings(posed.problem, several(settings)) if settings else None,
         models=models,
         simulated=simulated,
         alpha=alpha,
@@ -158,16 +169,16 @@ def next_line(source: Any, asked: Mapping[str, Any], setting: Sequence[str]) -> 
     """The `surefoot improve` command that runs a setting on the same log."""
     words = ["surefoot", "improve", in_words(source)]
     order = list(get_type_hints(Question))
-    for name, value in sorted(said(asked).items(), key=lambda x: order.index(x[0])):
-        if name == "progress":
+    # a default that is said may stand against what the file says that describes the log
+    given = asked if is_description(source) else said(asked)
+    for name, value in sorted(given.items(), key=lambda x: order.index(x[0])):
+        if name == "progress" or value is None or value is False:
             continue
         words.append(f"--{name.replace('_', '-')}")
         if value is True:
             words += ["all"] * (name == "drop_bad_rows")
-        elif isinstance(value, (list, tuple)):
-            words.append(",".join(f"{x:g}" if isinstance(x, float) else str(x) for x in value))
         else:
-            words.append(f"{value:g}" if isinstance(value, float) else str(value))
+            words.append(typed(value))
     return shlex.join([*words, *setting])
 
 
