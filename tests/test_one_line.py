@@ -201,6 +201,8 @@ def test_an_answer_shows_itself_in_a_notebook(log: tuple[Path, Path]) -> None:
         ({"gamma": 0.9, "bandit": True}, "--bandit"),
         ({"gamma": 0.9, "baseline_policy": "a"}, "--policy-column"),
         ({"gamma": 0.9, "algorithm": surefoot.BasicRL(), "settings": {"x": 1}}, "settings"),
+        ({"gamma": 0.9, "basline": "x"}, "no keyword 'basline'.*baseline"),
+        ({"gamma": 0.9, "guard": {"cost": "lower"}}, "a list is expected"),
     ],
 )
 def test_wrong_questions_are_refused_in_words(
@@ -282,3 +284,23 @@ def test_what_is_described_of_one_reward_is_not_said_of_another(tmp_path: Path) 
     assert same_column.problem.return_range.declared
     other = surefoot.advise(path, reward="profit")
     assert not other.problem.return_range.declared
+
+
+def test_one_string_is_a_list_of_one(log: tuple[Path, Path]) -> None:
+    _, keywords = asked(log)
+    (row,) = surefoot.compare(log[0], "basic-rl", **keywords).rows
+    assert row["algorithm"] == "basic-rl"
+    assert surefoot.advise(log[0], despite="drift", **keywords).despite == ("drift",)
+
+
+def test_a_frame_stands_before_the_file_that_a_description_names(
+    log: tuple[Path, Path], tmp_path: Path
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    _, keywords = asked(log)
+    path = tmp_path / "log.toml"
+    surefoot.check(log[0], save=path, **keywords)
+    by_file, by_frame = (
+        surefoot.advise(path, **more) for more in ({}, {"baseline": pandas.read_csv(log[1])})
+    )
+    assert by_frame.reason == by_file.reason

@@ -400,3 +400,24 @@ def test_bad_rows_are_named_to_a_watch_as_to_other_commands(tmp_path: Path, run:
     assert "1 rows whose reward is not a finite number" in str(said)
     code, found = look(run, tmp_path, rows, "--drop-bad-rows", "reward")
     assert (code, found["episodes_counted"]) == (3, 19)
+
+
+def test_the_estimated_gain_is_that_of_the_safety_test_whatever_the_range(
+    tmp_path: Path, run: Run
+) -> None:
+    """It was the mean of what the bet on a gain counts, which a floor and a range move: of a reward
+    of which less is better its sign could be wrong.
+    """
+    log = logfiles.write(tmp_path / "log.csv", logfiles.VISIT, visits(200))
+    found = []
+    for i, limits in enumerate(((0, 1), (-5, 20))):
+        asked: dict[str, Any] = {
+            "gamma": 0.9, "baseline": tmp_path / "rule.csv", "reward_range": limits,
+        }  # fmt: skip
+        given(tmp_path)
+        policy = tmp_path / "pi.csv"
+        state = tmp_path / f"capital-{i}.json"
+        found.append(surefoot.watch(log, policy, state, **asked).document["estimated_gain"])
+        tested = surefoot.safety_test(log, policy, **asked).document["estimated_gain"]
+        assert found[-1] == pytest.approx(tested, abs=1e-12)
+    assert found[0] == pytest.approx(found[1], abs=1e-12)

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, get_type_hints
 
 import numpy as np
 
 from surefoot.advice.units import Units, log_and_units_on_dask
 from surefoot.core import Policy
+from surefoot.core.labels import nearest
 from surefoot.diagnosis.finding import doubt
 from surefoot.errors import NotAvailableError, ParameterError, option
 from surefoot.logs import (
@@ -143,6 +144,14 @@ class Posed:
         return [*self.problem.notes, *filter(None, [doubt(self.disagreement)])]
 
 
+def check_keywords(how: Mapping[str, Any]) -> None:
+    """Raise where a keyword is none of a question about a log."""
+    known = [x for x in get_type_hints(Question) if x not in ("progress",)]
+    for name in how:
+        if name not in known and name != "progress":
+            raise ParameterError(f"there is no keyword {name!r}; {nearest(name, known)}")
+
+
 def as_said(source: Any, how: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """(the log, keywords of a question): where the source is the TOML file that describes a log,
     what it says, unless it is said here.
@@ -159,6 +168,7 @@ def pose(source: Any, **how: Unpack[Question]) -> Posed:
     """Read a log and its baseline, and build their problem, with its guards; `source` is what
     `read_log` takes, the TOML file that describes a log, or a Log.
     """
+    check_keywords(how)
     source, said_of_it = as_said(source, how)
     return _pose(source, **said_of_it)
 
@@ -345,6 +355,8 @@ def _of_rows(given: Any, source: Any, log: Log) -> Any:
 
 def several(given: str | Sequence[Any] | None) -> list[Any]:
     """A list of what may be given alone."""
+    if isinstance(given, Mapping):
+        raise ParameterError(f"a list is expected, not {{name: value}}: got {list(given)}")
     return [given] if isinstance(given, str) else list(given or ())
 
 

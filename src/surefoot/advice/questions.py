@@ -21,6 +21,7 @@ from surefoot.advice.posing import (
     Posing,
     Question,
     as_said,
+    check_keywords,
     check_posing,
     check_tolerance,
     in_words,
@@ -92,8 +93,9 @@ class Checked(Paged):
         yield f"{plural(len(self.findings), 'finding')}, {last}"
         if self.vetoes:
             yield (
-                "improve supports no policy learned from this log, unless told to with --despite"
-                f" {','.join(self.vetoes)}"
+                f"speaks against a promise: {','.join(self.vetoes)}. improve supports no policy of"
+                " this log if that could undo its gain, or its test rests on it (--despite passes"
+                " it over)"
             )
         if "saved" in self.document:
             path = self.document["saved"]
@@ -118,6 +120,7 @@ def check(
     `save`: write down how the log is read and what is asked of it, such as "log.toml"; that file
     stands for the log from then on, in every question and command.
     """
+    check_keywords(how)
     source, asked = as_said(source, how)
     log, _ = read(source, progress=progress, **{x: asked[x] for x in asked if x not in POSING})
     given, gamma = asked.get("baseline"), asked.get("gamma")
@@ -220,6 +223,9 @@ class Compared(Paged):
         header = ("", "states", "mass", "optimistic", "gain", "90 % interval", "supported")
         yield from (read_text(self.document["log"]), "")
         yield from aligned([header, *map(_cells, self.rows)], "<>>>>><")
+        if self.document["vetoes"]:
+            keys = ", ".join(self.document["vetoes"])
+            yield f"\nWARNING: what surefoot check finds speaks against a promise: {keys}"
         yield (
             "\noptimistic: gain in sample, on the data the policy was learned from. gain: learned"
             " from one half of the log,\ntested on the other, with its 90 % interval. Each row is"
@@ -247,22 +253,26 @@ def compare(
     """
     of_the_whole(how)
     posed = pose(source, **how)
+    findings = findings_about(posed.log, posed.problem)
     document = {
         "log": log_summary(posed.log, posed.source),
         "gamma": posed.gamma,
-        "algorithms": list(_compared(posed, several(only) or list(ALGORITHMS), shown)),
+        "vetoes": [x.key for x in findings if x.vetoes],
+        "algorithms": list(_compared(posed, findings, several(only) or list(ALGORITHMS), shown)),
         "notes": posed.notes,
     }
     return Compared(document)
 
 
 def _compared(
-    posed: Posed, asked: Sequence[str | Algorithm], shown: Shown
+    posed: Posed,
+    findings: tuple[Finding, ...],
+    asked: Sequence[str | Algorithm],
+    shown: Shown,
 ) -> Iterator[dict[str, Any]]:
     """One row of the table for each algorithm; one that cannot run on this log says why."""
     log, problem = posed.log, posed.problem
     units = units_of(log, problem.log, problem.gamma)
-    findings = findings_about(log, problem)
     for i, given in enumerate(asked):
         try:
             algorithm = chosen_algorithm(problem, given) if isinstance(given, str) else given
@@ -401,6 +411,7 @@ def certify_policy(
         "policy": in_words(policy),
         "gamma": posed.gamma,
         **assurance_summary(found),
+        "waived": list(found.waived),
         "notes": posed.notes,
     }
     return Certified(document, found)

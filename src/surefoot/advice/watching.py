@@ -33,7 +33,7 @@ from surefoot.errors import LogError, ParameterError, ProblemError
 from surefoot.locks import take
 from surefoot.logs import Log
 from surefoot.ope.capital import Capital, capital_of
-from surefoot.ope.episode_values import Standard, episode_values
+from surefoot.ope.episode_values import EpisodeValues, Standard, episode_values
 from surefoot.ope.episodes import take_episodes
 from surefoot.ope.gain_test import negated
 from surefoot.text import plural
@@ -51,6 +51,8 @@ class Watch:
     parameters        what must not change from look to look: policy, baseline, gamma, ranges, ...
     gain, loss        the capital of the two tests, each at delta / 2
     labels, contents  64 and 32 bit hashes of the episodes that are settled: counted, or left out
+    moments           what the estimated gain is made from (`_moments`), of the episodes counted;
+                      None where there are none, or a file of an earlier version does not have it
     """
 
     parameters: Mapping[str, Any]
@@ -59,6 +61,7 @@ class Watch:
     labels: np.ndarray
     contents: np.ndarray
     looks: int
+    moments: np.ndarray | None = None
 
     @property
     def verdict(self) -> str:
@@ -73,6 +76,7 @@ class Watch:
             "schema": SCHEMA,
             "parameters": dict(self.parameters),
             "looks": self.looks,
+            "moments": None if self.moments is None else self.moments.tolist(),
             "gain": self.gain.document(),
             "loss": self.loss.document(),
             "episodes": {"labels": _packed(self.labels), "contents": _packed(self.contents)},
@@ -124,6 +128,7 @@ def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
             labels=_unpacked(content["episodes"]["labels"], np.dtype(np.uint64)),
             contents=_unpacked(content["episodes"]["contents"], np.dtype(np.uint32)),
             looks=int(content["looks"]),
+            moments=_matrix(content.get("moments")),
         )
         if len(found.labels) != len(found.contents):
             raise ProblemError("there are not as many labels as contents")
@@ -137,11 +142,16 @@ def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
     if differs:
         key = differs[0]
         raise ParameterError(
-            f"{path} was begun with another {key.replace('_', ' ')} ({begun.get(key)!r}, now"
-            f" {now.get(key)!r}): what was counted does not speak about it. Begin anew with another"
-            " --state-file"
+            f"{path} was begun with another {key.replace('_', ' ')} ({_told(begun, key)}, now"
+            f" {_told(now, key)}): what was counted does not speak about it. Begin anew with"
+            " another --state-file"
         )
     return found
+
+
+def _told(parameters: Mapping[str, Any], key: str) -> str:
+    """What was said, or that nothing was."""
+    return repr(parameters[key]) if key in parameters else "as it is unless said"
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -255,12 +265,39 @@ def _bet(
             "a watch needs to know how bad an episode can be before it begins: declare all possible"
             " rewards (--reward-range)"
         )
-    alpha = standard.delta / 2
+    alpha, known = standard.delta / 2, watch.moments
+    new = _moments(gain)
+    adds_up = known is not None and known.shape == new.shape
     return replace(
         watch,
+        moments=known + new if known is not None and adds_up else None if watch.gain.n else new,
         gain=watch.gain.after(gain.x[rank], gain.lo, alpha),
         loss=watch.loss.after(loss.x[rank], loss.lo, alpha),
     )
+
+
+def _moments(values: EpisodeValues) -> np.ndarray:
+    """Z' Z, Z = [1, value, shifts] of every episode: those of two looks add up."""
+    shifts = values.shifts
+    if shifts is None or not np.isfinite(shifts).all():
+        shifts = np.zeros((len(values.x), 0))
+    z = np.column_stack([np.ones(len(values.x)), values.x, shifts])
+    return np.asarray(z.T @ z)
+
+
+def _estimate(moments: np.ndarray) -> float:
+    """The estimated gain, as `EpisodeValues.estimate` has it: no declared range moves it."""
+    mean = moments[0] / moments[0, 0]
+    spread = moments / moments[0, 0] - np.outer(mean, mean)
+    scale = np.sqrt(np.maximum(np.diag(spread), 0.0))
+    some = np.flatnonzero(scale[2:] > 1e-9 * np.abs(mean[2:])) + 2
+    inside = spread[np.ix_(some, some)] / np.outer(scale[some], scale[some])
+    slope = np.linalg.lstsq(inside, spread[some, 1] / scale[some], rcond=1e-9)[0]
+    return float(mean[1] - (mean[some] / scale[some]) @ slope)
+
+
+def _matrix(rows: Any) -> np.ndarray | None:
+    return None if rows is None else np.array(rows, dtype=float)
 
 
 def _check_ends(came: Arrivals) -> None:
@@ -325,7 +362,7 @@ def _left_out(log: Log, batch: Batch, came: Arrivals, trained: Fingerprints | No
 
 def watch_summary(watch: Watch, found: Look, delta: float) -> dict[str, Any]:
     """A look as data for machines."""
-    mean = watch.gain.total / watch.gain.n if watch.gain.n else None
+    mean = None if watch.moments is None else _estimate(watch.moments)
     sides = {
         name: {
             "capital": math.exp(min(side.now, 700.0)),

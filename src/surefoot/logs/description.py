@@ -156,7 +156,7 @@ def described(
     asked = {k: merged.pop(k) for k in (*POSING, *posing) if k in merged}
     for key in PATHS:
         path = asked.get(key)
-        if path is not None and path == found.posing.get(key) and not os.path.isfile(path):
+        if isinstance(path, str) and path == found.posing.get(key) and not os.path.isfile(path):
             raise LogError(f"{source}: {key}: there is no file {path}")
     return found.source, merged, asked
 

@@ -27,12 +27,14 @@ def check_page(found: Mapping[str, Any]) -> str:
     findings, vetoes = found["findings"], found["vetoes"]
     warnings = found["warnings"]
     rows = found["rows"]
-    word = "This log supports no promise as it is" if vetoes else "Nothing forbids learning"
+    word = (
+        "Something in this log speaks against a promise" if vetoes else "Nothing forbids learning"
+    )
     if not vetoes and warnings:
         word = f"{plural(warnings, 'warning')}; nothing forbids learning"
     sentences = [
-        f"surefoot improve supports no policy learned from it, unless told to with --despite"
-        f" {','.join(vetoes)}."
+        f"Speaks against a promise: {','.join(vetoes)}. surefoot improve supports no policy of this"
+        " log if that could undo its gain, or its test rests on it."
     ] * bool(vetoes)
     sentences += said_of_reward(found)
     order = {"warning": 0, "note": 1, "ok": 2}

@@ -40,7 +40,8 @@ def parts(document: Mapping[str, Any]) -> list[Statement]:
 def _in_short(found: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     """The parts that fail; else the one that is nearest to it."""
     asked = [(kind, x) for kind, x in found if x["tolerance"] is not None]
-    failing = [f"{kind} {_part(kind, x)}" for kind, x in asked if not x["holds"]]
+    worst_first = sorted(asked, key=lambda pair: _slack(pair[1]))
+    failing = [f"{kind} {_part(kind, x)}" for kind, x in worst_first if not x["holds"]]
     if failing:
         rest = len(asked) - len(failing)
         return "; ".join([some(failing, MOST_NAMED)] + [f"{rest} others no worse"] * bool(rest))

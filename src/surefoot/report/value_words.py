@@ -120,7 +120,9 @@ def certificate_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]
     log, c = document["log"], document["certificate"]
     (said,) = proof(c)
     warned = [*log_warnings(log), *urgent(document["notes"])]
-    found = [Statement("verdict", said.words), *warning(warned)]
+    waived = ", ".join(document.get("waived") or ())
+    despite = f"Despite {waived}, true only if that does not matter: {said.words}"
+    found = [Statement("verdict", despite if waived else said.words), *warning(warned)]
     if "not_given" not in c:
         found.append(Statement("bound", said.detail[0], said.detail[1 : 1 + c["vacuous"]]))
         assumed = c["assumptions"]

@@ -157,7 +157,7 @@ def _tried(source: Any, asked: Mapping[str, Any], histories: Sequence[int]) -> l
     if asked.get("history"):
         raise ParameterError("--histories chooses the history: leave --history out")
     tried = []
-    for k in sorted(set(histories)):
+    for k in sorted({int(x) for x in histories}):
         found = pose(source, **{**asked, "history": k})
         algorithm = chosen_algorithm(found.problem, "priced-soft-spibb")
         tried.append(try_history(found.log, found.problem, algorithm, k))
