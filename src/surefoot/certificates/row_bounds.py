@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefoot.algorithms.worst_case import WorstCase
 from surefoot.certificates.certificate import (
     BAYESIAN,
     EVERYWHERE,
@@ -24,6 +23,7 @@ from surefoot.core.evidence import APPROXIMATE, RIGOROUS
 from surefoot.errors import PolicyError
 from surefoot.parameters import check_choice, check_number
 from surefoot.planning import Backup, evaluate, value_iteration
+from surefoot.planning.l1_ball import WorstCase
 from surefoot.problems import Arrivals, Problem
 from surefoot.rows.arrays import Array, take_fields, to_numpy
 from surefoot.trust.radii import ROW_RADII, spent_at
