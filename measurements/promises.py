@@ -106,6 +106,7 @@ def direct(case: Case) -> tuple[bool, float]:
         np.array([int(x[1:]) for x in columns[name]]) for name in ("state", "action", "next_state")
     )
     limits = str(case.options.get("reward_range", "")).split(",")
+    times = np.array(columns["time"])
     problem = surefoot.problem(
         state=state,
         action=action,
@@ -113,7 +114,7 @@ def direct(case: Case) -> tuple[bool, float]:
         next_state=follow,
         gamma=case.world.gamma,
         episode=np.unique(columns["episode"], return_inverse=True)[1],
-        time=np.array(columns["time"]),
+        time=times.astype("datetime64[s]") if times.dtype.kind == "U" else times,
         terminal=np.array(columns.get("terminal", [0] * len(state))) > 0,
         n_states=len(case.world.pi_b),
         n_actions=case.world.pi_b.shape[1],
