@@ -14,7 +14,7 @@ from surefoot.advice.questions import (
     compare,
     evaluate_policy,
 )
-from surefoot.advice.safety import SafetyTest
+from surefoot.advice.safety import Tested
 from surefoot.advice.summary import summarise
 from surefoot.advice.unit_model import Comparison, UnitModel, model_of_units
 from surefoot.advice.units import (
@@ -39,8 +39,8 @@ __all__ = [
     "Assurance",
     "Comparison",
     "Gain",
-    "SafetyTest",
     "Sensitivity",
+    "Tested",
     "UnitModel",
     "Units",
     "Verdict",

@@ -33,9 +33,9 @@ from surefoot.errors import LogError, ParameterError, ProblemError
 from surefoot.locks import take
 from surefoot.logs import Log
 from surefoot.ope.capital import Capital, capital_of
-from surefoot.ope.episode_values import EpisodeValues, Standard, episode_values
+from surefoot.ope.episode_values import LOSS, Standard, episode_values
 from surefoot.ope.episodes import take_episodes
-from surefoot.ope.gain_test import negated
+from surefoot.ope.estimates import EpisodeValues
 from surefoot.text import plural
 
 SCHEMA = "surefoot/watch-state/1"
@@ -259,7 +259,7 @@ def _bet(
     part = take_episodes(batch, mask)
     rank = np.searchsorted(np.flatnonzero(mask), counted)  # their places in the part
     gain = episode_values(part, pi, pi_b, gamma, standard)
-    loss = episode_values(negated(part), pi, pi_b, gamma, standard.mirrored())
+    loss = episode_values(part, pi, pi_b, gamma, standard, quantity=LOSS)
     if not (gain.declared and loss.declared):
         raise ParameterError(
             "a watch needs to know how bad an episode can be before it begins: declare all possible"

@@ -1,5 +1,7 @@
 """Lower bounds on the mean of values at level delta, each with what it needs to be true.
 
+A bound is a row of `Evidence`: `low` is the bound, `validity` says in which sense it holds.
+
 Importance-weighted values have a floor `lo` and no useful ceiling. `uncapped_betting` needs none.
 `hoeffding` and `maurer_pontil` look at Y = min(X, cap): E[Y] <= E[X] whatever the cap, so a lower
 bound on E[Y] is one on E[X]. Y lies in [lo, cap], a range they can use. The cap must not depend on
@@ -9,12 +11,13 @@ the values it is applied to: choose it on other episodes (`choose_cap`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from surefoot.core.array_checks import number_array
+from surefoot.core.evidence import Evidence
 from surefoot.errors import ParameterError, ProblemError
 from surefoot.parameters import check_name
 from surefoot.trust.radii import empirical_bernstein_at, hoeffding_at
@@ -52,25 +55,6 @@ GRID = 256  # caps that are tried, besides the values themselves
 FLAT = "all values are equal: without scatter this method cannot judge the mean, and gives no bound"
 
 
-@dataclass(frozen=True, kw_only=True)
-class LowerBound:
-    """The mean of the values is at least `value`, except with probability delta; `validity` says in
-    which sense.
-
-    n values with the sample mean `mean`; lo and cap where they are used.
-    """
-
-    method: str
-    value: float
-    delta: float
-    validity: str
-    n: int
-    mean: float
-    lo: float | None = None
-    cap: float | None = None
-    notes: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class Forecast:
     """What a training part promises of n other values: the bound, with the best cap; mean and
@@ -83,7 +67,7 @@ class Forecast:
     variance: float
 
 
-def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
+def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> Evidence:
     """mean(Y) - (cap - lo) sqrt( ln(1/delta) / (2 n) ),  Y = min(X, cap) (Hoeffding 1963, Theorem
     2; one-sided).
 
@@ -91,10 +75,10 @@ def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
     """
     x, y = _truncated(x, delta, lo, cap, fewest=1)
     bound = float(y.mean() - hoeffding_at(np.array(len(y)), math.log(1 / delta), cap - lo))
-    return _found("hoeffding", bound, x, delta, lo, cap)
+    return _found("hoeffding", bound, x, delta)
 
 
-def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
+def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> Evidence:
     """mean(Y) - sqrt( 2 s^2 ln(2/delta) / n ) - 7 (cap - lo) ln(2/delta) / (3 (n - 1)),  Y = min(X,
     cap), s^2 its sample variance.
 
@@ -108,10 +92,10 @@ def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
         y.mean()
         - empirical_bernstein_at(np.array(len(y)), y.var(ddof=1), math.log(2 / delta), cap - lo)
     )
-    return _found("maurer-pontil", bound, x, delta, lo, cap)
+    return _found("maurer-pontil", bound, x, delta)
 
 
-def uncapped_betting(x: Any, delta: float, *, lo: Any) -> LowerBound:
+def uncapped_betting(x: Any, delta: float, *, lo: Any) -> Evidence:
     """The largest m that a gambler who bets against "no value has a mean above m" has refuted:
     whose capital reached 1/delta.
 
@@ -150,7 +134,7 @@ def uncapped_betting(x: Any, delta: float, *, lo: Any) -> LowerBound:
             refuted, low = math.exp(middle), middle
         else:
             high = middle
-    return _found("betting", min(top + refuted, float(x.mean())), x, delta, top)
+    return _found("betting", min(top + refuted, float(x.mean())), x, delta)
 
 
 def log_capital(z: np.ndarray, delta: float, m: Any) -> np.ndarray:
@@ -167,7 +151,7 @@ def log_capital(z: np.ndarray, delta: float, m: Any) -> np.ndarray:
     return capital
 
 
-def student_t(x: Any, delta: float) -> LowerBound:
+def student_t(x: Any, delta: float) -> Evidence:
     """mean(X) - t_{1 - delta, n - 1} s / sqrt(n).
 
     Asymptotic: exact for normal values. For values skewed to the right, as importance weights of
@@ -176,14 +160,12 @@ def student_t(x: Any, delta: float) -> LowerBound:
     """
     x = _sample(x, delta, fewest=2)
     if not _scatters(x):
-        return replace(_found("student-t", -math.inf, x, delta), notes=(FLAT,))
+        return _found("student-t", -math.inf, x, delta, FLAT)
     width = student_width(float(x.var(ddof=1)), len(x), delta)
     return _found("student-t", float(x.mean() - width), x, delta)
 
 
-def bca(
-    x: Any, delta: float, rng: np.random.Generator, *, resamples: int = RESAMPLES
-) -> LowerBound:
+def bca(x: Any, delta: float, rng: np.random.Generator, *, resamples: int = RESAMPLES) -> Evidence:
     """The delta quantile of resampled means, corrected for bias and acceleration (Efron 1987;
     scipy.stats.bootstrap).
 
@@ -193,7 +175,7 @@ def bca(
 
     x = _sample(x, delta, fewest=2)
     if not _scatters(x):
-        return replace(_found("bca", -math.inf, x, delta), notes=(FLAT,))
+        return _found("bca", -math.inf, x, delta, FLAT)
     found = bootstrap(
         (x,),
         np.mean,
@@ -314,16 +296,9 @@ def _scatters(x: np.ndarray) -> bool:
     return bool(np.ptp(x) > 1e-12 * np.abs(x).max() and x.var(ddof=1) > 0)
 
 
-def _found(
-    method: str,
-    value: float,
-    x: np.ndarray,
-    delta: float,
-    lo: float | None = None,
-    cap: float | None = None,
-) -> LowerBound:
-    """A bound on the mean of x."""
-    return LowerBound(
-        method=method, value=value, delta=delta, validity=VALIDITY[method], n=len(x),
-        mean=float(x.mean()), lo=lo, cap=cap,
+def _found(method: str, low: float, x: np.ndarray, delta: float, *notes: str) -> Evidence:
+    """A lower bound on the mean of x, as a row."""
+    return Evidence(
+        estimate=float(x.mean()), low=low, high=math.inf, delta=delta, validity=VALIDITY[method],
+        units=len(x), unit="values", notes=notes,
     )  # fmt: skip
