@@ -105,20 +105,19 @@ def uncapped_betting(x: Any, delta: float, *, lo: Any) -> Evidence:
         s_i^2(m) = ( m^2 + sum_{j < i} (z_j - mean(z_1..z_j))^2 ) / i:
     the bet against a value is set by the values before it, and by m itself as the guess that counts
     as one value. Proof. Let E[ z_i | past ] <= m for every i. Each factor is at least 1 - STAKE >
-    0, as lambda_i <= STAKE / m and z_i >= 0, and its mean given the past is at most 1, as lambda_i
-    >= 0 is known by then: K_t(m) is a positive supermartingale that starts at 1, and by Ville P(
-    max_t K_t(m) >= 1/delta ) <= delta. It takes no ceiling on the values: a large one only raises
-    the capital. Each factor falls in m: where the minimum is STAKE / m it is 1 - STAKE + STAKE z_i
-    / m; elsewhere lambda_i = c (v + m^2)^(-1/2), and d/dm [ lambda_i (z_i - m) ] = -lambda_i ( 1 +
-    (z_i - m) m / (v + m^2) ) <= 0, as z_i >= 0; both join continuously. So the refuted m are an
-    interval from 0, found by halving, and P( bound > mu ) <= delta for every mu that no E[ X_i |
-    past ] exceeds. The values need not have one law: for i.i.d. values mu is their mean; where the
-    X_i have different means given the past (each block of a log tests a policy made from the blocks
-    before it), mu is the largest of them, and a bound above 0 says that one of them is. How to bet
-    is free; ln(1 + z) >= z - z^2/2 leads to the choice above (Waudby-Smith & Ramdas, JRSS B 2024,
-    eqs. 24-26, where values are in [0, 1]). The bound depends on the order of the values: shuffle
-    those of a log that may be sorted, without looking at them. What early values refuted and later
-    ones took back is not claimed: the bound is at most the sample mean.
+    0, as lambda_i <= STAKE / m and z_i >= 0: by `log_wealth` P( max_t K_t(m) >= 1/delta ) <= delta.
+    It takes no ceiling on the values: a large one only raises the capital. Each factor falls in m:
+    where the minimum is STAKE / m it is 1 - STAKE + STAKE z_i / m; elsewhere lambda_i = c (v +
+    m^2)^(-1/2), and d/dm [ lambda_i (z_i - m) ] = -lambda_i ( 1 + (z_i - m) m / (v + m^2) ) <= 0,
+    as z_i >= 0; both join continuously. So the refuted m are an interval from 0, found by halving,
+    and P( bound > mu ) <= delta for every mu that no E[ X_i | past ] exceeds. The values need not
+    have one law: for i.i.d. values mu is their mean; where the X_i have different means given the
+    past (each block of a log tests a policy made from the blocks before it), mu is the largest of
+    them, and a bound above 0 says that one of them is. How to bet is free; ln(1 + z) >= z - z^2/2
+    leads to the choice above (Waudby-Smith & Ramdas, JRSS B 2024, eqs. 24-26, where values are in
+    [0, 1]). The bound depends on the order of the values: shuffle those of a log that may be
+    sorted, without looking at them. What early values refuted and later ones took back is not
+    claimed: the bound is at most the sample mean.
 
     lo may be a row of floors, each known before its value. A mean that no value exceeds is at least
     the highest of them, and all of the above holds with z_i and m_i counted from lo_i.
@@ -147,8 +146,22 @@ def log_capital(z: np.ndarray, delta: float, m: Any) -> np.ndarray:
         y = z if np.ndim(m) == 0 else z - m
         scatter = np.append(0.0, np.cumsum((y - np.cumsum(y) / i) ** 2)[:-1])
         bets = np.minimum(np.sqrt(2 * math.log(1 / delta) / n * i / (scatter + m * m)), STAKE / m)
-        capital: np.ndarray = np.cumsum(np.log1p(bets * (z - m)))
-    return capital
+        return log_wealth(bets, z - m)
+
+
+def log_wealth(bets: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """ln K_t,  K_t = prod_{i <= t} ( 1 + bet_i x_i ),  t = 1, 2, ...: what a gambler has made of 1.
+
+    Let E[ x_i | past ] <= 0, bet_i >= 0 be known before x_i, and no factor be negative. The mean of
+    a factor given the past is then at most 1: K_t is a supermartingale that starts at 1, and by
+    Ville's inequality P( K_t >= 1/alpha for some t ) <= alpha. So is the mean of several gamblers
+    (`surefoot.ope.capital`). Other bets of surefoot multiply factors of mean 1 too, and keep no
+    path: one bet for each state, on what its draws come to (`trust.radii.betting_lower`); bets on
+    how often an action comes, by counts (`diagnosis.propensities`); ratios of likelihoods, whose
+    factors are no bets on a mean (`problems.action_distance`).
+    """
+    found: np.ndarray = np.cumsum(np.log1p(bets * x), axis=-1)
+    return found
 
 
 def student_t(x: Any, delta: float) -> Evidence:
