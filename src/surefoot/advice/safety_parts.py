@@ -8,13 +8,13 @@ probability at most delta (`surefoot.advice.verdict`).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from surefoot.advice.gate_words import parts_summary
 from surefoot.advice.gates import check_group_tolerance, check_several
 from surefoot.advice.safety import Sample, Tested, safety_test
 from surefoot.core.evidence import GROUP, GUARD, LOWER, Evidence, Part
@@ -150,32 +150,6 @@ def _with_parts(whole: Tested, parts: tuple[Evidence, ...], accept_observed: boo
         **whole.document,
         "condition": "; ".join(dict.fromkeys(x for x in conditions if x)),
         "assumptions": [*whole.document["assumptions"], *assumed],
-        **parts_summary(parts),
+        **parts_summary(parts, safety=True),
     }
     return Tested(document, (*whole.rows, *parts))
-
-
-def part_summary(row: Evidence) -> dict[str, Any]:
-    """A row as data for machines, in the unit of its column."""
-    part, turned = row.part, row.in_unit_of_column
-    words = "worse" if row.worse else "no worse" if row.holds_within else "not shown"
-    return {
-        "name": part.name,
-        "better": part.direction,
-        "tolerance": part.tolerance if part.tolerance < math.inf else None,
-        "verdict": "not tested" if row.trouble else words,
-        "holds": row.holds_within,
-        "change": turned.estimate,
-        "low": turned.low,
-        "high": turned.high,
-        "episodes_tested": row.units,
-        "trouble": row.trouble or None,
-    }
-
-
-def parts_summary(rows: Sequence[Evidence]) -> dict[str, Any]:
-    """`guards` and `groups` of the test."""
-    return {
-        f"{kind}s": [part_summary(x) for x in rows if x.part.kind == kind]
-        for kind in (GUARD, GROUP)
-    }
