@@ -3,7 +3,7 @@ files that hold it.
 """
 
 from surefoot.advice.advise import Advice, learn_and_test
-from surefoot.advice.assurance import Assurance, assure
+from surefoot.advice.assurance import assure
 from surefoot.advice.confounding import Sensitivity, sensitivity
 from surefoot.advice.files import write_advice
 from surefoot.advice.gain import Gain, held_out_gain
@@ -36,7 +36,6 @@ __all__ = [
     "NOT_SUPPORTED",
     "SUPPORTED",
     "Advice",
-    "Assurance",
     "Comparison",
     "Gain",
     "Sensitivity",

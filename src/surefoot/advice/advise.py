@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surefoot.advice.answers import Paged
-from surefoot.advice.assurance import Assurance, assure, proof
+from surefoot.advice.assurance import assure, proof
 from surefoot.advice.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
 from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gates import check_gates, gates_of
@@ -31,6 +31,7 @@ from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
 from surefoot.advice.verdict import NOTHING_TO_LEARN, Verdict, by_proof, by_test, judge
 from surefoot.algorithms import Algorithm
+from surefoot.certificates import Certificate
 from surefoot.core import Policy, Solution
 from surefoot.core.evidence import Evidence
 from surefoot.core.policy import CHANGED, framed
@@ -89,7 +90,7 @@ class Advice(Paged):
     despite: tuple[str, ...] = ()
     slight: tuple[Finding, ...] = ()
     refitted: np.ndarray | None = None
-    assurance: Assurance | None = None
+    assurance: Certificate | str | None = None
     over_renormalised: float | None = None
     sensitivity: Sensitivity | None = None
     gates: tuple[Evidence, ...] = ()
@@ -122,8 +123,8 @@ class Advice(Paged):
         """What held-out data, or else a proof, show of the whole; of the guards and the groups."""
         if self.gain is not None:
             return self.gain.evidence, *self.gates
-        proved = None if self.assurance is None else self.assurance.certificate
-        return () if proved is None else (proved.evidence,)
+        proved = self.assurance
+        return (proved.evidence,) if isinstance(proved, Certificate) else ()
 
     @property
     def policy(self) -> Policy:
