@@ -192,24 +192,16 @@ def safety_test(
     """
     if training is not None:
         standard = standard.having_seen(training.batch.reward)
-    each = replace(standard, delta=standard.delta / 2)
-    shared = replace(standard, delta=standard.delta / 2 / statements)
-    prepared = standard.capped or standard.estimator == "dr"
-    if prepared:
+    if standard.capped or standard.estimator == "dr":
         _check_preparation(training, standard, same_codes)
-    training = training if prepared else None
+    else:
+        training = None
     (gain, values), (loss, turned) = (
-        _tested(quantity, training, held_out, gamma, level, seed)
-        for quantity, level in ((GAIN, each), (LOSS, shared))
+        _tested(quantity, training, held_out, gamma, replace(standard, delta=delta), seed)
+        for quantity, delta in ((GAIN, standard.delta / 2), (LOSS, standard.delta / 2 / statements))
     )
-    notes = tuple(dict.fromkeys((*gain.notes, *loss.notes, *values.notes)))
-    visited = np.unique(held_out.batch.state)
-    base = held_out.pi_b
-    if base is not None and np.abs(held_out.pi[visited] - base[visited]).max() <= SAME:
-        same = "the policy is the baseline in every state of the tested episodes"
-        notes = (f"{same}: there is nothing to show", *notes)
-    low, high = standard.observed(held_out.batch.reward)
-    observed = "" if values.declared else f"no reward below {low:g} or above {high:g} exists"
+    seen = None if values.declared else standard.observed(held_out.batch.reward)
+    observed = "" if seen is None else f"no reward below {seen[0]:g} or above {seen[1]:g} exists"
     conditions = _of_rows_left_out(held_out)
     if observed and not accept_observed:
         conditions[observed] = DECLARE
@@ -217,33 +209,50 @@ def safety_test(
         gain,
         high=-loss.low,
         together=(math.nan, -loss.low),
-        within=None if values.declared else (low, high),
+        within=seen,
         assumes=_assumptions(gain, observed, held_out),
-        notes=notes,
+        notes=tuple(
+            dict.fromkeys((*_of_no_change(held_out), *gain.notes, *loss.notes, *values.notes))
+        ),
     )
-    odd = impossible(row.estimate, values.lo, -turned.lo)
     document = {
         "condition": " and ".join(conditions),
         "remedy": ". ".join(conditions.values()),
         "delta": standard.delta,
-        "delta_of_each_test": gain.delta,
         "delta_of_loss": loss.delta,
+        "centred": values.control is not None or turned.control is not None,
+        "episodes_cap_chosen_on": 0 if training is None else training.batch.n_episodes,
+    }
+    odd = impossible(row.estimate, values.lo, -turned.lo)
+    return Tested(document | _told(row, values, standard, odd), (row,))
+
+
+def _told(row: Evidence, values: EpisodeValues, standard: Standard, odd: str) -> dict[str, Any]:
+    """The row and the values behind it, as data for machines; `odd`: why its estimate cannot be."""
+    return {
+        "delta_of_each_test": row.delta,
         "estimated_gain": row.estimate,
         "gain_at_least": row.low,
         "gain_at_most": row.high,
         "estimator": standard.estimator,
         "bound": standard.bound,
-        "centred": values.control is not None or turned.control is not None,
         "compared_with": values.compared,
         "episodes_tested": row.units,
-        "episodes_cap_chosen_on": 0 if training is None else training.batch.n_episodes,
         "effective_episodes": values.effective_size,
         "largest_weight": values.largest_weight,
         "share_never_tried": values.overlap.unseen,
         "assumptions": list(row.assumes),
-        "notes": [*([f"the estimated gain is {odd}"] if odd else []), *notes],
+        "notes": [*([f"the estimated gain is {odd}"] if odd else []), *row.notes],
     }
-    return Tested(document, (row,))
+
+
+def _of_no_change(tested: Sample) -> tuple[str, ...]:
+    """That the policy changes nothing where these episodes were, where that is so."""
+    visited, base = np.unique(tested.batch.state), tested.pi_b
+    if base is None or np.abs(tested.pi[visited] - base[visited]).max() > SAME:
+        return ()
+    same = "the policy is the baseline in every state of the tested episodes"
+    return (f"{same}: there is nothing to show",)
 
 
 def _of_rows_left_out(tested: Sample) -> dict[str, str]:

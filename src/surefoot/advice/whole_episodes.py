@@ -198,12 +198,11 @@ class Watched(Answer):
 
     command: ClassVar[str] = "watch"
     document: Mapping[str, Any]
-    watch: Watch
 
     @property
     def verdict(self) -> str:
         """ "passes": shown to be better; "fails": worse; or "no evidence", so far."""
-        return self.watch.verdict
+        return str(self.document["verdict"])
 
     def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
         """The look for people."""
@@ -267,7 +266,7 @@ def watch(
         "training_checked": trained is not None,
     }
     document["notes"] = [*posed.log.notes, *document["notes"]]
-    return Watched(document, after)
+    return Watched(document)
 
 
 def _check_kept(how: Mapping[str, Any], why: str = "") -> None:
