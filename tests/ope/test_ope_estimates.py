@@ -137,6 +137,7 @@ def test_importance_sampling_weighs_whole_returns() -> None:
     assert found.effective_size == pytest.approx((1 + 2) ** 2 / (1 + 4))
     assert found.largest_weight == pytest.approx(2.0)
     assert len(found.x) == 2 and not any("cut" in note for note in found.notes)
+    assert repr(found).startswith("EpisodeValues(1.4 from 2 episodes, effectively 1.8)")
 
 
 def test_weighted_importance_sampling_divides_by_the_sum_of_weights() -> None:

@@ -83,6 +83,11 @@ class EpisodeValues:
         k = np.linalg.lstsq(shifts - there, (self.x - mean) / scale, rcond=None)[0]
         return mean - scale * float(there @ k)
 
+    def __repr__(self) -> str:
+        notes = "".join(f"\n  note: {note}" for note in self.notes)
+        size = f"{len(self.x)} episodes, effectively {self.effective_size:.1f}"
+        return f"EpisodeValues({self.estimate:.6g} from {size}){notes}"
+
 
 def importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> EpisodeValues:
     """X_i = rho_T G_i,  G_i = sum_t gamma^t r_t: unbiased, i.i.d. over episodes, of a variance that
