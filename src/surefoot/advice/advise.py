@@ -70,6 +70,7 @@ class Advice(Paged):
     the held-out half shows about guarded columns and groups, `evidence` of the whole too. `slight`
     are findings that would forbid the promise if they changed this gain enough. `refitted` is what
     the tested method learns from all rows, where that was asked for; it was not tested itself.
+    `assurance` is a certificate of the candidate, or why there is none; None: not asked for.
     """
 
     command: ClassVar[str] = "improve"

@@ -344,7 +344,9 @@ def evaluate_policy(source: Any, policy: Any, **how: Unpack[Question]) -> Evalua
 
 @dataclass(frozen=True, repr=False)
 class Certified(Answer):
-    """A lower bound on what a policy gains; None where findings of the log forbid it."""
+    """A lower bound on what a policy gains: a certificate, None where findings of the log forbid
+    it.
+    """
 
     command: ClassVar[str] = "certify"
     document: Mapping[str, Any]
