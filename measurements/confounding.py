@@ -257,8 +257,8 @@ def hidden(logs: int, episodes: int, only: str) -> None:
             at = WorstCase(model_of_units(problem, units, found.held_out), found.pi).at(
                 world.gamma_u
             )
-            point, sure = point + (at.bound > gain), sure + (at.low > gain)
-            gaps.append((at.bound - gain, found.evidence.estimate - gain))
+            point, sure = point + (at.estimate > gain), sure + (at.low > gain)
+            gaps.append((at.estimate - gain, found.evidence.estimate - gain))
             if supported and gain <= ZERO:
                 line = sensitivity(problem, units, found.pi, chosen=found.held_out)
                 warned += line.vanishes_at <= world.gamma_u

@@ -124,13 +124,13 @@ def tests(family: Family) -> dict[str, Test]:
         def verdict(batch: Batch) -> tuple[bool, bool, float]:
             log = without(batch) if pooled else batch
             found = [evidence_of(x, log, new, pi_b, gamma, standard) for x in (GAIN, LOSS)]
-            return found[0].is_positive, found[1].is_positive, true_gain(family, NEW, truth)
+            return found[0].positive, found[1].positive, true_gain(family, NEW, truth)
 
         return verdict
 
     def one(batch: Batch) -> tuple[bool, bool, float]:
-        found = [evidence_of_two(x, batch, new, 0, gamma, standard) for x in (GAIN, LOSS)]
-        return found[0].is_positive, found[1].is_positive, true_gain(family, NEW, MADE[0])
+        found = [evidence_of_two(x, batch, new, 0, gamma, standard)[0] for x in (GAIN, LOSS)]
+        return found[0].positive, found[1].positive, true_gain(family, NEW, MADE[0])
 
     average = MADE.mean(axis=0)
     return {

@@ -23,8 +23,8 @@ import surefoot
 from surefoot.advice.safety import Sample
 from surefoot.ope.bounds import log_capital, student_width
 from surefoot.ope.capital import Capital
-from surefoot.ope.episode_values import Standard, episode_values
-from surefoot.ope.gain_test import ORDER, negated
+from surefoot.ope.episode_values import LOSS, Standard, episode_values
+from surefoot.ope.gain_test import ORDER
 
 EPISODES, LOOKS, DELTA = 2000, 20, 0.05
 Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
@@ -72,7 +72,7 @@ class Family:
         """(values, floor) of the episodes of one log, for a gain and for a loss."""
         made, standard = self.sample(rng)
         gain = episode_values(made.batch, made.pi, made.pi_b, 0.9, standard)
-        loss = episode_values(negated(made.batch), made.pi, made.pi_b, 0.9, standard.mirrored())
+        loss = episode_values(made.batch, made.pi, made.pi_b, 0.9, standard, quantity=LOSS)
         return (gain.x, gain.lo), (loss.x, loss.lo)
 
 

@@ -18,7 +18,8 @@ from matplotlib.axes import Axes
 import surefoot
 from support import worlds
 from surefoot import PolicyError, ProblemError
-from surefoot.advice.confounding import AtStrength, Sensitivity
+from surefoot.advice.confounding import Sensitivity
+from surefoot.core.evidence import Evidence
 from surefoot.studies.results import SummaryRow
 
 
@@ -47,8 +48,8 @@ def rows() -> list[SummaryRow]:
 
 
 def held_up() -> Sensitivity:
-    points = [AtStrength(strength=x, bound=1 - x / 3, low=0.5 - x / 3) for x in (1.0, 2.0, 4.0)]
-    return Sensitivity(vanishes_at=3.0, shown_up_to=1.5, curve=tuple(points))
+    points = {x: Evidence(estimate=1 - x / 3, low=0.5 - x / 3) for x in (1.0, 2.0, 4.0)}
+    return Sensitivity(vanishes_at=3.0, shown_up_to=1.5, curve=points)
 
 
 PICTURES: dict[str, Any] = {

@@ -180,7 +180,9 @@ def sensitivity(found: Sensitivity | Advice, *, ax: Axes | None = None) -> Axes:
     if known is None or not known.curve:
         why = "there is no gain to explain away" if known is None else known.not_given
         raise ProblemError(f"no sensitivity to a hidden cause: {why}")
-    x, bound, low = zip(*((p.strength, p.bound, p.low) for p in known.curve), strict=True)
+    x, bound, low = zip(
+        *((g, row.estimate, row.low) for g, row in known.curve.items()), strict=True
+    )
     with in_style(ax) as axes:
         axes.plot(x, bound, color=NEW, marker="o", label="gain, at least")
         axes.plot(x, low, color=NEW, linestyle="--", label="with sampling error (5 %)")

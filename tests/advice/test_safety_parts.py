@@ -54,7 +54,7 @@ def judged(
 ) -> tuple[str, tuple[Evidence, ...]]:
     wanted = Asked(guards=guards_of(guards), groups=groups, **asked)
     found = guarded_safety_test(None, sample(columns), 0.9, STANDARD, wanted)
-    return found.verdict, found.parts
+    return found.verdict, found.rows[1:]
 
 
 def test_what_is_better_and_harms_nothing_passes() -> None:
@@ -97,7 +97,7 @@ def test_the_bounds_of_a_part_are_those_of_a_test_of_it_alone() -> None:
     whole = sample(table())
     asked = Asked(guards=guards_of(["cost:lower:0:0,1"]), groups=("f", "m"))
     found = guarded_safety_test(None, whole, 0.9, STANDARD, asked)
-    parts, batch = found.parts, whole.batch
+    parts, batch = found.rows[1:], whole.batch
     turned = replace(whole, batch=replace(batch, reward=-batch.beside["g0"]))
     men = replace(whole, batch=take_episodes(batch, batch.beside["group"] == 1))
     alone = [
@@ -105,23 +105,23 @@ def test_the_bounds_of_a_part_are_those_of_a_test_of_it_alone() -> None:
         safety_test(None, men, 0.9, STANDARD, statements=4),
     ]
     for part, own in zip((parts[0], parts[2]), alone, strict=True):
-        assert part.low == own.gain.bound.value
-        assert part.high == -own.loss.bound.value
+        assert part.low == own.rows[0].low
+        assert part.high == own.rows[0].high
     # a gain must be shown by all, each at delta / 2; a loss by one of four, together at delta / 2
-    assert found.gain.bound.delta == STANDARD.delta / 2
-    assert found.loss.bound.delta == STANDARD.delta / 8
+    assert found.rows[0].delta == STANDARD.delta / 2
+    assert found.document["delta_of_loss"] == STANDARD.delta / 8
 
 
 def test_a_range_that_nobody_declared_is_a_condition() -> None:
     found = guarded_safety_test(
         None, sample(table()), 0.9, STANDARD, Asked(guards=guards_of(["cost:lower"]))
     )
-    assert found.condition == "no cost below 0 or above 1 exists"
+    assert found.document["condition"] == "no cost below 0 or above 1 exists"
     accepted = guarded_safety_test(
         None, sample(table()), 0.9, STANDARD, Asked(guards=guards_of(["cost:lower"])),
         accept_observed=True,
     )  # fmt: skip
-    assert accepted.condition == ""
+    assert accepted.document["condition"] == ""
 
 
 def test_a_guarded_reward_has_the_range_of_the_reward() -> None:
@@ -131,9 +131,9 @@ def test_a_guarded_reward_has_the_range_of_the_reward() -> None:
     whole = whole_sample(log.problem(0.9, np.tile(B, rows)), np.tile(PI, rows))
     asked = Asked(guards=guards_of(["reward:higher"]))
     found = guarded_safety_test(None, whole, 0.9, STANDARD, asked)
-    (part,) = found.parts
-    assert found.condition == ""
-    assert part.low == found.gain.bound.value
+    whole_row, part = found.rows
+    assert found.document["condition"] == ""
+    assert part.low == whole_row.low
 
 
 def test_wrong_questions_get_a_sentence() -> None:

@@ -17,7 +17,6 @@ from scipy.stats import binom
 import surefoot
 from support import logfiles
 from surefoot.advice.safety import Sample, safety_test, whole_sample
-from surefoot.advice.safety_words import safety_summary
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.ope import Standard
 from surefoot.ope.episodes import take_rows
@@ -133,14 +132,14 @@ def test_the_bound_can_be_prepared_on_another_log_which_may_number_its_states_ot
     how = Standard(bound="maurer-pontil", reward_range=(0, 1), horizon=1)
     samples = [sample_of(tmp_path, path) for path in (other, tmp_path / "log.csv")]
     found = safety_test(*samples, 0.9, how)
-    said = safety_summary(found)
+    said = found.document
     assert (found.verdict, said["episodes_tested"], said["episodes_cap_chosen_on"]) == (
         PASSES,
         400,
         90,
     )
     found = safety_test(*samples[1].split(0.2), 0.9, how)
-    said = safety_summary(found)
+    said = found.document
     assert (said["episodes_tested"], said["episodes_cap_chosen_on"]) == (320, 80)
     code, text, _ = gate(run, tmp_path, 0.9, "--training", other)
     assert code == 0 and "tested    400 episodes; pdis values, betting bound\n" in text
@@ -167,13 +166,15 @@ def test_an_undeclared_range_is_a_condition_and_a_declared_one_is_not() -> None:
             0.9,
             Standard(**dict(zip(("reward_range", "return_range"), declared, strict=False))),
         )
-        assert (found.condition == "no reward below 0 or above 1 exists") != bool(declared)
-        assert any(
-            "these were observed, nobody declared them" in x for x in found.assumptions
-        ) != bool(declared)
-        assert any("observed in the log, not declared" in x for x in found.assumptions) != bool(
+        assert (found.document["condition"] == "no reward below 0 or above 1 exists") != bool(
             declared
         )
+        assert any(
+            "these were observed, nobody declared them" in x for x in found.document["assumptions"]
+        ) != bool(declared)
+        assert any(
+            "observed in the log, not declared" in x for x in found.document["assumptions"]
+        ) != bool(declared)
 
 
 def test_without_a_declared_range_nothing_is_shown_unless_the_observed_one_is_accepted(
@@ -223,8 +224,8 @@ def test_a_rare_loss_that_the_log_lacks_is_no_pass_with_an_observed_range() -> N
             pi_b=pi_b,
         )
         test = safety_test(None, whole_sample(found, pi), 0.9, Standard(horizon=1))
-        passes += test.verdict == PASSES and not test.condition
-        assert test.condition
+        passes += test.verdict == PASSES
+        assert test.document["condition"]
     assert passes == 0
 
 
@@ -332,9 +333,9 @@ def test_an_approximate_bound_is_not_given_where_weights_or_skewness_make_it_unt
             0.9,
             Standard(bound=bound),
         )
-        assert any("NOT VALID here" in x for x in test.notes) != spoken
+        assert any("NOT VALID here" in x for x in test.rows[0].notes) != spoken
         assert (test.verdict == NO_EVIDENCE) != spoken
-        assert np.isfinite(test.gain.bound.value) == spoken
+        assert np.isfinite(test.rows[0].low) == spoken
 
 
 @pytest.mark.slow
@@ -427,7 +428,8 @@ def test_between_policies_of_the_same_worth_a_verdict_is_given_no_more_often_tha
         for seed in range(trials)
     ]
     assert sum(x.verdict != NO_EVIDENCE for x in found) <= binom.ppf(0.99, trials, delta)
-    assert {x.gain.bound.delta for x in found} | {x.loss.bound.delta for x in found} == {delta / 2}
+    assert {x.rows[0].delta for x in found} == {delta / 2}
+    assert {x.document["delta_of_loss"] for x in found} == {delta / 2}
 
 
 def test_turning_all_rewards_round_turns_the_verdict_round() -> None:
@@ -451,7 +453,7 @@ def test_turning_all_rewards_round_turns_the_verdict_round() -> None:
         result = safety_test(training, held_out, 0.9, Standard(delta=0.1, reward_range=(-1, 1)))
         assert isinstance(training, Sample)
         verdicts.append(result.verdict)
-        bounds.append((result.gain.bound.value, result.loss.bound.value))
+        bounds.append((result.rows[0].low, -result.rows[0].high))
     assert verdicts == [PASSES, FAILS]
     assert bounds[0] == pytest.approx(bounds[1][::-1])
 
@@ -584,10 +586,10 @@ def test_the_estimated_gain_does_not_depend_on_the_declared_range(
         )
         for x in ((0, 6), (-20, 6), (-1, 40))
     ]
-    estimates = [x.estimate for x in found]
+    estimates = [x.rows[0].estimate for x in found]
     assert estimates == pytest.approx([estimates[0]] * 3, abs=1e-9)
     assert estimates[0] == pytest.approx(0.3 * 0.05 * 1.9, abs=0.02)  # the truth
-    assert len({x.gain.bound.value for x in found}) == 3
+    assert len({x.rows[0].low for x in found}) == 3
 
 
 def test_the_estimate_of_doubly_robust_values_does_not_depend_on_the_range() -> None:
@@ -597,7 +599,7 @@ def test_the_estimate_of_doubly_robust_values_does_not_depend_on_the_range() -> 
     estimates = [
         safety_test(
             some, second, 0.9, Standard(estimator="dr", bound="student-t", reward_range=x)
-        ).estimate
+        ).document["estimated_gain"]
         for x in ((0, 1), (-9, 3))
     ]
     assert estimates[0] == pytest.approx(estimates[1], abs=1e-12)

@@ -121,9 +121,9 @@ def test_every_function_that_takes_a_policy_puts_it_in_order(
     takes: list[Callable[[Any], Any]] = [
         lambda x: surefoot.certify(problem, x, "robust").bound,
         lambda x: evaluation(log, problem, x)["values"]["policy"]["value"],
-        lambda x: importance_sampling(problem.log, x, problem.pi_b, 0.9).value,
-        lambda x: importance_sampling(problem.log, problem.pi_b, x, 0.9).value,
-        lambda x: doubly_robust(problem.log, x, problem.pi_b, 0.9).value,
+        lambda x: importance_sampling(problem.log, x, problem.pi_b, 0.9).estimate,
+        lambda x: importance_sampling(problem.log, problem.pi_b, x, 0.9).estimate,
+        lambda x: doubly_robust(problem.log, x, problem.pi_b, 0.9).estimate,
         lambda x: log.problem(0.9, x).pi_b,
         lambda x: [f.sentence for f in surefoot.check_log(log, baseline=x)],
     ]

@@ -114,7 +114,7 @@ def test_returns_count_time_in_every_way() -> None:
         ope.importance_sampling, ope.per_decision, ope.weighted_importance_sampling,
         ope.weighted_per_decision,
     ):  # fmt: skip
-        found = estimate(log, pi_b, pi_b, gamma).value
+        found = estimate(log, pi_b, pi_b, gamma).estimate
         assert found == pytest.approx(expected.mean(), rel=1e-7), estimate
     # long episodes go another way through the recursion
     one = problem(walk(3, seed=2, steps=400), 3)
@@ -172,7 +172,7 @@ def test_values_of_episodes_keep_their_floor_and_their_mean() -> None:
     pi = np.array([[0.3, 0.7], [0.8, 0.2], [0.5, 0.5]])
     standard = ope.Standard(reward_range=(-2, 4), horizon=12)
     values = episode_values(made.log, pi, pi_b, made.gamma, standard)
-    plain = ope.per_decision(made.log, pi, pi_b, made.gamma).value
+    plain = ope.per_decision(made.log, pi, pi_b, made.gamma).estimate
     own = discounted_returns(made.log, made.gamma)[made.log.first].mean()
     error = values.x.std() / np.sqrt(len(values.x))
     assert abs(values.x.mean() - (plain - own)) < 4 * error  # rewards below 0: the floor shifts

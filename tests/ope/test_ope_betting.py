@@ -61,7 +61,7 @@ def test_the_capital_falls_in_m_so_that_what_is_refuted_is_an_interval() -> None
 
 def test_the_miss_rate_is_at_most_delta_over_all_sequences_and_no_empty_one() -> None:
     z = np.array(list(product(POINTS, repeat=7)))
-    value = np.array([uncapped_betting(y - 4, 0.2, lo=-4).value for y in z])
+    value = np.array([uncapped_betting(y - 4, 0.2, lo=-4).low for y in z])
     found = []
     for q in np.linspace(0.02, 0.9, 23):
         for rest in (0.1, 0.5, 0.9):
@@ -82,16 +82,16 @@ def test_values_whose_means_change_with_the_past_but_stay_at_most_m_are_covered(
         for i in range(60):
             p = 0.02 if x[:i].sum() > 0 else 0.5  # after a win: rare, large gains
             x[i] = (1 - p) / p if rng.random() < p else -1.0
-        wrong += uncapped_betting(x, 0.1, lo=-1).value > 0
+        wrong += uncapped_betting(x, 0.1, lo=-1).low > 0
     assert wrong <= binom.ppf(0.99, trials, 0.1)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])
 def test_the_bound_moves_with_shift_and_scale(scale: float) -> None:
     x = np.random.default_rng(0).pareto(2, 80)
-    plain = uncapped_betting(x, 0.05, lo=0).value
+    plain = uncapped_betting(x, 0.05, lo=0).low
     assert 0 < plain < x.mean()
-    assert uncapped_betting(scale * (x - 7), 0.05, lo=-7 * scale).value == pytest.approx(
+    assert uncapped_betting(scale * (x - 7), 0.05, lo=-7 * scale).low == pytest.approx(
         scale * (plain - 7)
     )
 
@@ -99,7 +99,7 @@ def test_the_bound_moves_with_shift_and_scale(scale: float) -> None:
 def test_a_larger_value_in_the_last_place_never_lowers_the_bound_whatever_its_size() -> None:
     x = np.random.default_rng(0).random(49)
     found = [
-        uncapped_betting(np.append(x, last), 0.05, lo=0).value
+        uncapped_betting(np.append(x, last), 0.05, lo=0).low
         for last in (0.0, 1.0, 50.0, 1e12, 1e260)
     ]
     assert found == pytest.approx(sorted(found))
@@ -109,10 +109,10 @@ def test_a_larger_value_in_the_last_place_never_lowers_the_bound_whatever_its_si
 def test_floors_that_differ_are_each_their_own_and_equal_ones_are_one() -> None:
     rng = np.random.default_rng(4)
     x, lo = rng.random(60) - 0.3, np.where(np.arange(60) % 2, -0.5, -2.0)
-    found = uncapped_betting(x, 0.05, lo=lo).value
-    low, high = (uncapped_betting(x, 0.05, lo=y).value for y in (-2.0, -0.5))
+    found = uncapped_betting(x, 0.05, lo=lo).low
+    low, high = (uncapped_betting(x, 0.05, lo=y).low for y in (-2.0, -0.5))
     assert low < found < high
-    assert uncapped_betting(x, 0.05, lo=np.full(60, -0.5)).value == pytest.approx(high)
+    assert uncapped_betting(x, 0.05, lo=np.full(60, -0.5)).low == pytest.approx(high)
     z, m = np.array([3.0, 5.0]), np.array([2.0, 4.0])  # x - mu is 1 and 1: no scatter
     one, two = (math.sqrt(k * math.log(2) / y**2) for k, y in ((1, 2), (2, 4)))
     expected = np.cumsum(np.log1p([min(one, 0.45), min(two, 0.225)]))
@@ -122,8 +122,8 @@ def test_floors_that_differ_are_each_their_own_and_equal_ones_are_one() -> None:
 
 
 def test_nothing_is_refuted_by_values_at_the_floor_and_wrong_input_is() -> None:
-    assert uncapped_betting(np.zeros(50), 0.05, lo=0).value == 0.0
-    assert uncapped_betting([3.0], 0.05, lo=-2.0).value >= -2.0
+    assert uncapped_betting(np.zeros(50), 0.05, lo=0).low == 0.0
+    assert uncapped_betting([3.0], 0.05, lo=-2.0).low >= -2.0
     with pytest.raises(ProblemError, match=r"below lo = 0, entry 1 is -1 \(1 such"):
         uncapped_betting([1.0, -1.0], 0.05, lo=0.0)
     with pytest.raises(ParameterError, match="lo must be a finite number"):
@@ -136,5 +136,5 @@ def test_importance_weights_of_ten_steps_are_missed_at_most_a_delta_share() -> N
     wrong = 0
     for _ in range(trials):
         w = np.where(rng.random((100, 10)) < 0.2, 4.0, 0.25).prod(axis=1)  # mean 1, largest 4^10
-        wrong += uncapped_betting((w - 1) * (rng.random(100) < 0.5), 0.05, lo=-1).value > 0
+        wrong += uncapped_betting((w - 1) * (rng.random(100) < 0.5), 0.05, lo=-1).low > 0
     assert wrong <= binom.ppf(0.99, trials, 0.05)

@@ -31,15 +31,15 @@ def too_often(misses: int, trials: int, delta: float) -> bool:
 
 def test_hoeffding_by_hand() -> None:
     found = hoeffding(FOUR, 0.1, lo=0, cap=0.5)
-    assert found.value == pytest.approx(
+    assert found.low == pytest.approx(
         (0.1 + 0.3 + 0.2 + 0.5) / 4 - 0.5 * math.sqrt(math.log(10) / 8)
     )
-    assert (found.n, found.mean, found.lo, found.cap) == (4, pytest.approx(0.35), 0, 0.5)
+    assert (found.units, found.estimate, found.high) == (4, pytest.approx(0.35), math.inf)
     assert found.validity.startswith("finite-sample")
 
 
 def test_maurer_pontil_by_hand_and_in_the_published_form() -> None:
-    found = maurer_pontil(FOUR, 0.1, lo=0, cap=0.5).value
+    found = maurer_pontil(FOUR, 0.1, lo=0, cap=0.5).low
     y = np.minimum(FOUR, 0.5)  # mean 0.275, sample variance 0.0875 / 3
     log = math.log(2 / 0.1)
     assert found == pytest.approx(0.275 - math.sqrt(2 * 0.0875 / 3 * log / 4) - 7 * 0.5 * log / 9)
@@ -51,7 +51,7 @@ def test_maurer_pontil_by_hand_and_in_the_published_form() -> None:
 
 def test_student_t_by_hand() -> None:
     found = student_t(FOUR, 0.05)
-    assert found.value == pytest.approx(
+    assert found.low == pytest.approx(
         0.35 - 2.3533634 * math.sqrt(0.29 / 3 / 4)
     )  # sum of squares 0.29; t_{0.95, 3} of the tables
     assert found.validity.startswith("asymptotic")
@@ -62,8 +62,8 @@ def test_bca_is_corrected_for_skewness_and_is_not_the_percentile_bootstrap() -> 
     found = bca(x, 0.05, np.random.default_rng(1))
     resampled = np.random.default_rng(2).choice(x, (20_000, 40)).mean(axis=1)
     percentile = np.quantile(resampled, 0.05)
-    assert found.value > percentile + 0.005  # right-skewed: the corrected bound is higher
-    assert found.value < x.mean()
+    assert found.low > percentile + 0.005  # right-skewed: the corrected bound is higher
+    assert found.low < x.mean()
     assert found.validity.startswith("bootstrap, approximate")
     assert found == bca(x, 0.05, np.random.default_rng(1))
 
@@ -73,18 +73,18 @@ def test_the_values_of_the_public_code_do_not_reappear() -> None:
     the public code prints -5,174.
     """
     x = np.random.default_rng(0).uniform(0, 0.6, 100)
-    assert maurer_pontil(x, 0.05, lo=0, cap=0.5).value == pytest.approx(0.225, abs=0.003)
-    assert student_t(x, 0.05).value == pytest.approx(0.297, abs=0.003)
-    assert maurer_pontil(x, 0.05, lo=0, cap=0.5).value == pytest.approx(0.2269433, abs=1e-7)
-    assert student_t(x, 0.05).value == pytest.approx(0.2986267, abs=1e-7)
+    assert maurer_pontil(x, 0.05, lo=0, cap=0.5).low == pytest.approx(0.225, abs=0.003)
+    assert student_t(x, 0.05).low == pytest.approx(0.297, abs=0.003)
+    assert maurer_pontil(x, 0.05, lo=0, cap=0.5).low == pytest.approx(0.2269433, abs=1e-7)
+    assert student_t(x, 0.05).low == pytest.approx(0.2986267, abs=1e-7)
 
 
 @pytest.mark.parametrize("bound", CAPPED)
 def test_a_cap_only_lowers_what_is_seen_and_huge_values_do_no_harm(bound: Any) -> None:
     x = np.append(np.linspace(0, 1, 49), 1e12)
     assert (
-        bound(x, 0.05, lo=0, cap=1).value
-        == bound(np.append(np.linspace(0, 1, 49), 1.0), 0.05, lo=0, cap=1).value
+        bound(x, 0.05, lo=0, cap=1).low
+        == bound(np.append(np.linspace(0, 1, 49), 1.0), 0.05, lo=0, cap=1).low
         < 0.52
     )
 
@@ -92,8 +92,8 @@ def test_a_cap_only_lowers_what_is_seen_and_huge_values_do_no_harm(bound: Any) -
 @pytest.mark.parametrize("bound", CAPPED)
 def test_bounds_move_with_shift_and_scale(bound: Any) -> None:
     x = np.random.default_rng(0).random(60)
-    plain = bound(x, 0.05, lo=0, cap=0.9).value
-    assert bound(3 * x - 7, 0.05, lo=-7, cap=3 * 0.9 - 7).value == pytest.approx(3 * plain - 7)
+    plain = bound(x, 0.05, lo=0, cap=0.9).low
+    assert bound(3 * x - 7, 0.05, lo=-7, cap=3 * 0.9 - 7).low == pytest.approx(3 * plain - 7)
 
 
 @pytest.mark.parametrize("delta", [0.05, 0.2])
@@ -104,7 +104,7 @@ def test_the_miss_rate_of_two_point_values_is_at_most_delta_exactly(
     p = np.linspace(0.002, 0.998, 250)
     for n in (2, 5, 20, 100, 400):
         value = np.array(
-            [bound(bernoulli(n, ones), delta, lo=0, cap=1).value for ones in range(n + 1)]
+            [bound(bernoulli(n, ones), delta, lo=0, cap=1).low for ones in range(n + 1)]
         )
         chance = binom.pmf(np.arange(n + 1), n, p[:, None])
         assert ((value > p[:, None]) * chance).sum(axis=1).max() <= delta
@@ -113,8 +113,8 @@ def test_the_miss_rate_of_two_point_values_is_at_most_delta_exactly(
 def test_betting_is_tighter_than_maurer_pontil_and_hoeffding_is_widest_on_skewed_values() -> None:
     x = np.random.default_rng(5).beta(1, 9, 400)
     value = [
-        uncapped_betting(x, 0.05, lo=0).value,
-        *(bound(x, 0.05, lo=0, cap=1).value for bound in (maurer_pontil, hoeffding)),
+        uncapped_betting(x, 0.05, lo=0).low,
+        *(bound(x, 0.05, lo=0, cap=1).low for bound in (maurer_pontil, hoeffding)),
     ]
     assert value == sorted(value, reverse=True)
 
@@ -124,7 +124,7 @@ def test_equal_values_say_nothing_to_methods_that_live_on_scatter() -> None:
         student_t(np.full(9, 0.1 + 0.2), 0.05),
         bca(np.ones(9), 0.05, np.random.default_rng(0)),
     ):
-        assert found.value == -math.inf
+        assert found.low == -math.inf
         assert "all values are equal" in found.notes[0]
 
 
@@ -143,7 +143,7 @@ def test_the_cap_is_the_one_that_promises_most() -> None:
         )
         assert found.cap < 5
     assert choose_cap(np.zeros(5), 0.0, 10, 0.05, "betting").cap > 0
-    assert forecast(FOUR, 4, 0.05).bound == pytest.approx(student_t(FOUR, 0.05).value)
+    assert forecast(FOUR, 4, 0.05).bound == pytest.approx(student_t(FOUR, 0.05).low)
 
 
 def test_wrong_input_is_refused() -> None:
@@ -186,11 +186,11 @@ def misses(law: str, bound: Any, n: int, trials: int, delta: float) -> int:
 
 
 BOUNDS = {
-    "hoeffding": lambda x, delta, lo, cap: hoeffding(x, delta, lo=lo, cap=cap).value,
-    "maurer-pontil": lambda x, delta, lo, cap: maurer_pontil(x, delta, lo=lo, cap=cap).value,
-    "betting": lambda x, delta, lo, cap: uncapped_betting(x, delta, lo=lo).value,
-    "student-t": lambda x, delta, lo, cap: student_t(x, delta).value,
-    "bca": lambda x, delta, lo, cap: bca(x, delta, np.random.default_rng(0), resamples=500).value,
+    "hoeffding": lambda x, delta, lo, cap: hoeffding(x, delta, lo=lo, cap=cap).low,
+    "maurer-pontil": lambda x, delta, lo, cap: maurer_pontil(x, delta, lo=lo, cap=cap).low,
+    "betting": lambda x, delta, lo, cap: uncapped_betting(x, delta, lo=lo).low,
+    "student-t": lambda x, delta, lo, cap: student_t(x, delta).low,
+    "bca": lambda x, delta, lo, cap: bca(x, delta, np.random.default_rng(0), resamples=500).low,
 }
 
 

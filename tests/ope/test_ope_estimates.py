@@ -130,29 +130,30 @@ def sample(world: Everything, n: int, rng: np.random.Generator) -> Batch:
 
 def test_importance_sampling_weighs_whole_returns() -> None:
     found = importance_sampling(hand_log(), PI, PI_B, 0.5)
-    assert found.values == pytest.approx(
+    assert found.x == pytest.approx(
         [1.0 * 2.0, 2.0 * 0.4]
     )  # rho = 1/2 * 2 and 2; G = 1 + 2/2 and 0.4
-    assert found.value == pytest.approx(1.4)
+    assert found.estimate == pytest.approx(1.4)
     assert found.effective_size == pytest.approx((1 + 2) ** 2 / (1 + 4))
     assert found.largest_weight == pytest.approx(2.0)
-    assert (found.n_episodes, found.n_cut) == (2, 0)
+    assert len(found.x) == 2 and not any("cut" in note for note in found.notes)
+    assert repr(found).startswith("EpisodeValues(1.4 from 2 episodes, effectively 1.8)")
 
 
 def test_weighted_importance_sampling_divides_by_the_sum_of_weights() -> None:
     found = weighted_importance_sampling(hand_log(), PI, PI_B, 0.5)
-    assert found.value == pytest.approx((1 * 2.0 + 2 * 0.4) / 3)
-    assert found.values is None
+    assert found.estimate == pytest.approx((1 * 2.0 + 2 * 0.4) / 3)
+    assert found.x.mean() == pytest.approx(found.estimate)
 
 
 def test_per_decision_weighs_a_reward_by_the_decisions_before_it() -> None:
     found = per_decision(hand_log(), PI, PI_B, 0.5)
-    assert found.values == pytest.approx([0.5 * 1 + 0.5 * 1.0 * 2, 2 * 0.4])
+    assert found.x == pytest.approx([0.5 * 1 + 0.5 * 1.0 * 2, 2 * 0.4])
 
 
 def test_weighted_per_decision_keeps_ended_episodes_below_the_line() -> None:
     found = weighted_per_decision(hand_log(), PI, PI_B, 0.5)
-    assert found.value == pytest.approx((0.5 * 1 + 2 * 0.4) / 2.5 + 0.5 * (1.0 * 2) / (1 + 2))
+    assert found.estimate == pytest.approx((0.5 * 1 + 2 * 0.4) / 2.5 + 0.5 * (1.0 * 2) / (1 + 2))
 
 
 def test_doubly_robust_is_the_backward_recursion_and_keeps_values_below_one() -> None:
@@ -162,8 +163,8 @@ def test_doubly_robust_is_the_backward_recursion_and_keeps_values_below_one() ->
     found = doubly_robust(hand_log(), PI, PI_B, 0.5, model=known_model(ends, r, 0.5, [END]))
     v0, v1 = 0.25 * 0.8 + 0.5 * 0.2, 0.4 + 0.4 + 0.1
     x1 = v1 + 2 * (2 - 1)
-    assert found.values == pytest.approx([v0 + 0.5 * (1 + 0.5 * x1 - 0.8), v0 + 2 * (0.4 - 0.2)])
-    assert found.value == pytest.approx(
+    assert found.x == pytest.approx([v0 + 0.5 * (1 + 0.5 * x1 - 0.8), v0 + 2 * (0.4 - 0.2)])
+    assert found.estimate == pytest.approx(
         0.9125
     )  # q and v truncated to whole numbers would give another value
 
@@ -172,8 +173,9 @@ def test_model_based_is_the_value_in_the_fitted_model_with_unseen_pairs_at_the_l
     None
 ):
     found = model_based(hand_log(), PI, 0.5, reward_range=(0, 2))
-    assert found.value == pytest.approx(0.25 * (1 + 0.5 * 0.4 * 2) + 0.5 * 0.4)
-    assert found.overlap.unseen == pytest.approx(2 / 3 * 0.25 + 1 / 3 * 0.6)
+    assert found.estimate == pytest.approx(0.25 * (1 + 0.5 * 0.4 * 2) + 0.5 * 0.4)
+    assert not found.tested
+    assert overlap(hand_log(), PI).unseen == pytest.approx(2 / 3 * 0.25 + 1 / 3 * 0.6)
     assert any("never seen" in note for note in found.notes)
 
 
@@ -181,7 +183,7 @@ def test_model_based_is_the_value_in_the_fitted_model_with_unseen_pairs_at_the_l
 @pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
 def test_importance_sampling_is_unbiased_over_all_episodes(estimate: Any, gamma: float) -> None:
     world = everything(*random_world(), steps=3)
-    x = estimate(world.batch, PI, PI_B, gamma).values
+    x = estimate(world.batch, PI, PI_B, gamma).x
     assert world.probability(PI_B).sum() == pytest.approx(1)
     assert world.probability(PI_B) @ x == pytest.approx(world.value(PI, gamma), rel=1e-12)
 
@@ -190,7 +192,7 @@ def test_importance_sampling_is_unbiased_over_all_episodes(estimate: Any, gamma:
 def test_doubly_robust_is_unbiased_whatever_the_model(seed: int) -> None:
     world = everything(*random_world(), steps=3)
     p, r = random_world(seed)
-    x = doubly_robust(world.batch, PI, PI_B, 0.9, model=known_model(p, r, 0.9, [END])).values
+    x = doubly_robust(world.batch, PI, PI_B, 0.9, model=known_model(p, r, 0.9, [END])).x
     assert world.probability(PI_B) @ x == pytest.approx(world.value(PI, 0.9), rel=1e-12)
 
 
@@ -205,7 +207,7 @@ def test_cross_fitted_doubly_robust_is_unbiased_over_all_pairs_of_episodes() -> 
         total += (
             chance[i]
             * chance[j]
-            * doubly_robust(joined(alone[i], alone[j]), PI, PI_B, 0.9, reward_range=(0, 1)).value
+            * doubly_robust(joined(alone[i], alone[j]), PI, PI_B, 0.9, reward_range=(0, 1)).estimate
         )
     assert total == pytest.approx(world.value(PI, 0.9), rel=1e-12)
 
@@ -224,9 +226,9 @@ def test_doubly_robust_with_the_true_model_of_a_deterministic_world_has_no_varia
     p[0, :, 1], p[1, :, 2], p[2, :, END] = 1, 1, 1
     r = np.random.default_rng(3).random((S, A, S))
     world = everything(p, r, steps=3)
-    x = doubly_robust(world.batch, PI, PI_B, 0.9, model=known_model(p, r, 0.9, [END])).values
+    x = doubly_robust(world.batch, PI, PI_B, 0.9, model=known_model(p, r, 0.9, [END])).x
     assert x == pytest.approx(np.full(len(x), world.value(PI, 0.9)), rel=1e-12)
-    assert np.ptp(importance_sampling(world.batch, PI, PI_B, 0.9).values) > 0.5
+    assert np.ptp(importance_sampling(world.batch, PI, PI_B, 0.9).x) > 0.5
 
 
 @pytest.mark.parametrize("estimate", WEIGHTED[:-1])
@@ -234,10 +236,10 @@ def test_equal_policies_give_the_plain_mean(estimate: Any) -> None:
     world = everything(*random_world(), steps=3)
     plain = discounted_returns(world.batch, 0.9)[np.append(True, world.batch.last[:-1])]
     found = estimate(world.batch, PI_B, PI_B, 0.9)
-    assert found.value == pytest.approx(plain.mean(), rel=1e-13)
+    assert found.estimate == pytest.approx(plain.mean(), rel=1e-13)
     assert found.effective_size == pytest.approx(len(plain))
     if estimate is importance_sampling:
-        assert np.array_equal(found.values, plain)
+        assert np.array_equal(found.x, plain)
 
 
 @pytest.mark.parametrize("estimate", [*WEIGHTED, model_based])
@@ -248,9 +250,9 @@ def test_every_estimate_is_consistent(estimate: Any) -> None:
         found = estimate(
             batch, PI, 0.2
         )  # a model goes on where the log is cut: at gamma = 0.2 that is at most 0.2^3 / 0.8
-        assert abs(found.value - world.value(PI, 0.2)) < 0.03
+        assert abs(found.estimate - world.value(PI, 0.2)) < 0.03
     else:
-        assert abs(estimate(batch, PI, PI_B, 0.9).value - world.value(PI, 0.9)) < 0.03
+        assert abs(estimate(batch, PI, PI_B, 0.9).estimate - world.value(PI, 0.9)) < 0.03
 
 
 def test_weighted_forms_of_many_episodes_are_closer_than_those_of_few() -> None:
@@ -261,7 +263,9 @@ def test_weighted_forms_of_many_episodes_are_closer_than_those_of_few() -> None:
             np.mean(
                 [
                     abs(
-                        estimate(sample(world, n, np.random.default_rng(seed)), PI, PI_B, 0.9).value
+                        estimate(
+                            sample(world, n, np.random.default_rng(seed)), PI, PI_B, 0.9
+                        ).estimate
                         - truth
                     )
                     for seed in range(20)
@@ -287,10 +291,12 @@ def test_per_decision_agrees_with_a_plain_loop(seed: int, n: int, gamma: float) 
             )
             x[i] += gamma**t * rho * batch.reward[row]
             stepwise[i, t:, 0], stepwise[i, t, 1] = rho, batch.reward[row]
-    assert per_decision(batch, PI, PI_B, gamma).values == pytest.approx(x, abs=1e-12)
+    assert per_decision(batch, PI, PI_B, gamma).x == pytest.approx(x, abs=1e-12)
     share = stepwise[..., 0] / stepwise[..., 0].sum(axis=0)
     expected = (gamma ** np.arange(3) * (share * stepwise[..., 1]).sum(axis=0)).sum()
-    assert weighted_per_decision(batch, PI, PI_B, gamma).value == pytest.approx(expected, abs=1e-12)
+    assert weighted_per_decision(batch, PI, PI_B, gamma).estimate == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 def long_log(steps: int, n: int = 3) -> Batch:
@@ -312,10 +318,10 @@ def test_long_episodes_neither_overflow_nor_vanish_in_silence() -> None:
     with pytest.raises(NotAvailableError, match="e\\^1386"):
         importance_sampling(batch, PI, PI_B, 0.9)
     found = weighted_importance_sampling(batch, PI, PI_B, 0.9)
-    assert found.value == pytest.approx(10.0)
+    assert found.estimate == pytest.approx(10.0)
     assert (found.effective_size, found.largest_weight) == (pytest.approx(3), np.inf)
-    assert weighted_per_decision(batch, PI, PI_B, 0.9).value == pytest.approx(10.0)
-    assert per_decision(batch, PI, PI_B, 0.4).value == pytest.approx(
+    assert weighted_per_decision(batch, PI, PI_B, 0.9).estimate == pytest.approx(10.0)
+    assert per_decision(batch, PI, PI_B, 0.4).estimate == pytest.approx(
         2 / (1 - 0.8)
     )  # gamma^t meets rho_t before either leaves the numbers
     assert "3 of 3 episodes are cut" in found.notes[0]
@@ -350,7 +356,7 @@ def test_a_policy_outside_the_baseline_is_not_identified() -> None:
 def test_a_policy_that_no_episode_followed_is_said_to_rest_on_nothing() -> None:
     pi = np.array([[0, 0, 1.0], *PI[1:]])
     found = importance_sampling(hand_log(), pi, PI_B, 0.5)
-    assert (found.value, found.effective_size) == (0.0, 0.0)
+    assert (found.estimate, found.effective_size) == (0.0, 0.0)
     assert any("rest on nothing" in note for note in found.notes)
     for estimate in (weighted_importance_sampling, weighted_per_decision):
         with pytest.raises(NotAvailableError, match="no logged episode is possible"):

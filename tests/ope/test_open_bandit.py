@@ -81,10 +81,10 @@ def test_ips_snips_and_dr_are_those_of_obp(policy: str, page: str, name: str) ->
     dr = estimators.DoublyRobust().estimate_policy_value(
         **given, estimated_rewards_by_reg_model=np.array(q)
     )
-    assert per_decision(batch, pi, None, 0.0).value == pytest.approx(ipw, abs=1e-9)
-    assert weighted_per_decision(batch, pi, None, 0.0).value == pytest.approx(snipw, abs=1e-9)
+    assert per_decision(batch, pi, None, 0.0).estimate == pytest.approx(ipw, abs=1e-9)
+    assert weighted_per_decision(batch, pi, None, 0.0).estimate == pytest.approx(snipw, abs=1e-9)
     found = doubly_robust(batch, pi, None, 0.0, model=model)
-    assert found.value == pytest.approx(dr, abs=1e-9)
+    assert found.estimate == pytest.approx(dr, abs=1e-9)
 
 
 @pytest.mark.parametrize(("policy", "page"), CASES)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from surefoot.core import Batch
-from surefoot.ope import HcpiVerdict, Standard, best_of, mixtures, split_episodes
+from surefoot.core.evidence import Evidence
+from surefoot.ope import Standard, best_of, mixtures, split_episodes
 
 
 def hcpi(
@@ -19,7 +20,7 @@ def hcpi(
     *,
     rng: np.random.Generator,
     share: float = 0.2,
-) -> HcpiVerdict:
+) -> tuple[np.ndarray, Evidence, tuple[float, ...]]:
     """Split the episodes, propose a policy from one part, test its best mixture on the other."""
     training, held_out = split_episodes(batch, rng, share)
     candidates = mixtures(propose(training), pi_b)

@@ -3,7 +3,7 @@ files that hold it.
 """
 
 from surefoot.advice.advise import Advice, learn_and_test
-from surefoot.advice.assurance import Assurance, assure
+from surefoot.advice.assurance import assure
 from surefoot.advice.confounding import Sensitivity, sensitivity
 from surefoot.advice.files import write_advice
 from surefoot.advice.gain import Gain, held_out_gain
@@ -14,7 +14,7 @@ from surefoot.advice.questions import (
     compare,
     evaluate_policy,
 )
-from surefoot.advice.safety import SafetyTest
+from surefoot.advice.safety import Tested
 from surefoot.advice.summary import summarise
 from surefoot.advice.unit_model import Comparison, UnitModel, model_of_units
 from surefoot.advice.units import (
@@ -36,11 +36,10 @@ __all__ = [
     "NOT_SUPPORTED",
     "SUPPORTED",
     "Advice",
-    "Assurance",
     "Comparison",
     "Gain",
-    "SafetyTest",
     "Sensitivity",
+    "Tested",
     "UnitModel",
     "Units",
     "Verdict",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surefoot.advice.answers import Paged
-from surefoot.advice.assurance import Assurance, assure, proof
+from surefoot.advice.assurance import assure, proof
 from surefoot.advice.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
 from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gates import check_gates, gates_of
@@ -31,6 +31,7 @@ from surefoot.advice.units import Units, units_of
 from surefoot.advice.value_on_log import OwnReturn, own_return
 from surefoot.advice.verdict import NOTHING_TO_LEARN, Verdict, by_proof, by_test, judge
 from surefoot.algorithms import Algorithm
+from surefoot.certificates import Certificate
 from surefoot.core import Policy, Solution
 from surefoot.core.evidence import Evidence
 from surefoot.core.policy import CHANGED, framed
@@ -69,6 +70,7 @@ class Advice(Paged):
     the held-out half shows about guarded columns and groups, `evidence` of the whole too. `slight`
     are findings that would forbid the promise if they changed this gain enough. `refitted` is what
     the tested method learns from all rows, where that was asked for; it was not tested itself.
+    `assurance` is a certificate of the candidate, or why there is none; None: not asked for.
     """
 
     command: ClassVar[str] = "improve"
@@ -89,7 +91,7 @@ class Advice(Paged):
     despite: tuple[str, ...] = ()
     slight: tuple[Finding, ...] = ()
     refitted: np.ndarray | None = None
-    assurance: Assurance | None = None
+    assurance: Certificate | str | None = None
     over_renormalised: float | None = None
     sensitivity: Sensitivity | None = None
     gates: tuple[Evidence, ...] = ()
@@ -122,8 +124,8 @@ class Advice(Paged):
         """What held-out data, or else a proof, show of the whole; of the guards and the groups."""
         if self.gain is not None:
             return self.gain.evidence, *self.gates
-        proved = None if self.assurance is None else self.assurance.certificate
-        return () if proved is None else (proved.evidence,)
+        proved = self.assurance
+        return (proved.evidence,) if isinstance(proved, Certificate) else ()
 
     @property
     def policy(self) -> Policy:

@@ -6,7 +6,7 @@ from surefoot.advice.advise import Advice
 from surefoot.advice.safety import NONE_MISSING
 from surefoot.advice.safety_parts import ALIKE
 from surefoot.advice.weighted_values import GIVEN_WEIGHTS
-from surefoot.certificates.certificate import rows_left_out
+from surefoot.certificates.certificate import Certificate, rows_left_out
 from surefoot.core.evidence import GROUP
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import (
@@ -45,9 +45,9 @@ def assumptions_of(advice: Advice) -> list[str]:
     """Of the test; of the proof, where that is what decided."""
     gain, problem = advice.gain, advice.problem
     wrong = _waived(advice)
-    proof = None if advice.assurance is None else advice.assurance.certificate
     if gain is None:
-        return [] if proof is None else [*ALWAYS, *proof.assumptions]
+        proof = advice.assurance
+        return [*ALWAYS, *proof.assumptions] if isinstance(proof, Certificate) else []
     unit = gain.evidence.unit
     apart = f"the {unit} are independent"
     if gain.blocks:

@@ -5,7 +5,7 @@ proves its policy better.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from surefoot.advice.estimate import DELTA
@@ -21,17 +21,6 @@ from surefoot.improvement import improve
 from surefoot.problems import Problem
 
 TOO_LARGE = "the problem is large (its counts are sparse): ask surefoot.certify for it"
-
-
-@dataclass(frozen=True)
-class Assurance:
-    """A certificate of the candidate, or why there is none; `waived`: the keys of what speaks
-    against it, and was passed over as asked.
-    """
-
-    certificate: Certificate | None
-    no_certificate: str = ""
-    waived: tuple[str, ...] = ()
 
 
 def proves_itself(problem: Problem, algorithm: Algorithm) -> bool:
@@ -77,25 +66,25 @@ def assure(
     *,
     against: Sequence[Finding] = (),
     despite: Sequence[str] = (),
-) -> Assurance:
-    """The certificate of a solution: the algorithm's own, or the strongest; none where the log
-    speaks against what all of them assume (`weighed`).
+) -> Certificate | str:
+    """The certificate of a solution: the algorithm's own, or the strongest; or why there is none,
+    such as that the log speaks against what all of them assume (`weighed`).
     """
     if problem.counts.is_sparse:
-        return Assurance(None, TOO_LARGE)
+        return TOO_LARGE
     own = None if problem.off_policy else algorithm.proof  # on returns of the baseline
     method, parameters = own or (None, {"delta": DELTA})
     try:
         return weighed(certify(problem, solution, method, **parameters), against, despite)
     except SurefootError as error:
-        return Assurance(None, str(error))
+        return str(error)
 
 
 def weighed(
     found: Certificate, against: Sequence[Finding], despite: Sequence[str] = ()
-) -> Assurance:
-    """A certificate, unless findings of the log contradict what it assumes: that the state says
-    enough, that nothing changes, that pi_b made the log, that episodes are independent.
+) -> Certificate | str:
+    """A certificate, or in words that findings of the log contradict what it assumes: that the
+    state says enough, that nothing changes, that pi_b made the log, that episodes are independent.
 
     Those that `despite` names are not believed, and become assumptions; it is not rigorous then.
     That pi_b did not make the log cannot be passed over by bounds on its returns; to the others it
@@ -111,36 +100,36 @@ def weighed(
         if len(ways) < len(stands):
             accept = ". That cannot be passed over; robust and spibb need no log of the baseline"
         otherwise = f"{found.bounded} >= {found.bound:.4g} ({found.method}; {found.label})"
-        return Assurance(None, f"{words}. (Otherwise: {otherwise}{accept})")
+        return f"{words}. (Otherwise: {otherwise}{accept})"
     if not against:
-        return Assurance(found)
+        return found
     said = tuple(f"this is not so, as asked (--despite {x.key}): {x.sentence}" for x in against)
     label = APPROXIMATE if found.label == RIGOROUS else found.label
-    made = replace(found, label=label, assumptions=(*found.assumptions, *said))
-    return Assurance(made, waived=tuple(x.key for x in against))
+    waived = tuple(x.key for x in against)
+    return replace(found, label=label, assumptions=(*found.assumptions, *said), waived=waived)
 
 
-def assurance_summary(found: Assurance | None) -> dict[str, Any]:
-    """The certificate as data for machines."""
+def assurance_summary(found: Certificate | str | None) -> dict[str, Any]:
+    """The certificate as data for machines; None where none was asked for."""
     if found is None:
         return {"certificate": None}
-    c = found.certificate
-    certificate: dict[str, Any] = {"not_given": found.no_certificate}
-    if c is not None:
-        certificate = {
-            "method": c.method,
-            "bounded": c.bounded,
-            "bound": c.bound,
-            "delta": c.delta,
-            "label": c.label,
-            "useful": c.useful,
-            "vacuous": c.vacuous,
-            "states_changed": c.changed,
-            "samples_smallest": c.n_smallest,
-            "samples_typical": c.n_typical,
-            "rows_needed": c.data_needed,
-            "rows_needed_why": c.data_needed_why,
-            "assumptions": list(c.assumptions),
-            "notes": list(c.notes),
+    if isinstance(found, str):
+        return {"certificate": {"not_given": found}}
+    return {
+        "certificate": {
+            "method": found.method,
+            "bounded": found.bounded,
+            "bound": found.bound,
+            "delta": found.delta,
+            "label": found.label,
+            "useful": found.useful,
+            "vacuous": found.vacuous,
+            "states_changed": found.changed,
+            "samples_smallest": found.n_smallest,
+            "samples_typical": found.n_typical,
+            "rows_needed": found.data_needed,
+            "rows_needed_why": found.data_needed_why,
+            "assumptions": list(found.assumptions),
+            "notes": list(found.notes),
         }
-    return {"certificate": certificate}
+    }

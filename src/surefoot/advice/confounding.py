@@ -19,7 +19,8 @@ proofs, and what was measured.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +29,7 @@ import numpy as np
 from surefoot.advice.estimate import DELTA, UnitEstimate
 from surefoot.advice.unit_model import Chain, UnitModel, model_of_units
 from surefoot.advice.units import Units
+from surefoot.core.evidence import Evidence
 from surefoot.core.policy import CHANGED
 from surefoot.ope.sensitivity import Worst, check_strength, cross_fitted_tail, worst
 from surefoot.problems import Problem
@@ -46,23 +48,13 @@ SUMMED_UP = "the rows of this log were not kept in memory, only what they add up
 
 
 @dataclass(frozen=True, kw_only=True)
-class AtStrength:
-    """At one strength: the least gain of the worst case in this model (`bound`), and that less the
-    sampling error, wrong with probability about DELTA (`low`).
-    """
-
-    strength: float
-    bound: float
-    low: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Sensitivity:
     """How a gain holds up against a hidden confounder.
 
     vanishes_at   the strength at which the bound of the gain reaches 0; inf beyond STRONGEST
     shown_up_to   the same with sampling error; 1 where the gain is not shown in the first place
-    curve         the bound at growing strengths
+    curve         {strength: the least gain of the worst case in this model as the estimate of a
+                  row, that less the sampling error as its low bound}, of growing strengths
     rows, held_out   how many rows stand behind it, and whether the policy was learned from others
     one_step      decisions without consequences: nothing is assumed of a sequence
     not_given     why there is none; "" where there is one
@@ -70,7 +62,7 @@ class Sensitivity:
 
     vanishes_at: float = math.nan
     shown_up_to: float = math.nan
-    curve: tuple[AtStrength, ...] = ()
+    curve: Mapping[float, Evidence] = field(default_factory=dict)
     rows: int = 0
     held_out: bool = True
     one_step: bool = False
@@ -103,17 +95,17 @@ def sensitivity(
             return Sensitivity(held_out=held_out, not_given=why)
     chosen = np.ones(units.number, dtype=bool) if chosen is None else chosen
     case = WorstCase(model_of_units(problem, units, _few_enough(units, chosen), pi_b), pi)
-    known: dict[float, AtStrength] = {}
+    known: dict[float, Evidence] = {}
     for strength in STRENGTHS:
         known[strength] = case.at(strength)
-        if known[strength].bound <= 0:
+        if known[strength].estimate <= 0:
             break
-    roots = [_root(case, known, name) for name in ("bound", "low")]
+    roots = [_root(case, known, name) for name in ("estimate", "low")]
     known |= {x: case.at(x) for x in roots if math.isfinite(x) and x not in known}
     return Sensitivity(
         vanishes_at=roots[0],
         shown_up_to=roots[1],
-        curve=tuple(known[x] for x in sorted(known)),
+        curve={x: known[x] for x in sorted(known)},
         rows=int(case.model.units.k.sum()),
         held_out=held_out,
         one_step=one_step,
@@ -151,10 +143,13 @@ class WorstCase:
         beyond = self._beyond(base, found, 1.0, self.changed & False)
         return self._scores(model.mixture, base, beyond)
 
-    def at(self, strength: float) -> AtStrength:
-        """The bound of the gain for a confounder of this strength."""
+    def at(self, strength: float) -> Evidence:
+        """The least gain for a confounder of this strength."""
         found = self.estimate(check_strength(strength))
-        return AtStrength(strength=strength, bound=found.value, low=found.interval()[0])
+        return Evidence(
+            estimate=found.value, low=found.interval()[0], high=math.inf, delta=DELTA,
+            units=len(found.scores), unit=self.model.whole.kind,
+        )  # fmt: skip
 
     def estimate(self, strength: float) -> UnitEstimate:
         """The bound, and what every unit adds to its error."""
@@ -260,7 +255,7 @@ class WorstCase:
         return np.bincount(u.unit, weights=each, minlength=u.number)
 
 
-def _root(case: WorstCase, known: dict[float, AtStrength], name: str) -> float:
+def _root(case: WorstCase, known: dict[float, Evidence], name: str) -> float:
     """Where the curve first comes down to 0, by bisection, from below."""
     above = 1.0
     for strength in sorted(known):
@@ -300,7 +295,7 @@ def confounding_summary(found: Sensitivity | None) -> dict[str, Any] | None:
         "held_out": found.held_out,
         "one_step": found.one_step,
         "curve": [
-            {"strength": x.strength, "gain_at_least": x.bound, "with_sampling_error": x.low}
-            for x in found.curve
+            {"strength": x, "gain_at_least": row.estimate, "with_sampling_error": row.low}
+            for x, row in found.curve.items()
         ],
     }

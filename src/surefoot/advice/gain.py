@@ -32,8 +32,8 @@ from surefoot.core import Solution
 from surefoot.core.evidence import FINITE_SAMPLE, Evidence
 from surefoot.errors import SurefootError
 from surefoot.improvement import improve
-from surefoot.ope import Standard, uncapped_betting
-from surefoot.ope.episode_values import LOSS, EpisodeValues, episode_values
+from surefoot.ope import EpisodeValues, Standard, uncapped_betting
+from surefoot.ope.episode_values import LOSS, episode_values
 from surefoot.ope.episodes import random_part, take_episodes, take_rows
 from surefoot.ope.gain_test import evidence_of
 from surefoot.problems import Problem
@@ -245,7 +245,7 @@ def _finite_sample(
     if mistrust:
         return replace(found, evidence=replace(row, trouble=OTHER_BASELINE.format(mistrust)))
     compared = model_of_units(problem, units, ~learning, pi_b).compare(found.pi)
-    low, high = uncapped_betting(tested.x[order], DELTA, lo=tested.lo).value, -loss.bound.value
+    low, high = uncapped_betting(tested.x[order], DELTA, lo=tested.lo).low, -loss.low
     around = circumstances_of(problem, units, compared)
     row = replace(
         row, estimate=tested.estimate, low=low, high=high, together=(low, high),

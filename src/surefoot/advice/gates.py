@@ -183,10 +183,8 @@ def _weighed(
     standard = Standard(delta=DELTA, reward_range=problem.reward_range, horizon=gain.longest)
 
     def bound(quantity: str, delta: float) -> float:
-        found = evidence_of(
-            quantity, part, gain.pi, pi_b, problem.gamma, replace(standard, delta=delta), turn=turn
-        )
-        return found.bound.value
+        level = replace(standard, delta=delta)
+        return evidence_of(quantity, part, gain.pi, pi_b, problem.gamma, level, turn=turn).low
 
     try:
         values = episode_values(part, gain.pi, pi_b, problem.gamma, standard)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Unpack
 
 from surefoot.advice.advise import Advice, findings_about, learn_and_test
 from surefoot.advice.answers import Answer, Paged
-from surefoot.advice.assurance import Assurance, assurance_summary, weighed
+from surefoot.advice.assurance import assurance_summary, weighed
 from surefoot.advice.few_changes import check_most
 from surefoot.advice.made_from import own_log, refuse_own_log
 from surefoot.advice.posing import (
@@ -344,16 +344,13 @@ def evaluate_policy(source: Any, policy: Any, **how: Unpack[Question]) -> Evalua
 
 @dataclass(frozen=True, repr=False)
 class Certified(Answer):
-    """A lower bound on what a policy gains, or why the log gives none."""
+    """A lower bound on what a policy gains: a certificate, None where findings of the log forbid
+    it.
+    """
 
     command: ClassVar[str] = "certify"
     document: Mapping[str, Any]
-    assurance: Assurance
-
-    @property
-    def certificate(self) -> Certificate | None:
-        """The bound; None where findings of the log forbid it."""
-        return self.assurance.certificate
+    certificate: Certificate | None
 
     @property
     def proved(self) -> bool:
@@ -363,7 +360,7 @@ class Certified(Answer):
     @property
     def waived(self) -> tuple[str, ...]:
         """The keys of what speaks against the bound, and was passed over as asked."""
-        return self.assurance.waived
+        return () if self.certificate is None else self.certificate.waived
 
     def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
         """The bound, with what it assumes."""
@@ -402,19 +399,19 @@ def certify_policy(
     made = certificate_of(posed.problem, pi, method or None, delta=delta, **more)
     against = vetoes(posed.log, Policy(pi=posed.problem.logging_policy, labels=posed.log.labels))
     found = weighed(made, against, despite)
-    if fresh and not isinstance(policy, (str, Path)) and found.certificate is not None:
+    if fresh and not isinstance(policy, (str, Path)) and isinstance(found, Certificate):
         unchecked = "the log had no part in making the policy: NOT CHECKED, as it is no file"
-        told = replace(found.certificate, assumptions=(*found.certificate.assumptions, unchecked))
-        found = replace(found, certificate=told)
+        found = replace(found, assumptions=(*found.assumptions, unchecked))
+    certificate = found if isinstance(found, Certificate) else None
     document = {
         "log": log_summary(posed.log, posed.source),
         "policy": in_words(policy),
         "gamma": posed.gamma,
         **assurance_summary(found),
-        "waived": list(found.waived),
+        "waived": [] if certificate is None else list(certificate.waived),
         "notes": posed.notes,
     }
-    return Certified(document, found)
+    return Certified(document, certificate)
 
 
 def certify(source: Any, policy: Any, method: Any = None, **given: Any) -> Any:

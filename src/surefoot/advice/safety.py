@@ -5,23 +5,27 @@ baseline, or worse, or neither?
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from surefoot.advice.answers import Paged
 from surefoot.advice.provenance import Fingerprints, shared_episodes
-from surefoot.advice.verdict import by_two_sides
+from surefoot.advice.verdict import NO_EVIDENCE, by_two_sides
 from surefoot.core import Batch
 from surefoot.core.evidence import Evidence
 from surefoot.errors import LogError, NotAvailableError, ParameterError
-from surefoot.ope.episode_values import GAIN, LOSS, Standard
+from surefoot.ope.episode_values import GAIN, LOSS, Standard, episode_values
 from surefoot.ope.episodes import FEWEST_IN_PART, split_episodes, take_episodes
-from surefoot.ope.gain_test import ORDER, SAME, GainEvidence, evidence_of, model_for, promised
+from surefoot.ope.estimates import EpisodeValues
+from surefoot.ope.gain_test import ORDER, SAME, bound_of, model_for, promised, without_bound
 from surefoot.ope.two_samples import evidence_of_two
 from surefoot.problems import Problem
-from surefoot.text import plural
+from surefoot.report.episode_words import IF, safety_statements
+from surefoot.report.statements import text
+from surefoot.text import impossible, plural
 
 NONE_MISSING = "no episode is missing because of how it went"
 DECLARE = (
@@ -59,54 +63,34 @@ class Sample:
         return replace(self, batch=first), replace(self, batch=second)
 
 
-@dataclass(frozen=True, repr=False, kw_only=True)
-class SafetyTest:
-    """A test whose verdict is wrong with probability at most delta: each of its two sides, a gain
-    and a loss, has delta / 2.
+@dataclass(frozen=True, repr=False)
+class Tested(Paged):
+    """What a safety test found, as a document; and the rows of evidence behind its verdict: that of
+    the whole, then those of guards and groups.
 
-    condition   what the verdict assumes though nobody declared it: that no reward lies outside
-                those observed, that rows left out have nothing to do with what happened; else ""
-    remedy      what would do without the condition
-    estimate    of V^pi - V^{pi_b}, from the tested episodes; no range changes it
-    gain, loss  lower bounds on V^pi - V^{pi_b} and on V^{pi_b} - V^pi; at most one of them is
-                positive
-    chosen_on   on how many other episodes the cap of the bounds, or the model, was chosen; 0 where
-                there is neither
-    parts       what the tested episodes show about guards and groups
+    The verdict is wrong with probability at most delta: a gain and a loss have delta / 2 each.
+    `low` is the bound at that level, `high` at that over the number of statements.
     """
 
-    condition: str
-    remedy: str
-    delta: float
-    estimate: float
-    gain: GainEvidence
-    loss: GainEvidence
-    chosen_on: int
-    assumptions: tuple[str, ...]
-    notes: tuple[str, ...]
-    parts: tuple[Evidence, ...] = ()
+    command: ClassVar[str] = "safety-test"
+    document: Mapping[str, Any]
+    rows: tuple[Evidence, ...]
 
     @property
     def verdict(self) -> str:
-        """PASSES, FAILS or NO_EVIDENCE, of all rows."""
-        return by_two_sides((self.evidence, *self.parts))
+        """ "passes", "fails", "no evidence"; with " if" where a condition is to be judged."""
+        word = by_two_sides(self.rows)
+        return word + IF if self.document["condition"] and word != NO_EVIDENCE else word
 
-    @property
-    def evidence(self) -> Evidence:
-        """The row of both bounds: the low one at delta / 2, the high one at that over the number of
-        statements.
-        """
-        low, high = self.gain.bound.value, -self.loss.bound.value
-        return Evidence(
-            estimate=self.estimate, low=low, high=high, together=(math.nan, high),
-            delta=self.delta / 2, validity=self.gain.bound.validity, units=self.gain.bound.n,
-        )  # fmt: skip
+    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
+        """The test for people."""
+        return text(safety_statements(document), explain=explain)
 
-    def __repr__(self) -> str:
-        return (
-            f"SafetyTest({self.verdict}: {self.estimate:+.4g} in [{self.gain.bound.value:.4g},"
-            f" {-self.loss.bound.value:.4g}])"
-        )
+    def page(self) -> str:
+        """The page of the test."""
+        from surefoot.report.log_pages import safety_page
+
+        return safety_page(self.document)
 
 
 def whole_sample(problem: Problem, pi: np.ndarray) -> Sample:
@@ -196,7 +180,7 @@ def safety_test(
     accept_observed: bool = False,
     seed: int = 0,
     statements: int = 1,
-) -> SafetyTest:
+) -> Tested:
     """Test the policy on `held_out` in two one-sided tests, with caps (or the model of doubly
     robust values) from `training`.
 
@@ -208,40 +192,67 @@ def safety_test(
     """
     if training is not None:
         standard = standard.having_seen(training.batch.reward)
-    each = replace(standard, delta=standard.delta / 2)
-    shared = replace(standard, delta=standard.delta / 2 / statements)
-    prepared = standard.capped or standard.estimator == "dr"
-    if prepared:
+    if standard.capped or standard.estimator == "dr":
         _check_preparation(training, standard, same_codes)
-    gain, loss = (
-        _unless_heavy(
-            _tested(quantity, training if prepared else None, held_out, gamma, level, seed),
-            drawn=held_out.batch.propensity is not None,
-        )
-        for quantity, level in ((GAIN, each), (LOSS, shared))
+    else:
+        training = None
+    (gain, values), (loss, turned) = (
+        _tested(quantity, training, held_out, gamma, replace(standard, delta=delta), seed)
+        for quantity, delta in ((GAIN, standard.delta / 2), (LOSS, standard.delta / 2 / statements))
     )
-    notes = tuple(dict.fromkeys((*gain.bound.notes, *loss.bound.notes, *gain.values.notes)))
-    visited = np.unique(held_out.batch.state)
-    base = held_out.pi_b
-    if base is not None and np.abs(held_out.pi[visited] - base[visited]).max() <= SAME:
-        same = "the policy is the baseline in every state of the tested episodes"
-        notes = (f"{same}: there is nothing to show", *notes)
-    low, high = standard.observed(held_out.batch.reward)
-    within = "" if gain.values.declared else f"no reward below {low:g} or above {high:g} exists"
+    seen = None if values.declared else standard.observed(held_out.batch.reward)
+    observed = "" if seen is None else f"no reward below {seen[0]:g} or above {seen[1]:g} exists"
     conditions = _of_rows_left_out(held_out)
-    if within and not accept_observed:
-        conditions[within] = DECLARE
-    return SafetyTest(
-        condition=" and ".join(conditions),
-        remedy=". ".join(conditions.values()),
-        delta=standard.delta,
-        estimate=gain.values.estimate,
-        gain=gain,
-        loss=loss,
-        chosen_on=training.batch.n_episodes if training is not None and prepared else 0,
-        assumptions=_assumptions(gain, within, held_out),
-        notes=notes,
+    if observed and not accept_observed:
+        conditions[observed] = DECLARE
+    row = replace(
+        gain,
+        high=-loss.low,
+        together=(math.nan, -loss.low),
+        within=seen,
+        assumes=_assumptions(gain, observed, held_out),
+        notes=tuple(
+            dict.fromkeys((*_of_no_change(held_out), *gain.notes, *loss.notes, *values.notes))
+        ),
     )
+    document = {
+        "condition": " and ".join(conditions),
+        "remedy": ". ".join(conditions.values()),
+        "delta": standard.delta,
+        "delta_of_loss": loss.delta,
+        "centred": values.control is not None or turned.control is not None,
+        "episodes_cap_chosen_on": 0 if training is None else training.batch.n_episodes,
+    }
+    odd = impossible(row.estimate, values.lo, -turned.lo)
+    return Tested(document | _told(row, values, standard, odd), (row,))
+
+
+def _told(row: Evidence, values: EpisodeValues, standard: Standard, odd: str) -> dict[str, Any]:
+    """The row and the values behind it, as data for machines; `odd`: why its estimate cannot be."""
+    return {
+        "delta_of_each_test": row.delta,
+        "estimated_gain": row.estimate,
+        "gain_at_least": row.low,
+        "gain_at_most": row.high,
+        "estimator": standard.estimator,
+        "bound": standard.bound,
+        "compared_with": values.compared,
+        "episodes_tested": row.units,
+        "effective_episodes": values.effective_size,
+        "largest_weight": values.largest_weight,
+        "share_never_tried": values.overlap.unseen,
+        "assumptions": list(row.assumes),
+        "notes": [*([f"the estimated gain is {odd}"] if odd else []), *row.notes],
+    }
+
+
+def _of_no_change(tested: Sample) -> tuple[str, ...]:
+    """That the policy changes nothing where these episodes were, where that is so."""
+    visited, base = np.unique(tested.batch.state), tested.pi_b
+    if base is None or np.abs(tested.pi[visited] - base[visited]).max() > SAME:
+        return ()
+    same = "the policy is the baseline in every state of the tested episodes"
+    return (f"{same}: there is nothing to show",)
 
 
 def _of_rows_left_out(tested: Sample) -> dict[str, str]:
@@ -279,64 +290,57 @@ def _tested(
     gamma: float,
     standard: Standard,
     seed: int,
-) -> GainEvidence:
-    """One of the two tests; `training` chooses the cap of the bound, or makes the model."""
+) -> tuple[Evidence, EpisodeValues]:
+    """One of the two tests, and the values it is of; `training` chooses the cap of the bound, or
+    makes the model.
+    """
+    t, batch, pi, pi_b = training, held_out.batch, held_out.pi, held_out.pi_b
     if held_out.policy is not None:
-        batch = held_out.batch
-        return evidence_of_two(quantity, batch, held_out.pi, held_out.policy, gamma, standard)
-    cap, model, n = None, None, held_out.batch.n_episodes
-    if training is not None:
-        t = training
+        row, values = evidence_of_two(quantity, batch, pi, held_out.policy, gamma, standard)
+        return _unless_heavy(row, values, batch), values
+    cap, model, n = None, None, batch.n_episodes
+    if t is not None:
         model = model_for(standard, t.batch, gamma)
         if standard.capped:
             cap = promised(t.batch, t.pi, t.pi_b, gamma, standard, n, quantity=quantity).cap
-    found = evidence_of(
-        quantity,
-        held_out.batch,
-        held_out.pi,
-        held_out.pi_b,
-        gamma,
-        standard,
-        cap=cap,
-        model=model,
-        rng=np.random.default_rng(seed),
-    )
-    return found if standard.floored else _unless_skewed(found)
+    values = episode_values(batch, pi, pi_b, gamma, standard, model=model, quantity=quantity)
+    row = bound_of(values, standard, cap=cap, rng=np.random.default_rng(seed))
+    row = row if standard.floored else _unless_skewed(row, values, standard)
+    return _unless_heavy(row, values, batch), values
 
 
-def _unless_heavy(found: GainEvidence, *, drawn: bool) -> GainEvidence:
-    """The evidence, without its bound where the log shows that its weights are wrong; propensities
-    (`drawn`) have a bet of their own.
+def _unless_heavy(row: Evidence, values: EpisodeValues, tested: Batch) -> Evidence:
+    """The row, without its bound where the log shows that its weights are wrong; propensities have
+    a bet of their own.
     """
-    n = len(found.values.x)
-    heavy = found.values.too_heavy(np.random.default_rng(ORDER).permutation(n))
-    if drawn or not heavy:
-        return found
+    heavy = values.too_heavy(np.random.default_rng(ORDER).permutation(len(values.x)))
+    if tested.propensity is not None or not heavy:
+        return row
     note = f"no bound is given: {heavy}. The given baseline did not make this log: give what did"
-    return found.without_bound(note)
+    return without_bound(row, note)
 
 
-def _unless_skewed(found: GainEvidence) -> GainEvidence:
-    """The evidence, without its bound where an approximate one is not valid.
+def _unless_skewed(row: Evidence, values: EpisodeValues, standard: Standard) -> Evidence:
+    """The row, without its bound where an approximate one is not valid.
 
     Measured on 156 families of 400 logs on which no policy is better, of 50 to 1,000 episodes of 1
     to 20 steps, at delta 0.05: with 10 effective episodes or more a verdict is wrong in 9 % on
     average and 82 % at worst; by this rule in 1 % and 6 %.
     """
-    x = found.values.x - found.values.x.mean()
-    size, spread = found.values.effective_size, float(np.sqrt((x**2).mean()))
+    x = values.x - values.x.mean()
+    size, spread = values.effective_size, float(np.sqrt((x**2).mean()))
     skewness = float(abs((x**3).mean())) / spread**3 / np.sqrt(len(x)) if spread > 0 else 0.0
     if size >= ENOUGH_EFFECTIVE and skewness <= SKEWED:
-        return found
+        return row
     note = (
-        f"the {found.bound.method} bound is NOT VALID here, and none is given: it takes"
+        f"the {standard.bound} bound is NOT VALID here, and none is given: it takes"
         f" {ENOUGH_EFFECTIVE:g} effective episodes and values that are not skewed (skewness /"
         f" sqrt(n) up to {SKEWED:g}), there are {size:.1f} and {skewness:.2g}; take --bound betting"
     )
-    return found.without_bound(note)
+    return without_bound(row, note)
 
 
-def _assumptions(found: GainEvidence, within: str, tested: Sample) -> tuple[str, ...]:
+def _assumptions(row: Evidence, within: str, tested: Sample) -> tuple[str, ...]:
     made = "the given baseline made them"
     if tested.batch.propensity is not None:
         made = "their actions were chosen with the propensities of the log"
@@ -353,5 +357,5 @@ def _assumptions(found: GainEvidence, within: str, tested: Sample) -> tuple[str,
         "what counts is the discounted return of a whole episode, from its start to where it ends"
         " or is cut",
         *([f"{within}: these were observed, nobody declared them (--reward-range)"] * bool(within)),
-        f"the bound is {found.bound.validity}",
+        f"the bound is {row.validity}",
     )

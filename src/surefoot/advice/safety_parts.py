@@ -8,15 +8,15 @@ probability at most delta (`surefoot.advice.verdict`).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from surefoot.advice.gate_words import parts_summary
 from surefoot.advice.gates import check_group_tolerance, check_several
-from surefoot.advice.safety import SafetyTest, Sample, safety_test
+from surefoot.advice.safety import Sample, Tested, safety_test
 from surefoot.core.evidence import GROUP, GUARD, LOWER, Evidence, Part
 from surefoot.core.labels import as_text
 from surefoot.errors import ParameterError, SurefootError
@@ -50,7 +50,7 @@ def guarded_safety_test(
     same_codes: bool = True,
     accept_observed: bool = False,
     seed: int = 0,
-) -> SafetyTest:
+) -> Tested:
     """The test of the policy and of its parts; its verdict is that of all of them."""
     if asked.groups and training is not None and not same_codes:
         raise ParameterError(
@@ -91,14 +91,14 @@ def _tested(
     if held_out is None or row.units < 2:
         return replace(row, trouble=f"{row.units} of the tested episodes tell about it")
     try:
-        found = safety_test(training, held_out, gamma, standard, **given)
+        made = safety_test(training, held_out, gamma, standard, **given)
     except SurefootError as error:
         return replace(row, trouble=str(error))
-    seen = None
-    if row.part.kind == GUARD and not found.gain.values.declared:  # groups rest on what all do
-        low, high = standard.observed(held_out.batch.reward)
-        seen = (-high, -low) if row.part.direction == LOWER else (low, high)
-    return replace(found.evidence, part=row.part, units=row.units, within=seen)
+    (found,), within = made.rows, None
+    if row.part.kind == GUARD and found.within is not None:  # groups rest on what all do
+        low, high = found.within
+        within = (-high, -low) if row.part.direction == LOWER else (low, high)
+    return replace(found, part=row.part, units=row.units, within=within)
 
 
 def _of_column(sample: Sample | None, guard: Guard) -> Sample | None:
@@ -130,9 +130,7 @@ def _of_group(sample: Sample | None, code: int) -> Sample | None:
     return replace(sample, batch=take_episodes(sample.batch, mine)) if mine.any() else None
 
 
-def _with_parts(
-    whole: SafetyTest, parts: tuple[Evidence, ...], accept_observed: bool
-) -> SafetyTest:
+def _with_parts(whole: Tested, parts: tuple[Evidence, ...], accept_observed: bool) -> Tested:
     """The test with its parts; what nobody declared is its condition."""
     rests = {
         x.part: f"no {x.part.name} below {x.within[0]:g} or above {x.within[1]:g} exists"
@@ -140,7 +138,7 @@ def _with_parts(
         if x.within is not None
     }
     observed = () if accept_observed else rests.values()
-    condition = "; ".join(dict.fromkeys(x for x in (whole.condition, *observed) if x))
+    conditions = (whole.document["condition"], *observed)
     assumed = tuple(
         f"{words}: these were observed, nobody declared them (--guard"
         f" {part.name}:{part.direction}:{part.tolerance:g}:LOW,HIGH)"
@@ -148,32 +146,10 @@ def _with_parts(
     )
     if any(x.part.kind == GROUP for x in parts):
         assumed += (ALIKE,)
-    return replace(
-        whole, parts=parts, condition=condition, assumptions=(*whole.assumptions, *assumed)
-    )
-
-
-def part_summary(row: Evidence) -> dict[str, Any]:
-    """A row as data for machines, in the unit of its column."""
-    part, turned = row.part, row.in_unit_of_column
-    words = "worse" if row.worse else "no worse" if row.holds_within else "not shown"
-    return {
-        "name": part.name,
-        "better": part.direction,
-        "tolerance": part.tolerance if part.tolerance < math.inf else None,
-        "verdict": "not tested" if row.trouble else words,
-        "holds": row.holds_within,
-        "change": turned.estimate,
-        "low": turned.low,
-        "high": turned.high,
-        "episodes_tested": row.units,
-        "trouble": row.trouble or None,
+    document = {
+        **whole.document,
+        "condition": "; ".join(dict.fromkeys(x for x in conditions if x)),
+        "assumptions": [*whole.document["assumptions"], *assumed],
+        **parts_summary(parts, safety=True),
     }
-
-
-def parts_summary(rows: Sequence[Evidence]) -> dict[str, Any]:
-    """`guards` and `groups` of the test."""
-    return {
-        f"{kind}s": [part_summary(x) for x in rows if x.part.kind == kind]
-        for kind in (GUARD, GROUP)
-    }
+    return Tested(document, (*whole.rows, *parts))

@@ -17,7 +17,7 @@ from surefoot.advice.confounding import confounding_summary
 from surefoot.advice.estimate import DELTA, EVENTS
 from surefoot.advice.few_changes import limit_summary
 from surefoot.advice.gain import Gain
-from surefoot.advice.gate_words import gates_summary
+from surefoot.advice.gate_words import parts_summary
 from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.unit_model import Comparison
 from surefoot.algorithms import parameters_of
@@ -167,7 +167,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         },
         "worth": gain_summary(advice.gain, advice.in_sample)
         | {"over_renormalised": worth, "estimates": estimates(advice)},
-        **gates_summary(advice.gates),
+        **parts_summary(advice.gates),
         "own_return": None if advice.own is None else asdict(advice.own),
         **assurance_summary(advice.assurance),
         "confounding": confounding_summary(advice.sensitivity),

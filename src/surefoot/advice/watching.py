@@ -33,9 +33,9 @@ from surefoot.errors import LogError, ParameterError, ProblemError
 from surefoot.locks import take
 from surefoot.logs import Log
 from surefoot.ope.capital import Capital, capital_of
-from surefoot.ope.episode_values import EpisodeValues, Standard, episode_values
+from surefoot.ope.episode_values import LOSS, Standard, episode_values
 from surefoot.ope.episodes import take_episodes
-from surefoot.ope.gain_test import negated
+from surefoot.ope.estimates import EpisodeValues
 from surefoot.text import plural
 
 SCHEMA = "surefoot/watch-state/1"
@@ -82,21 +82,6 @@ class Watch:
             "episodes": {"labels": _packed(self.labels), "contents": _packed(self.contents)},
         }
         return write_whole(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Look:
-    """What one look found: how many episodes were new and counted, left out since the policy was
-    made from them, and wait since they, or one that began before them, are not finished; `order`
-    is the one in which they were bet on, in words.
-    """
-
-    counted: int
-    left_out: int
-    waiting: int
-    interleaved: bool
-    order: str
-    notes: tuple[str, ...] = ()
 
 
 def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
@@ -205,8 +190,11 @@ def look(
     gamma: float,
     standard: Standard,
     trained: Fingerprints | None = None,
-) -> tuple[Watch, Look]:
-    """(the watch after the episodes of the log that are new, what was found)."""
+) -> tuple[Watch, dict[str, Any]]:
+    """(the watch after the episodes of the log that are new, what is said of these): how many were
+    counted; left out, since the policy was made from them; wait, since they, or one that began
+    before them, are not finished; and in which order they were bet on.
+    """
     came = arrivals(log, batch, standard.horizon)
     _check_ends(came)
     _check_whole(log, batch, came)
@@ -219,13 +207,12 @@ def look(
     waiting = int(new.sum()) - len(taken) + came.stepless
     left_out = _left_out(log, batch, came, trained)
     counted = _in_turn(taken[~left_out[taken]], came, watch.looks)
-    found = Look(
-        counted=len(counted),
-        left_out=len(taken) - len(counted),
-        waiting=waiting,
-        interleaved=came.interleaved,
-        order=BY_CLOCK if came.timed else BY_LOTS,
-    )
+    found = {
+        "episodes_new": len(counted),
+        "order": BY_CLOCK if came.timed else BY_LOTS,
+        "episodes_waiting": waiting,
+        "episodes_left_out": len(taken) - len(counted),
+    }
     after = replace(
         watch,
         labels=np.append(watch.labels, prints.label[taken]),
@@ -259,7 +246,7 @@ def _bet(
     part = take_episodes(batch, mask)
     rank = np.searchsorted(np.flatnonzero(mask), counted)  # their places in the part
     gain = episode_values(part, pi, pi_b, gamma, standard)
-    loss = episode_values(negated(part), pi, pi_b, gamma, standard.mirrored())
+    loss = episode_values(part, pi, pi_b, gamma, standard, quantity=LOSS)
     if not (gain.declared and loss.declared):
         raise ParameterError(
             "a watch needs to know how bad an episode can be before it begins: declare all possible"
@@ -360,8 +347,8 @@ def _left_out(log: Log, batch: Batch, came: Arrivals, trained: Fingerprints | No
     return found
 
 
-def watch_summary(watch: Watch, found: Look, delta: float) -> dict[str, Any]:
-    """A look as data for machines."""
+def watch_summary(watch: Watch, found: Mapping[str, Any], delta: float) -> dict[str, Any]:
+    """A watch, and what a look `found`, as data for machines."""
     mean = None if watch.moments is None else _estimate(watch.moments)
     sides = {
         name: {
@@ -371,7 +358,7 @@ def watch_summary(watch: Watch, found: Look, delta: float) -> dict[str, Any]:
         }
         for name, side in (("gain", watch.gain), ("loss", watch.loss))
     }
-    notes = list(found.notes)
+    notes = []
     if watch.gain.reached_at is not None and watch.loss.reached_at is not None:
         notes.append(
             f"both were shown: better at episode {watch.gain.reached_at:,}, worse at episode"
@@ -386,10 +373,7 @@ def watch_summary(watch: Watch, found: Look, delta: float) -> dict[str, Any]:
         **sides,
         "estimated_gain": mean,
         "episodes_counted": watch.gain.n,
-        "episodes_new": found.counted,
-        "order": found.order,
-        "episodes_waiting": found.waiting,
-        "episodes_left_out": found.left_out,
+        **found,
         "looks": watch.looks,
         "notes": notes,
     }

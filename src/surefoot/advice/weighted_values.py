@@ -12,7 +12,7 @@ import numpy as np
 from surefoot.advice.estimate import UnitEstimate, Unseen
 from surefoot.core import Batch
 from surefoot.errors import NotAvailableError, SurefootError
-from surefoot.ope import ValueEstimate, doubly_robust, per_decision, weighted_per_decision
+from surefoot.ope import EpisodeValues, doubly_robust, per_decision, weighted_per_decision
 from surefoot.ope.centring import discounts
 from surefoot.ope.estimates import episode_returns
 from surefoot.problems import Problem
@@ -20,7 +20,7 @@ from surefoot.text import impossible
 
 TRUE_WEIGHTS = "the propensities are true"
 GIVEN_WEIGHTS = "the given baseline made the log"
-METHODS: Mapping[str, tuple[Callable[..., ValueEstimate], str]] = {
+METHODS: Mapping[str, tuple[Callable[..., EpisodeValues], str]] = {
     "ips": (per_decision, "unbiased"),
     "snips": (weighted_per_decision, "less scatter; biased for few episodes"),
     "dr": (doubly_robust, "unbiased; a model of other episodes takes out scatter"),
@@ -50,7 +50,7 @@ def weighted_values(problem: Problem, pi: np.ndarray) -> dict[str, Any]:
     except SurefootError as error:
         return {"not_available": str(error)}
     g = episode_returns(log, problem.gamma)
-    own = _described(problem, float(g.mean()), g - g.mean(), "the mean return of the log", len(g))
+    own = _described(problem, g, "the mean return of the log", len(g))
     return {"log": own, **found}
 
 
@@ -63,27 +63,25 @@ def _valued(name: str, log: Batch, pi: np.ndarray, problem: Problem) -> dict[str
     elif name == "dr" and problem.return_range.declared:
         more = {"return_range": (problem.return_range.lo, problem.return_range.hi)}
     found = estimate(log, pi, problem.pi_b, problem.gamma, **more)
-    assert found.scores is not None and found.effective_size is not None  # these methods have them
     who = GIVEN_WEIGHTS if log.propensity is None else TRUE_WEIGHTS
-    odd = impossible(found.value, problem.return_range.lo, problem.return_range.hi)
+    odd = impossible(found.estimate, problem.return_range.lo, problem.return_range.hi)
     words = "; ".join(filter(None, (odd, words, f"assumes that {who}")))
-    return _described(problem, found.value, found.scores, words, found.effective_size) | {
+    return _described(problem, found.x, words, found.effective_size) | {
         "effective_episodes": found.effective_size,
         "largest_weight": found.largest_weight,
         "share_never_tried": found.overlap.unseen,
     }
 
 
-def _described(
-    problem: Problem, value: float, scores: np.ndarray, words: str, size: float
-) -> dict[str, Any]:
-    """A value with its interval, from effectively so many episodes."""
+def _described(problem: Problem, x: np.ndarray, words: str, size: float) -> dict[str, Any]:
+    """The mean of values with its interval, from effectively so many episodes."""
+    value = float(x.mean())
     loss, more = (_unseen(abs(value - end), size) for end in _returns(problem))
     low, high = UnitEstimate(
-        value=value, scores=scores / len(scores), of_pairs=0.0, degrees=1.0,
+        value=value, scores=(x - value) / len(x), of_pairs=0.0, degrees=1.0,
         loss=loss, more=more, blocks=False,
     ).interval()  # fmt: skip
-    return {"value": value, "low": low, "high": high, "episodes": len(scores), "assumes": words}
+    return {"value": value, "low": low, "high": high, "episodes": len(x), "assumes": words}
 
 
 def _returns(problem: Problem) -> tuple[float, float]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
-from surefoot.advice.answers import Answer, Paged
+from surefoot.advice.answers import Answer
 from surefoot.advice.made_from import own_log, refuse_own_log, trained_on, without_own_episodes
 from surefoot.advice.posing import (
     Posed,
@@ -25,19 +25,8 @@ from surefoot.advice.posing import (
     said,
     typed,
 )
-from surefoot.advice.safety import (
-    SafetyTest,
-    Sample,
-    compared_with,
-    rows_of,
-    whole_sample,
-)
-from surefoot.advice.safety_parts import (
-    Asked,
-    guarded_safety_test,
-    parts_summary,
-)
-from surefoot.advice.safety_words import safety_summary
+from surefoot.advice.safety import Sample, Tested, compared_with, rows_of, whole_sample
+from surefoot.advice.safety_parts import Asked, guarded_safety_test
 from surefoot.advice.summary import log_summary
 from surefoot.advice.value_on_log import check_allowed
 from surefoot.advice.watching import (
@@ -66,7 +55,7 @@ from surefoot.logs import Log, load_policy
 from surefoot.logs.database import Progress
 from surefoot.ope import Standard
 from surefoot.ope.centring import largest_ratio
-from surefoot.report.episode_words import safety_statements, watch_statements
+from surefoot.report.episode_words import watch_statements
 from surefoot.report.statements import text
 
 ANY_RETURN = (-LARGEST, LARGEST)
@@ -108,30 +97,6 @@ def _standard(posed: Posed, how: Mapping[str, Any], **given: Any) -> Standard:
         for name in ("reward_range", "return_range")
     }
     return Standard(**ranges, **given)
-
-
-@dataclass(frozen=True, repr=False)
-class Tested(Paged):
-    """What a safety test found: the test of the whole, and of guards and groups."""
-
-    command: ClassVar[str] = "safety-test"
-    document: Mapping[str, Any]
-    test: SafetyTest
-
-    @property
-    def verdict(self) -> str:
-        """ "passes", "fails", "no evidence"; with " if" where a condition is to be judged."""
-        return str(self.document["verdict"])
-
-    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
-        """The test for people."""
-        return text(safety_statements(document), explain=explain)
-
-    def page(self) -> str:
-        """The page of the test."""
-        from surefoot.report.log_pages import safety_page
-
-        return safety_page(self.document)
 
 
 def safety_test(
@@ -189,7 +154,7 @@ def safety_test(
         groups=posed.log.beside.get("group", ()),
         group_tolerance=group_tolerance,
     )
-    test = guarded_safety_test(
+    found = guarded_safety_test(
         first, held_out, posed.problem.gamma, standard, parts_asked,
         same_codes=other is None, accept_observed=observed_range,
     )  # fmt: skip
@@ -199,10 +164,11 @@ def safety_test(
         "policy_fingerprint": file_hash(Path(policy)) if isinstance(policy, (str, Path)) else None,
         "gamma": posed.gamma,
         "training": None if training is None else in_words(training),
+        "verdict": found.verdict,
     }
-    document |= safety_summary(test) | parts_summary(test.parts) | {"training_overlap": overlap}
+    document |= {**found.document, "training_overlap": overlap}
     document["notes"] = [*posed.log.notes, *document["notes"]]
-    return Tested(document, test)
+    return replace(found, document=document)
 
 
 def _largest_ratio(given: Any, pi: Policy, posed: Posed, how: Mapping[str, Any]) -> float | None:
@@ -232,12 +198,11 @@ class Watched(Answer):
 
     command: ClassVar[str] = "watch"
     document: Mapping[str, Any]
-    watch: Watch
 
     @property
     def verdict(self) -> str:
         """ "passes": shown to be better; "fails": worse; or "no evidence", so far."""
-        return self.watch.verdict
+        return str(self.document["verdict"])
 
     def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
         """The look for people."""
@@ -301,7 +266,7 @@ def watch(
         "training_checked": trained is not None,
     }
     document["notes"] = [*posed.log.notes, *document["notes"]]
-    return Watched(document, after)
+    return Watched(document)
 
 
 def _check_kept(how: Mapping[str, Any], why: str = "") -> None:

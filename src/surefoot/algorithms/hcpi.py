@@ -9,11 +9,12 @@ import numpy as np
 
 from surefoot.algorithms.algorithm import RESTRICTS, Algorithm, Whole, solve
 from surefoot.core import Batch, Solution
+from surefoot.core.evidence import Evidence
 from surefoot.errors import NotAvailableError, ParameterError, UnknownNameError
 from surefoot.ope.bounds import APPROXIMATE_BOUNDS, FLOORED
-from surefoot.ope.episode_values import ESTIMATORS, FEWEST_EFFECTIVE, Standard
+from surefoot.ope.episode_values import ESTIMATORS, FEWEST_EFFECTIVE, GAIN, Standard
 from surefoot.ope.episodes import FEWEST_IN_PART, split_episodes
-from surefoot.ope.gain_test import MIXTURE_ALPHAS, HcpiVerdict, best_of, mixtures
+from surefoot.ope.gain_test import MIXTURE_ALPHAS, best_of, mixtures
 from surefoot.parameters import check_choice, check_number, value_of
 from surefoot.problems import Problem
 
@@ -90,10 +91,11 @@ class HCPI(Whole):
         candidates = mixtures(np.asarray(proposed.pi[0]), pi_b)
         standard = self._standard(problem)
         try:
-            verdict = best_of(
+            pi, row, promises = best_of(
                 training, held_out, candidates, pi_b, problem.gamma, standard, rng=rng
             )
-            pi, notes = verdict.pi, (self._words(verdict), *verdict.notes, *proposed.notes)
+            said = (row.trouble,) if row.trouble else row.notes
+            notes = (self._words(row, int(np.argmax(promises))), *said, *proposed.notes)
         except NotAvailableError as trouble:
             words = f"{self.name}: the baseline is kept, for no candidate can be judged: {trouble}"
             pi, notes = pi_b, (words,)
@@ -118,19 +120,18 @@ class HCPI(Whole):
             )
         return problem.log
 
-    def _words(self, verdict: HcpiVerdict) -> str:
-        """What was decided, in one sentence."""
-        if verdict.evidence is None:
+    def _words(self, row: Evidence, chosen: int) -> str:
+        """What was decided, in one sentence; `chosen` is the number of the mixture."""
+        if row.trouble:
             return (
                 f"{self.name}: the baseline is kept, for {self.proposer.name} proposes nothing else"
             )
-        found, alpha = verdict.evidence, MIXTURE_ALPHAS[verdict.chosen]
-        word = "accepted" if verdict.accepted else "rejected, and the baseline kept"
+        alpha = MIXTURE_ALPHAS[chosen]
+        word = "accepted" if row.positive else "rejected, and the baseline kept"
         return (
             f"{self.name}: {1 - alpha:g} x {self.proposer.name} + {alpha:g} x baseline is {word}:"
-            f" {found.quantity} >= {found.bound.value:.4g} at delta {self.delta:g} on"
-            f" {verdict.n_held_out} episodes not learned from ({self.estimator}, {self.bound};"
-            f" {found.bound.validity})"
+            f" {GAIN} >= {row.low:.4g} at delta {self.delta:g} on {row.units} episodes not learned"
+            f" from ({self.estimator}, {self.bound}; {row.validity})"
         )
 
     def _standard(self, problem: Problem) -> Standard:

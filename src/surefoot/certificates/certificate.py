@@ -42,7 +42,8 @@ class Certificate:
     policy may have been chosen with the same data, else "fresh". n_smallest, n_typical: returns, or
     transitions, behind the pairs the bound rests on (the least, the median). search: finds
     (data_needed, data_needed_why), the rows of log at which the bound would reach 0 (inf: at none).
-    changed: in how many states the policy is not the baseline; lowest: lo - hi of returns.
+    changed: in how many states the policy is not the baseline; lowest: lo - hi of returns. waived:
+    the keys of what the log says against it, and was passed over as asked.
     """
 
     method: str
@@ -59,6 +60,7 @@ class Certificate:
     lowest: float
     search: Callable[[], tuple[float, str]] = field(repr=False, compare=False)
     notes: tuple[str, ...] = field(default=())
+    waived: tuple[str, ...] = ()
 
     @cached_property
     def _needed(self) -> tuple[float, str]:

@@ -33,10 +33,12 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What some data say about v^pi - v^{pi_b} of one part, turned so that more is better.
+    """What some data say about v^pi - v^{pi_b} of one part, turned so that more is better; in
+    `surefoot.ope` also about v^pi alone, or a mean of any values.
 
     low, high   one-sided bounds, this part by itself: P( truth < low ) <= delta, and high likewise,
-                as far as `validity` goes; NaN where nothing could be tested, and `trouble` says why
+                as far as `validity` goes, inf where there is none from above; NaN where nothing
+                could be tested, and `trouble` says why
     together    (low, high) for all parts of its kind, or for all statements of a test, at once
     seen        the low bound if nothing can happen that has not been seen
     units, unit how many independent pieces tell about it, and what a piece is

@@ -4,7 +4,6 @@ tests that act on them.
 
 from surefoot.ope.bounds import (
     Forecast,
-    LowerBound,
     bca,
     choose_cap,
     hoeffding,
@@ -16,13 +15,12 @@ from surefoot.ope.episode_values import (
     GAIN,
     LOSS,
     VALUE,
-    EpisodeValues,
     Standard,
     episode_values,
 )
 from surefoot.ope.episodes import split_episodes, take_episodes
 from surefoot.ope.estimates import (
-    ValueEstimate,
+    EpisodeValues,
     importance_sampling,
     per_decision,
     weighted_importance_sampling,
@@ -30,8 +28,6 @@ from surefoot.ope.estimates import (
 )
 from surefoot.ope.gain_test import (
     MIXTURE_ALPHAS,
-    GainEvidence,
-    HcpiVerdict,
     best_of,
     evidence_of,
     mixtures,
@@ -46,12 +42,8 @@ __all__ = [
     "VALUE",
     "EpisodeValues",
     "Forecast",
-    "GainEvidence",
-    "HcpiVerdict",
-    "LowerBound",
     "Overlap",
     "Standard",
-    "ValueEstimate",
     "bca",
     "best_of",
     "choose_cap",

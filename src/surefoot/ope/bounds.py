@@ -1,5 +1,7 @@
 """Lower bounds on the mean of values at level delta, each with what it needs to be true.
 
+A bound is a row of `Evidence`: `low` is the bound, `validity` says in which sense it holds.
+
 Importance-weighted values have a floor `lo` and no useful ceiling. `uncapped_betting` needs none.
 `hoeffding` and `maurer_pontil` look at Y = min(X, cap): E[Y] <= E[X] whatever the cap, so a lower
 bound on E[Y] is one on E[X]. Y lies in [lo, cap], a range they can use. The cap must not depend on
@@ -9,12 +11,13 @@ the values it is applied to: choose it on other episodes (`choose_cap`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from surefoot.core.array_checks import number_array
+from surefoot.core.evidence import Evidence
 from surefoot.errors import ParameterError, ProblemError
 from surefoot.parameters import check_name
 from surefoot.trust.radii import empirical_bernstein_at, hoeffding_at
@@ -52,25 +55,6 @@ GRID = 256  # caps that are tried, besides the values themselves
 FLAT = "all values are equal: without scatter this method cannot judge the mean, and gives no bound"
 
 
-@dataclass(frozen=True, kw_only=True)
-class LowerBound:
-    """The mean of the values is at least `value`, except with probability delta; `validity` says in
-    which sense.
-
-    n values with the sample mean `mean`; lo and cap where they are used.
-    """
-
-    method: str
-    value: float
-    delta: float
-    validity: str
-    n: int
-    mean: float
-    lo: float | None = None
-    cap: float | None = None
-    notes: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class Forecast:
     """What a training part promises of n other values: the bound, with the best cap; mean and
@@ -83,7 +67,7 @@ class Forecast:
     variance: float
 
 
-def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
+def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> Evidence:
     """mean(Y) - (cap - lo) sqrt( ln(1/delta) / (2 n) ),  Y = min(X, cap) (Hoeffding 1963, Theorem
     2; one-sided).
 
@@ -91,10 +75,10 @@ def hoeffding(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
     """
     x, y = _truncated(x, delta, lo, cap, fewest=1)
     bound = float(y.mean() - hoeffding_at(np.array(len(y)), math.log(1 / delta), cap - lo))
-    return _found("hoeffding", bound, x, delta, lo, cap)
+    return _found("hoeffding", bound, x, delta)
 
 
-def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
+def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> Evidence:
     """mean(Y) - sqrt( 2 s^2 ln(2/delta) / n ) - 7 (cap - lo) ln(2/delta) / (3 (n - 1)),  Y = min(X,
     cap), s^2 its sample variance.
 
@@ -108,10 +92,10 @@ def maurer_pontil(x: Any, delta: float, *, lo: float, cap: float) -> LowerBound:
         y.mean()
         - empirical_bernstein_at(np.array(len(y)), y.var(ddof=1), math.log(2 / delta), cap - lo)
     )
-    return _found("maurer-pontil", bound, x, delta, lo, cap)
+    return _found("maurer-pontil", bound, x, delta)
 
 
-def uncapped_betting(x: Any, delta: float, *, lo: Any) -> LowerBound:
+def uncapped_betting(x: Any, delta: float, *, lo: Any) -> Evidence:
     """The largest m that a gambler who bets against "no value has a mean above m" has refuted:
     whose capital reached 1/delta.
 
@@ -121,20 +105,19 @@ def uncapped_betting(x: Any, delta: float, *, lo: Any) -> LowerBound:
         s_i^2(m) = ( m^2 + sum_{j < i} (z_j - mean(z_1..z_j))^2 ) / i:
     the bet against a value is set by the values before it, and by m itself as the guess that counts
     as one value. Proof. Let E[ z_i | past ] <= m for every i. Each factor is at least 1 - STAKE >
-    0, as lambda_i <= STAKE / m and z_i >= 0, and its mean given the past is at most 1, as lambda_i
-    >= 0 is known by then: K_t(m) is a positive supermartingale that starts at 1, and by Ville P(
-    max_t K_t(m) >= 1/delta ) <= delta. It takes no ceiling on the values: a large one only raises
-    the capital. Each factor falls in m: where the minimum is STAKE / m it is 1 - STAKE + STAKE z_i
-    / m; elsewhere lambda_i = c (v + m^2)^(-1/2), and d/dm [ lambda_i (z_i - m) ] = -lambda_i ( 1 +
-    (z_i - m) m / (v + m^2) ) <= 0, as z_i >= 0; both join continuously. So the refuted m are an
-    interval from 0, found by halving, and P( bound > mu ) <= delta for every mu that no E[ X_i |
-    past ] exceeds. The values need not have one law: for i.i.d. values mu is their mean; where the
-    X_i have different means given the past (each block of a log tests a policy made from the blocks
-    before it), mu is the largest of them, and a bound above 0 says that one of them is. How to bet
-    is free; ln(1 + z) >= z - z^2/2 leads to the choice above (Waudby-Smith & Ramdas, JRSS B 2024,
-    eqs. 24-26, where values are in [0, 1]). The bound depends on the order of the values: shuffle
-    those of a log that may be sorted, without looking at them. What early values refuted and later
-    ones took back is not claimed: the bound is at most the sample mean.
+    0, as lambda_i <= STAKE / m and z_i >= 0: by `log_wealth` P( max_t K_t(m) >= 1/delta ) <= delta.
+    It takes no ceiling on the values: a large one only raises the capital. Each factor falls in m:
+    where the minimum is STAKE / m it is 1 - STAKE + STAKE z_i / m; elsewhere lambda_i = c (v +
+    m^2)^(-1/2), and d/dm [ lambda_i (z_i - m) ] = -lambda_i ( 1 + (z_i - m) m / (v + m^2) ) <= 0,
+    as z_i >= 0; both join continuously. So the refuted m are an interval from 0, found by halving,
+    and P( bound > mu ) <= delta for every mu that no E[ X_i | past ] exceeds. The values need not
+    have one law: for i.i.d. values mu is their mean; where the X_i have different means given the
+    past (each block of a log tests a policy made from the blocks before it), mu is the largest of
+    them, and a bound above 0 says that one of them is. How to bet is free; ln(1 + z) >= z - z^2/2
+    leads to the choice above (Waudby-Smith & Ramdas, JRSS B 2024, eqs. 24-26, where values are in
+    [0, 1]). The bound depends on the order of the values: shuffle those of a log that may be
+    sorted, without looking at them. What early values refuted and later ones took back is not
+    claimed: the bound is at most the sample mean.
 
     lo may be a row of floors, each known before its value. A mean that no value exceeds is at least
     the highest of them, and all of the above holds with z_i and m_i counted from lo_i.
@@ -150,7 +133,7 @@ def uncapped_betting(x: Any, delta: float, *, lo: Any) -> LowerBound:
             refuted, low = math.exp(middle), middle
         else:
             high = middle
-    return _found("betting", min(top + refuted, float(x.mean())), x, delta, top)
+    return _found("betting", min(top + refuted, float(x.mean())), x, delta)
 
 
 def log_capital(z: np.ndarray, delta: float, m: Any) -> np.ndarray:
@@ -163,11 +146,25 @@ def log_capital(z: np.ndarray, delta: float, m: Any) -> np.ndarray:
         y = z if np.ndim(m) == 0 else z - m
         scatter = np.append(0.0, np.cumsum((y - np.cumsum(y) / i) ** 2)[:-1])
         bets = np.minimum(np.sqrt(2 * math.log(1 / delta) / n * i / (scatter + m * m)), STAKE / m)
-        capital: np.ndarray = np.cumsum(np.log1p(bets * (z - m)))
-    return capital
+        return log_wealth(bets, z - m)
 
 
-def student_t(x: Any, delta: float) -> LowerBound:
+def log_wealth(bets: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """ln K_t,  K_t = prod_{i <= t} ( 1 + bet_i x_i ),  t = 1, 2, ...: what a gambler has made of 1.
+
+    Let E[ x_i | past ] <= 0, bet_i >= 0 be known before x_i, and no factor be negative. The mean of
+    a factor given the past is then at most 1: K_t is a supermartingale that starts at 1, and by
+    Ville's inequality P( K_t >= 1/alpha for some t ) <= alpha. So is the mean of several gamblers
+    (`surefoot.ope.capital`). Other bets of surefoot multiply factors of mean 1 too, and keep no
+    path: one bet for each state, on what its draws come to (`trust.radii.betting_lower`); bets on
+    how often an action comes, by counts (`diagnosis.propensities`); ratios of likelihoods, whose
+    factors are no bets on a mean (`problems.action_distance`).
+    """
+    found: np.ndarray = np.cumsum(np.log1p(bets * x), axis=-1)
+    return found
+
+
+def student_t(x: Any, delta: float) -> Evidence:
     """mean(X) - t_{1 - delta, n - 1} s / sqrt(n).
 
     Asymptotic: exact for normal values. For values skewed to the right, as importance weights of
@@ -176,14 +173,12 @@ def student_t(x: Any, delta: float) -> LowerBound:
     """
     x = _sample(x, delta, fewest=2)
     if not _scatters(x):
-        return replace(_found("student-t", -math.inf, x, delta), notes=(FLAT,))
+        return _found("student-t", -math.inf, x, delta, FLAT)
     width = student_width(float(x.var(ddof=1)), len(x), delta)
     return _found("student-t", float(x.mean() - width), x, delta)
 
 
-def bca(
-    x: Any, delta: float, rng: np.random.Generator, *, resamples: int = RESAMPLES
-) -> LowerBound:
+def bca(x: Any, delta: float, rng: np.random.Generator, *, resamples: int = RESAMPLES) -> Evidence:
     """The delta quantile of resampled means, corrected for bias and acceleration (Efron 1987;
     scipy.stats.bootstrap).
 
@@ -193,7 +188,7 @@ def bca(
 
     x = _sample(x, delta, fewest=2)
     if not _scatters(x):
-        return replace(_found("bca", -math.inf, x, delta), notes=(FLAT,))
+        return _found("bca", -math.inf, x, delta, FLAT)
     found = bootstrap(
         (x,),
         np.mean,
@@ -314,16 +309,9 @@ def _scatters(x: np.ndarray) -> bool:
     return bool(np.ptp(x) > 1e-12 * np.abs(x).max() and x.var(ddof=1) > 0)
 
 
-def _found(
-    method: str,
-    value: float,
-    x: np.ndarray,
-    delta: float,
-    lo: float | None = None,
-    cap: float | None = None,
-) -> LowerBound:
-    """A bound on the mean of x."""
-    return LowerBound(
-        method=method, value=value, delta=delta, validity=VALIDITY[method], n=len(x),
-        mean=float(x.mean()), lo=lo, cap=cap,
+def _found(method: str, low: float, x: np.ndarray, delta: float, *notes: str) -> Evidence:
+    """A lower bound on the mean of x, as a row."""
+    return Evidence(
+        estimate=float(x.mean()), low=low, high=math.inf, delta=delta, validity=VALIDITY[method],
+        units=len(x), unit="values", notes=notes,
     )  # fmt: skip

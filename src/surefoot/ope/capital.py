@@ -4,8 +4,7 @@ Ten gamblers share a capital of 1. With values x_i >= lo, lo < 0, gambler k stak
 share b_k = STAKE 2^-k of what he has on every value:
     K_t = (1/10) sum_k prod_{i <= t} ( 1 + b_k x_i / |lo| ),   k = 0..9.
 Proof that one may look at any time. Let E[ x_i | past ] <= 0 for every i. Each factor is at least 1
-- STAKE > 0, as x_i >= lo, and has a mean of at most 1 given the past, as b_k >= 0 is a constant. So
-K_t is a positive supermartingale that starts at 1, and by Ville's inequality
+- STAKE > 0, as x_i >= lo. So by `surefoot.ope.bounds.log_wealth`
     P( K_t >= 1/alpha for some t = 1, 2, 3, ... ) <= alpha:
 the event is about all times together, so whoever looks after every batch, and stops when it pleases
 them, is wrong with probability at most alpha. No number of values is fixed in advance, and none is
@@ -15,9 +14,7 @@ nobody knows: some gambler is within a factor of sqrt(2) of it, and shares the p
 others, which costs ln 10 once. On six kinds of logs of 4,000 decisions this found as much as stakes
 that follow the estimated best one, and more or earlier than those of Waudby-Smith & Ramdas (JRSS B
 2024, eq. 26) on five of them. Where the number of values is fixed in advance, `uncapped_betting`
-has more power: its stakes aim at that number. The other bets share Ville's inequality, and no
-formula: one fixed bet for each state at once (`trust.radii.betting_lower`), bets on how often an
-action comes (`diagnosis.propensities`), ratios of likelihoods (`problems.action_distance`).
+has more power: its stakes aim at that number.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.errors import ParameterError, ProblemError
-from surefoot.ope.bounds import STAKE, check_delta
+from surefoot.ope.bounds import STAKE, check_delta, log_wealth
 
 SHARES = STAKE * 2.0 ** -np.arange(10)
 
@@ -74,9 +71,7 @@ class Capital:
                 f" ({len(wrong)} such entries)"
             )
         x = np.maximum(x, lo)
-        path = (
-            np.cumsum(np.log1p(SHARES[:, None] * (x / -lo)), axis=1) + np.array(self.logs)[:, None]
-        )
+        path = log_wealth(SHARES[:, None], x / -lo) + np.array(self.logs)[:, None]
         joint = _joint(path)
         hit = np.flatnonzero(joint >= math.log(1 / alpha))
         first = self.n + int(hit[0]) + 1 if len(hit) else None

@@ -1,9 +1,9 @@
-"""One value an episode, i.i.d., whose mean is the gain of a policy; and how low values can be."""
+"""Values of episodes whose mean is the gain of a policy; and how low such a value can be."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,21 @@ from surefoot.ope.bounds import (
     CAPPED,
     FLOORED,
     check_delta,
-    uncapped_betting,
 )
 from surefoot.ope.centring import Control, check_ratio, discounts, step_control, whole_control
-from surefoot.ope.estimates import episode_returns, weight_notes
+from surefoot.ope.estimates import EpisodeValues, episode_returns, weight_notes
 from surefoot.ope.models import doubly_robust_values
-from surefoot.ope.weights import Overlap, Weights, checked_policy, weigh
+from surefoot.ope.weights import Weights, checked_policy, weigh
 from surefoot.parameters import check_name
 from surefoot.problems.given import checked_gamma
 from surefoot.problems.ranges import ReturnRange, found_ranges
 
 ESTIMATORS = ("pdis", "is", "dr")
 GAIN, VALUE, LOSS = "V^pi - V^pi_b", "V^pi", "V^pi_b - V^pi"
+QUANTITIES = (GAIN, LOSS, VALUE)
 # episodes, by their weights, below which scatter says nothing: most values then rest on weights
 # near 0
 FEWEST_EFFECTIVE = 10.0
-TOO_HEAVY = 0.01  # level of the bet that weights are too large: so many honest logs are refused
 # what the policy is compared with, and how
 OWN_RETURNS = "the returns of the log itself, episode by episode"
 WEIGHTED = "the baseline, which did not make the log: its episodes are weighted too"
@@ -116,61 +115,6 @@ class Standard:
         return replace(self, reward_range=rewards, return_range=returns, seen=seen)
 
 
-@dataclass(frozen=True, repr=False, kw_only=True)
-class EpisodeValues:
-    """One value an episode, i.i.d. with the quantity as their mean; none can lie below `lo` (-inf:
-    no floor is known).
-
-    `declared` says whether that floor rests on declared ranges; effective_size, largest_weight and
-    overlap are those of pi; effective_size is the smaller one where the baseline is weighted too.
-    `compared` says what X_b is; `control` is what may centre the values, None where nothing may.
-    `shifts` [n, any]: what another range would add to x, but for factors; each has mean 0, and none
-    lies below `shift_floor`.
-    """
-
-    x: np.ndarray
-    lo: float
-    declared: bool
-    effective_size: float
-    largest_weight: float
-    overlap: Overlap
-    n_cut: int
-    compared: str = OWN_RETURNS
-    control: Control | None = None
-    shifts: np.ndarray | None = None
-    shift_floor: float = -math.inf
-    notes: tuple[str, ...] = field(default=())
-
-    def too_heavy(self, order: np.ndarray) -> str:
-        """That the weights are too large, where a bet shows it at level TOO_HEAVY; else "".
-
-        Weights have mean 1 if the actions were chosen as they say, less if some of what a policy
-        does cannot happen. If they have more, values are too high, and what the weights were made
-        from is wrong. Weights that are too small make values too low: the safe side.
-        """
-        for shift in () if self.shifts is None else self.shifts.T:
-            usable = np.isfinite(shift).all() and math.isfinite(self.shift_floor)
-            if usable and uncapped_betting(shift[order], TOO_HEAVY, lo=self.shift_floor).value > 0:
-                mean = 1 - float(shift.mean()) / self.shift_floor
-                return f"the weights average {mean:.4g}, and must average 1"
-        return ""
-
-    @property
-    def estimate(self) -> float:
-        """The mean, less what the weights alone add to it: x is regressed on its shifts, which have
-        mean 0, so no range changes it.
-        """
-        mean, shifts = float(self.x.mean()), self.shifts
-        if shifts is None or not np.isfinite(shifts).all():
-            return mean
-        size = np.abs(shifts).max(axis=0)
-        shifts = shifts[:, size > 0] / size[size > 0]
-        scale = float(np.abs(self.x).max()) or 1.0
-        there = shifts.mean(axis=0)
-        k = np.linalg.lstsq(shifts - there, (self.x - mean) / scale, rcond=None)[0]
-        return mean - scale * float(there @ k)
-
-
 def episode_values(
     batch: Batch,
     pi: Any,
@@ -183,6 +127,8 @@ def episode_values(
 ) -> EpisodeValues:
     """X_pi - X_b of every episode; for the quantity V^pi, X_pi alone.
 
+    For a loss, V^{pi_b} - V^pi, it is X_b - X_pi, the gain in the log with every reward negated: so
+    these values have their floor where it is needed.
     X_b = G is the return that was logged where pi_b made the log, or where pi_b is None: then the
     gain is over what made the log, whatever that was (its rows need propensities). Weights have
     mean 1, so a constant taken from what they multiply changes no mean; it is taken where a floor
@@ -197,7 +143,11 @@ def episode_values(
     a floor, huge weights are clipped: that lowers values only.
     """
     gamma = checked_gamma(gamma)
-    check_name("quantity", quantity, (GAIN, VALUE))
+    check_name("quantity", quantity, QUANTITIES)
+    if quantity == LOSS:
+        turned = None if model is None else replace(model, r=-model.r)
+        mirror = standard.mirrored()
+        return episode_values(negated(batch), pi, pi_b, gamma, mirror, model=turned)
     weights = weigh(batch, pi, pi_b)
     made = None if pi_b is None else checked_policy("pi_b", pi_b, batch)
     weighted = quantity == GAIN and made is not None and not batch.made_by(made)
@@ -229,7 +179,6 @@ def episode_values(
         effective_size=min(weights.effective_size, base.effective_size),
         largest_weight=weights.largest,
         overlap=weights.overlap,
-        n_cut=int(batch.cuts.sum()),
         compared=WEIGHTED if weighted else OWN_RETURNS,
         shifts=shifts,
         shift_floor=-(
@@ -238,6 +187,11 @@ def episode_values(
         control=_control(weights, gamma, standard, lo) if own and declared else None,
         notes=weight_notes(weights) + (_weighted_notes(base) if weighted else ()),
     )
+
+
+def negated(batch: Batch) -> Batch:
+    """The log with every reward negated: a loss is a gain there."""
+    return replace(batch, reward=-batch.reward)
 
 
 def _over_returns(

@@ -10,61 +10,86 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from surefoot.core import Batch
 from surefoot.errors import NotAvailableError
+from surefoot.ope.bounds import uncapped_betting
+from surefoot.ope.centring import Control
 from surefoot.ope.weights import Overlap, Weights, weigh
 from surefoot.problems import discounted_returns
 from surefoot.problems.given import checked_gamma
 
+TOO_HEAVY = 0.01  # level of the bet that weights are too large: so many honest logs are refused
 FEW_EFFECTIVE = 30.0  # an estimate that rests on fewer effective episodes is noted
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class ValueEstimate:
-    """The estimated value of a policy, and what it rests on.
+class EpisodeValues:
+    """One value an episode, whose mean is a value of a policy, or its gain; none can lie below `lo`
+    (-inf: no floor is known).
 
-    values            one value an episode, i.i.d. as the episodes are, with `value` their mean;
-                      None where an estimate has no such form
-    scores            what each episode adds to the error, to first order: their mean is about 0,
-                      and their scatter over sqrt(n) is that of the value; None where it is unknown
-    effective_size    Kish's (sum w)^2 / sum w^2 of the weights of whole episodes; None without
-                      weights
-    largest_weight    of a whole episode; None without weights
-    overlap           the share of the policy that the log (and the baseline) cover
-    n_cut             episodes that were cut, not ended
+    They are i.i.d. as the episodes are. But for ratios, such as the normalised forms of importance
+    sampling: x_i is then the ratio and what the episode adds to its error, to first order.
+    `declared` says whether the floor rests on declared ranges; effective_size (Kish's (sum w)^2 /
+    sum w^2 of whole episodes), largest_weight and overlap are those of pi; effective_size is the
+    smaller one where the baseline is weighted too.
+    `compared` says what X_b is; `control` is what may centre the values, None where nothing may.
+    `shifts` [n, any]: what another range would add to x, but for factors; each has mean 0, and none
+    lies below `shift_floor`.
     """
 
-    method: str
-    value: float
-    values: np.ndarray | None
-    effective_size: float | None
-    largest_weight: float | None
+    x: np.ndarray
+    effective_size: float
+    largest_weight: float
     overlap: Overlap
-    n_episodes: int
-    n_cut: int
-    scores: np.ndarray | None = None
-    notes: tuple[str, ...] = field(default=())
+    lo: float = -math.inf
+    declared: bool = True
+    compared: str = ""
+    control: Control | None = None
+    shifts: np.ndarray | None = None
+    shift_floor: float = -math.inf
+    notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        for x in (self.values, self.scores):
-            if x is not None:
-                x.flags.writeable = False
+    def too_heavy(self, order: np.ndarray) -> str:
+        """That the weights are too large, where a bet shows it at level TOO_HEAVY; else "".
+
+        Weights have mean 1 if the actions were chosen as they say, less if some of what a policy
+        does cannot happen. If they have more, values are too high, and what the weights were made
+        from is wrong. Weights that are too small make values too low: the safe side.
+        """
+        for shift in () if self.shifts is None else self.shifts.T:
+            usable = np.isfinite(shift).all() and math.isfinite(self.shift_floor)
+            if usable and uncapped_betting(shift[order], TOO_HEAVY, lo=self.shift_floor).low > 0:
+                mean = 1 - float(shift.mean()) / self.shift_floor
+                return f"the weights average {mean:.4g}, and must average 1"
+        return ""
+
+    @property
+    def estimate(self) -> float:
+        """The mean, less what the weights alone add to it: x is regressed on its shifts, which have
+        mean 0, so no range changes it.
+        """
+        mean, shifts = float(self.x.mean()), self.shifts
+        if shifts is None or not np.isfinite(shifts).all():
+            return mean
+        size = np.abs(shifts).max(axis=0)
+        shifts = shifts[:, size > 0] / size[size > 0]
+        scale = float(np.abs(self.x).max()) or 1.0
+        there = shifts.mean(axis=0)
+        k = np.linalg.lstsq(shifts - there, (self.x - mean) / scale, rcond=None)[0]
+        return mean - scale * float(there @ k)
 
     def __repr__(self) -> str:
-        size = "" if self.effective_size is None else f", effectively {self.effective_size:.1f}"
         notes = "".join(f"\n  note: {note}" for note in self.notes)
-        return (
-            f"ValueEstimate({self.method}: {self.value:.6g} from {self.n_episodes}"
-            f" episodes{size}){notes}"
-        )
+        size = f"{len(self.x)} episodes, effectively {self.effective_size:.1f}"
+        return f"EpisodeValues({self.estimate:.6g} from {size}){notes}"
 
 
-def importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
+def importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> EpisodeValues:
     """X_i = rho_T G_i,  G_i = sum_t gamma^t r_t: unbiased, i.i.d. over episodes, of a variance that
     grows exponentially with T.
 
@@ -72,29 +97,29 @@ def importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> Value
     """
     gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
     x = weights.episode_weights() * episode_returns(batch, gamma)
-    return weighted_estimate("is", float(x.mean()), weights, x)
+    return weighted_estimate(x, weights)
 
 
-def weighted_importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
+def weighted_importance_sampling(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> EpisodeValues:
     """sum_i rho_i G_i / sum_i rho_i: biased towards V^{pi_b} for few episodes, consistent, never
     outside the returns seen.
     """
     gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
     w, g = _shares(weights.final_log), episode_returns(batch, gamma)
     value = float(w @ g)
-    return weighted_estimate("wis", value, weights, scores=len(g) * w * (g - value))
+    return weighted_estimate(value + len(g) * w * (g - value), weights)
 
 
-def per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
+def per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> EpisodeValues:
     """X_i = sum_t gamma^t rho_t r_t: unbiased, i.i.d. over episodes; a reward is weighted by the
     decisions before it only.
     """
     gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
     x = discounted_sums(weights, gamma, batch.reward)
-    return weighted_estimate("pdis", float(x.mean()), weights, x)
+    return weighted_estimate(x, weights)
 
 
-def weighted_per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> ValueEstimate:
+def weighted_per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> EpisodeValues:
     """sum_t gamma^t ( sum_i rho_it r_it / sum_i rho_it ): normalised at every step; biased,
     consistent (Thomas 2015, CWPDIS).
 
@@ -120,7 +145,7 @@ def weighted_per_decision(batch: Batch, pi: Any, pi_b: Any, gamma: float) -> Val
         if ratio:
             stopped = length <= t
             scores[stopped] -= n * ratio * np.exp(last[stopped] - below)
-    return weighted_estimate("wpdis", value, weights, scores=scores)
+    return weighted_estimate(value + scores, weights)
 
 
 def episode_returns(batch: Batch, gamma: float) -> np.ndarray:
@@ -135,28 +160,12 @@ def discounted_sums(weights: Weights, gamma: float, x: np.ndarray) -> np.ndarray
     return found
 
 
-def weighted_estimate(
-    method: str,
-    value: float,
-    weights: Weights,
-    values: np.ndarray | None = None,
-    scores: np.ndarray | None = None,
-) -> ValueEstimate:
-    """An estimate with what its weights say about it; values are scores but for their mean."""
-    if values is not None:
-        scores = values - value
-    return ValueEstimate(
-        method=method,
-        value=value,
-        values=values,
-        effective_size=weights.effective_size,
-        largest_weight=weights.largest,
-        overlap=weights.overlap,
-        n_episodes=weights.batch.n_episodes,
-        n_cut=int(weights.batch.cuts.sum()),
-        scores=scores,
-        notes=weight_notes(weights),
-    )
+def weighted_estimate(x: np.ndarray, weights: Weights) -> EpisodeValues:
+    """Values with what their weights say about them."""
+    return EpisodeValues(
+        x=x, effective_size=weights.effective_size, largest_weight=weights.largest,
+        overlap=weights.overlap, notes=weight_notes(weights),
+    )  # fmt: skip
 
 
 def weight_notes(weights: Weights) -> tuple[str, ...]:

@@ -10,83 +10,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from surefoot.core import Batch, Model
+from surefoot.core.evidence import Evidence
 from surefoot.errors import NotAvailableError, ParameterError
 from surefoot.ope import bounds
-from surefoot.ope.bounds import Forecast, LowerBound, choose_cap, forecast
+from surefoot.ope.bounds import Forecast, choose_cap, forecast
 from surefoot.ope.centring import centred
-from surefoot.ope.episode_values import GAIN, LOSS, EpisodeValues, Standard, episode_values
+from surefoot.ope.episode_values import GAIN, Standard, episode_values
+from surefoot.ope.estimates import EpisodeValues
 from surefoot.ope.models import fitted_model
 from surefoot.ope.weights import checked_policy
 
 MIXTURE_ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 ORDER = 0  # the seed of the order in which episodes are bet on
 OBSERVED = "; the range behind lo is observed in the log, not declared: an assumption"
+NOTHING = "every candidate is the baseline: there is nothing to test"
 SAME = 1e-12  # policies closer than this are one
-
-
-@dataclass(frozen=True, repr=False)
-class GainEvidence:
-    """quantity >= bound.value, except with probability bound.delta, in the sense of
-    bound.validity.
-    """
-
-    quantity: str
-    bound: LowerBound
-    standard: Standard
-    values: EpisodeValues
-
-    @property
-    def is_positive(self) -> bool:
-        """Whether the quantity is shown to be above 0."""
-        return self.bound.value > 0
-
-    def without_bound(self, note: str) -> GainEvidence:
-        """It, where nothing can be promised, for the reason in the note."""
-        notes = (*self.bound.notes, note)
-        return replace(self, bound=replace(self.bound, value=-math.inf, notes=notes))
-
-    def __repr__(self) -> str:
-        notes = "".join(f"\n  note: {note}" for note in (*self.bound.notes, *self.values.notes))
-        return (
-            f"GainEvidence({self.quantity} >= {self.bound.value:.6g} at delta {self.bound.delta:g};"
-            f" {self.standard.estimator}, {self.bound.method}, {self.bound.n} episodes, effectively"
-            f" {self.values.effective_size:.1f}; {self.bound.validity}){notes}"
-        )
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
-class HcpiVerdict:
-    """The policy to use: the chosen candidate where the held-out episodes show that it is better,
-    else the baseline.
-
-    chosen      which candidate was tested; its mixture is alphas[chosen] where the candidates are
-                mixtures
-    forecasts   the bound that the training part promised for each candidate
-    evidence    the one test on the held-out part; None where every candidate is the baseline
-    """
-
-    accepted: bool
-    pi: np.ndarray
-    chosen: int
-    forecasts: tuple[float, ...]
-    evidence: GainEvidence | None
-    n_training: int
-    n_held_out: int
-    notes: tuple[str, ...] = field(default=())
-
-    def __post_init__(self) -> None:
-        self.pi.flags.writeable = False
-
-    def __repr__(self) -> str:
-        word = f"candidate {self.chosen} accepted" if self.accepted else "baseline kept"
-        parts = f"{self.n_training} + {self.n_held_out} episodes"
-        return f"HcpiVerdict({word}, {parts}; {self.evidence!r})"
 
 
 def evidence_of(
@@ -102,12 +46,12 @@ def evidence_of(
     model: Model | None = None,
     rng: np.random.Generator | None = None,
     turn: np.ndarray | None = None,
-) -> GainEvidence:
-    """A lower bound on a quantity from episodes of pi_b: one test at level delta.
+) -> Evidence:
+    """A lower bound on a quantity from episodes of pi_b: one test at level delta, as a row whose
+    `low` is the bound.
 
     quantity    GAIN: V^pi - V^{pi_b}, from the paired differences of each episode
-                LOSS: V^{pi_b} - V^pi: the same test with every reward negated, so that the values
-                have their floor where it is needed
+                LOSS: V^{pi_b} - V^pi: the same test with every reward negated
                 VALUE: V^pi alone; to compare it with V^{pi_b}, which is unknown, would take a
                 second bound and delta / 2 for each
 
@@ -119,21 +63,14 @@ def evidence_of(
     the way, `turn` is the place of every episode in time: they are then bet on in that order.
     """
     standard = Standard() if standard is None else standard
-    if quantity == LOSS:
-        mirror = evidence_of(
-            GAIN, negated(batch), pi, pi_b, gamma, standard.mirrored(),
-            training=None if training is None else negated(training),
-            model=None if model is None else replace(model, r=-model.r), cap=cap, rng=rng,
-            turn=turn,
-        )  # fmt: skip
-        return replace(mirror, quantity=LOSS, standard=standard)
     if training is not None:
         standard = standard.having_seen(training.reward)
     found = episode_values(batch, pi, pi_b, gamma, standard, model=model, quantity=quantity)
     if standard.capped and training is not None and cap is None:
         other = episode_values(training, pi, pi_b, gamma, standard, quantity=quantity)
         cap = choose_cap(other.x, found.lo, len(found.x), standard.delta, standard.bound).cap
-    return GainEvidence(quantity, _bound(found, standard, cap, rng, turn), standard, found)
+    row = bound_of(found, standard, cap=cap, rng=rng, turn=turn)
+    return replace(row, notes=(*row.notes, *found.notes))
 
 
 def promised(
@@ -152,9 +89,7 @@ def promised(
     A policy made from the training part looks better there than elsewhere, so promises are
     optimistic; the test is not.
     """
-    if quantity == LOSS:
-        training, standard = negated(training), standard.mirrored()
-    found = episode_values(training, pi, pi_b, gamma, standard, model=model)
+    found = episode_values(training, pi, pi_b, gamma, standard, model=model, quantity=quantity)
     if standard.floored:
         return choose_cap(found.x, found.lo, n, standard.delta, standard.bound)
     if found.effective_size * n / len(found.x) < standard.fewest_effective:
@@ -185,33 +120,24 @@ def best_of(
     standard: Standard | None = None,
     *,
     rng: np.random.Generator | None = None,
-) -> HcpiVerdict:
-    """Choose the candidate (and the cap) that promises most on `training`; accept it if `held_out`
-    shows V^pi - V^{pi_b} > 0.
+) -> tuple[np.ndarray, Evidence, tuple[float, ...]]:
+    """(the policy to use, the one test on `held_out`, what `training` promises of each candidate):
+    the candidate that promises most, if the test shows V^pi - V^{pi_b} > 0, else pi_b.
 
     Thomas, Theocharous & Ghavamzadeh, "High Confidence Policy Improvement", ICML 2015. P( a policy
     worse than pi_b is returned ) <= delta, in the sense of the standard's bound, for i.i.d.
     episodes made by pi_b: the two parts share no episode, the candidates do not depend on
-    `held_out`, and there is one test on it. Of equal promises the first is taken.
+    `held_out`, and there is one test on it. Of equal promises the first is taken; a candidate that
+    is the baseline, or cannot be judged, promises -inf. The cap is chosen on `training` too.
     """
     standard = Standard() if standard is None else standard
     pi_b = checked_policy("pi_b", pi_b, held_out)
     pis = [checked_policy(f"candidate {i}", pi, held_out) for i, pi in enumerate(candidates)]
-    verdict = HcpiVerdict(
-        accepted=False,
-        pi=pi_b.copy(),
-        chosen=0,
-        forecasts=(),
-        evidence=None,
-        n_training=training.n_episodes,
-        n_held_out=held_out.n_episodes,
-        notes=("every candidate is the baseline: there is nothing to test",),
-    )
+    promises, troubles = [-math.inf] * len(pis), []
     changed = [i for i, pi in enumerate(pis) if np.abs(pi - pi_b).max() > SAME]
     if not changed:
-        return verdict
+        return pi_b, Evidence(trouble=NOTHING), tuple(promises)
     model = model_for(standard, training, gamma)
-    promises, troubles = [-math.inf] * len(pis), []
     for i in changed:
         try:
             promises[i] = promised(
@@ -221,22 +147,14 @@ def best_of(
             troubles.append(trouble)
     if len(troubles) == len(changed):
         raise troubles[0]
-    chosen = max(changed, key=lambda i: promises[i])
-    evidence = evidence_of(
-        GAIN, held_out, pis[chosen], pi_b, gamma, standard, training=training, model=model, rng=rng
+    chosen = pis[max(changed, key=lambda i: promises[i])]
+    row = evidence_of(
+        GAIN, held_out, chosen, pi_b, gamma, standard, training=training, model=model, rng=rng
     )
-    notes = evidence.values.notes
     if troubles:
-        notes += (f"{len(troubles)} of {len(pis)} candidates could not be judged: {troubles[0]}",)
-    return replace(
-        verdict,
-        accepted=evidence.is_positive,
-        pi=(pis[chosen] if evidence.is_positive else pi_b).copy(),
-        chosen=chosen,
-        forecasts=tuple(promises),
-        evidence=evidence,
-        notes=notes,
-    )
+        words = f"{len(troubles)} of {len(pis)} candidates could not be judged: {troubles[0]}"
+        row = replace(row, notes=(*row.notes, words))
+    return chosen if row.positive else pi_b, row, tuple(promises)
 
 
 def model_for(standard: Standard, training: Batch, gamma: float) -> Model | None:
@@ -249,28 +167,24 @@ def model_for(standard: Standard, training: Batch, gamma: float) -> Model | None
     return fitted_model(training, gamma, return_range=returns)
 
 
-def negated(batch: Batch) -> Batch:
-    """The log with every reward negated: a loss is a gain there."""
-    return replace(batch, reward=-batch.reward)
-
-
-def _bound(
+def bound_of(
     found: EpisodeValues,
     standard: Standard,
-    cap: float | None,
-    rng: np.random.Generator | None,
+    *,
+    cap: float | None = None,
+    rng: np.random.Generator | None = None,
     turn: np.ndarray | None = None,
-) -> LowerBound:
-    """The bound on the mean. "betting" takes the episodes in turn, or in an order drawn once and
-    for all, as logs may be sorted, and centres them in that order.
+) -> Evidence:
+    """The row of the bound on the mean. "betting" takes the episodes in turn, or in an order drawn
+    once and for all, as logs may be sorted, and centres them in that order.
     """
     x, delta = found.x, standard.delta
     if standard.bound == "bca":
         if rng is None:
             raise ParameterError('the bound "bca" resamples: give rng=, a numpy.random.Generator')
-        bound = bounds.bca(x, delta, rng)
+        row = bounds.bca(x, delta, rng)
     elif standard.bound == "student-t":
-        bound = bounds.student_t(x, delta)
+        row = bounds.student_t(x, delta)
     elif standard.bound == "betting":
         if cap is not None:
             raise ParameterError(f'the bound "{standard.bound}" takes no cap: leave cap= out')
@@ -279,7 +193,7 @@ def _bound(
         z, lo = x[order], np.asarray(found.lo)
         if found.control is not None:
             z, lo = centred(x, found.control, order)
-        bound = bounds.uncapped_betting(z, delta, lo=lo)
+        row = bounds.uncapped_betting(z, delta, lo=lo)
     elif cap is None:
         raise ParameterError(
             f'the bound "{standard.bound}" needs a cap: give training=, episodes to choose it on,'
@@ -287,14 +201,20 @@ def _bound(
         )
     else:
         method = bounds.hoeffding if standard.bound == "hoeffding" else bounds.maurer_pontil
-        bound = method(x, delta, lo=found.lo, cap=cap)
+        row = method(x, delta, lo=found.lo, cap=cap)
+    row = replace(row, estimate=found.estimate, unit="episodes")
     if standard.floored:
-        return bound if found.declared else replace(bound, validity=bound.validity + OBSERVED)
+        return row if found.declared else replace(row, validity=row.validity + OBSERVED)
     if found.effective_size >= standard.fewest_effective:
-        return bound
+        return row
     note = (
         f"effectively {found.effective_size:.1f} episodes, at least {standard.fewest_effective:g}"
         " are needed: where hardly an episode is possible under pi, the scatter of the values hides"
         " what they lack, and no bound is given"
     )
-    return replace(bound, value=-math.inf, notes=(*bound.notes, note))
+    return without_bound(row, note)
+
+
+def without_bound(row: Evidence, note: str) -> Evidence:
+    """The row where nothing can be promised, for the reason in the note."""
+    return replace(row, low=-math.inf, notes=(*row.notes, note))

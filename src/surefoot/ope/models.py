@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import Batch, Model, SparseModel, count_batch
+from surefoot.core.evidence import Evidence
 from surefoot.errors import LogError, ParameterError, ProblemError
 from surefoot.ope.episodes import take_episodes
-from surefoot.ope.estimates import ValueEstimate, discounted_sums, weighted_estimate
+from surefoot.ope.estimates import EpisodeValues, discounted_sums, weighted_estimate
 from surefoot.ope.weights import Weights, checked_policy, overlap, weigh
 from surefoot.planning import evaluate
 from surefoot.problems import Problem
@@ -53,12 +54,12 @@ def model_based(
     pi_b: Any = None,
     reward_range: Any = None,
     return_range: Any = None,
-) -> ValueEstimate:
+) -> Evidence:
     """The mean over the logged starts of v^pi in the maximum-likelihood model.
 
     Its variance is low; its bias cannot be seen from the log. The model continues where an episode
-    was cut, so this is the value of whole returns. There are no i.i.d. values: one model is behind
-    all of them.
+    was cut, so this is the value of whole returns. There are no i.i.d. values, and so no bounds:
+    one model is behind all of them.
     """
     pi = checked_policy("pi", pi, batch)
     model = fitted_model(batch, gamma, reward_range=reward_range, return_range=return_range)
@@ -74,17 +75,10 @@ def model_based(
             f"{cover.unseen:.2%} of pi lies on pairs never seen, which the model values at the"
             " lowest return"
         )
-    return ValueEstimate(
-        method="model",
-        value=float(v[batch.state[batch.first]].mean()),
-        values=None,
-        effective_size=None,
-        largest_weight=None,
-        overlap=cover,
-        n_episodes=batch.n_episodes,
-        n_cut=cut,
-        notes=tuple(notes),
-    )
+    return Evidence(
+        estimate=float(v[batch.state[batch.first]].mean()), units=batch.n_episodes,
+        trouble="one model is behind all values", notes=tuple(notes),
+    )  # fmt: skip
 
 
 def doubly_robust(
@@ -97,7 +91,7 @@ def doubly_robust(
     folds: int = FOLDS,
     reward_range: Any = None,
     return_range: Any = None,
-) -> ValueEstimate:
+) -> EpisodeValues:
     """X_t = v(s_t) + (pi/pi_b) ( r_t + gamma X_{t+1} - q(s_t, a_t) ),  X = 0 after the last step
     (Jiang & Li, ICML 2016, eq. 10).
 
@@ -109,7 +103,7 @@ def doubly_robust(
     gamma, weights = checked_gamma(gamma), weigh(batch, pi, pi_b)
     if model is not None:
         x = doubly_robust_values(weights.pi, weights, model, gamma)
-        return weighted_estimate("dr", float(x.mean()), weights, x)
+        return weighted_estimate(x, weights)
     if isinstance(folds, bool) or folds != int(folds) or folds < 2:
         raise ParameterError(f"folds must be a whole number >= 2, got {folds!r}")
     if batch.n_episodes < folds:
@@ -123,7 +117,7 @@ def doubly_robust(
         rest = take_episodes(batch, fold != k)
         others = fitted_model(rest, gamma, reward_range=reward_range, return_range=return_range)
         x[fold == k] = doubly_robust_values(weights.pi, weights, others, gamma)[fold == k]
-    return weighted_estimate("dr", float(x.mean()), weights, x)
+    return weighted_estimate(x, weights)
 
 
 def doubly_robust_values(

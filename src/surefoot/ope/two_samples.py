@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from surefoot.core import Batch
+from surefoot.core.evidence import Evidence
 from surefoot.errors import LogError, ParameterError
-from surefoot.ope.bounds import LowerBound, uncapped_betting
-from surefoot.ope.episode_values import GAIN, VALUE, Standard, episode_values
+from surefoot.ope.bounds import uncapped_betting
+from surefoot.ope.episode_values import GAIN, VALUE, Standard, episode_values, negated
 from surefoot.ope.episodes import FEWEST_IN_PART, take_episodes
-from surefoot.ope.estimates import episode_returns
-from surefoot.ope.gain_test import OBSERVED, ORDER, GainEvidence, negated
+from surefoot.ope.estimates import EpisodeValues, episode_returns
+from surefoot.ope.gain_test import OBSERVED, ORDER
 from surefoot.text import plural
 
 OWN_EPISODES = "the episodes of that policy itself: two bounds, each at half of the level"
@@ -21,8 +22,9 @@ OWN_EPISODES = "the episodes of that policy itself: two bounds, each at half of 
 
 def evidence_of_two(
     quantity: str, batch: Batch, pi: np.ndarray, policy: int, gamma: float, standard: Standard
-) -> GainEvidence:
-    """V^pi - V^b >= L(V^pi) + L(-V^b), or for a loss V^b - V^pi >= L(V^b) + L(-V^pi).
+) -> tuple[Evidence, EpisodeValues]:
+    """V^pi - V^b >= L(V^pi) + L(-V^b), or for a loss V^b - V^pi >= L(V^b) + L(-V^pi): the row, and
+    the values of pi behind it.
 
     V^pi is bounded at delta / 2 by all episodes, weighted by their propensities; V^b at delta / 2
     by the returns of the episodes of the policy with this code, which need no weights and no
@@ -44,19 +46,21 @@ def evidence_of_two(
     plain = replace(second, estimator="is")
     floor = episode_values(of_own, pi, None, gamma, plain, quantity=VALUE).lo
     g = episode_returns(of_own, gamma)
-    lower, other = _bounded(values.x, values.lo, each), _bounded(g, floor, each)
-    x = values.x + g.mean()
-    bound = replace(
-        lower,
-        value=lower.value + other.value,
-        delta=standard.delta,
-        mean=float(x.mean()),
-        lo=None,
-        validity=lower.validity if values.declared else lower.validity + OBSERVED,
-    )
+    row, other = _bounded(values.x, values.lo, each), _bounded(g, floor, each)
     words = f"the value of the baseline is the mean of {plural(len(g), 'episode')} of its own"
-    values = replace(values, x=x, lo=-math.inf, compared=OWN_EPISODES, notes=(*values.notes, words))
-    return GainEvidence(quantity, bound, standard, values)
+    values = replace(
+        values, x=values.x + g.mean(), lo=-math.inf, compared=OWN_EPISODES,
+        notes=(*values.notes, words),
+    )  # fmt: skip
+    row = replace(
+        row,
+        estimate=values.estimate,
+        low=row.low + other.low,
+        delta=standard.delta,
+        unit="episodes",
+        validity=row.validity if values.declared else row.validity + OBSERVED,
+    )
+    return row, values
 
 
 def _own_episodes(batch: Batch, policy: int) -> np.ndarray:
@@ -79,7 +83,7 @@ def _own_episodes(batch: Batch, policy: int) -> np.ndarray:
     return own
 
 
-def _bounded(x: np.ndarray, lo: float, standard: Standard) -> LowerBound:
+def _bounded(x: np.ndarray, lo: float, standard: Standard) -> Evidence:
     """The betting bound on the mean, in an order drawn once and for all."""
     order = np.random.default_rng(ORDER).permutation(len(x))
     return uncapped_betting(x[order], standard.delta, lo=lo)
