@@ -10,7 +10,7 @@ from typing import Any
 from surefoot.core import Policy
 from surefoot.diagnosis import coverage
 from surefoot.diagnosis.copies import copied, copies_in
-from surefoot.diagnosis.cuts import cuts
+from surefoot.diagnosis.cuts import cuts, missing
 from surefoot.diagnosis.drift import drift, policy_drift
 from surefoot.diagnosis.finding import (
     CONTRADICTIONS,
@@ -26,7 +26,6 @@ from surefoot.diagnosis.finding import (
     not_looked_at,
 )
 from surefoot.diagnosis.memory import caseload, memory
-from surefoot.diagnosis.missing import missing
 from surefoot.diagnosis.propensities import propensities
 from surefoot.diagnosis.time_order import MOST_STAMPS, contradictions, gaps
 from surefoot.diagnosis.walk import Walk, walk
