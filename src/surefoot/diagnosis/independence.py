@@ -160,18 +160,18 @@ class GTests:
         return max(0.0, float((self.g - self.degrees).sum() / (2 * entropy))) if entropy else 0.0
 
 
-def g_tests(given: Tables, n_strata: int, smallest: float = SMALLEST) -> GTests:
+def g_tests(given: Tables, n_strata: int) -> GTests:
     """G = 2 sum_ij k_ij ln(k_ij N / (R_i C_j)) of every stratum, with (r - 1)(c - 1) degrees.
 
     R_i and C_j are the sums of row i and column j. G is divided by Williams' factor (Biometrika 63,
     1976), 1 + (N sum_i 1/R_i - 1)(N sum_j 1/C_j - 1) / (6 N degrees). The chi-square distribution
     needs expected counts R_i C_j / N that are not small. So rare contexts are pooled until each has
-    R_i >= sqrt(smallest N), then rare outcomes until each has C_j >= smallest N / min R. Pooling
+    R_i >= sqrt(m N), then rare outcomes until each has C_j >= m N / min R, m = SMALLEST. Pooling
     looks at the margins alone, so the test stays valid.
     """
     n = np.bincount(given.stratum, given.k, n_strata)
-    context, fewest = _pooled(given.stratum, given.context, given.k, np.sqrt(smallest * n))
-    least = smallest * n / np.maximum(fewest, 1.0)
+    context, fewest = _pooled(given.stratum, given.context, given.k, np.sqrt(SMALLEST * n))
+    least = SMALLEST * n / np.maximum(fewest, 1.0)
     outcome, _ = _pooled(given.stratum, given.outcome, given.k, least)
     table = tables(given.stratum, context, outcome, given.k)
 
