@@ -130,6 +130,10 @@ def test_neighbouring_rows_that_resemble_each_other_are_found_in_the_order_of_th
     assert "the rewards" in found.sentence and "resemble each other" in found.sentence
 
 
+def test_no_more_rows_were_tested_than_there_are() -> None:
+    assert check(decisions(13, 300))["drift"].numbers["rows"] == 300
+
+
 def binned(seed: int, n: int, drifts: float = 0.0) -> Log:
     """A stationary autoregressive process in eight bins: rows resemble those before beyond their
     bin; `drifts` is added to its mean over the log.

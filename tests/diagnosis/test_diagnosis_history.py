@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surefoot.diagnosis import Finding, check_log, enough_history
+from surefoot.diagnosis import Finding, check_log
 from surefoot.diagnosis.finding import MARKOV
+from surefoot.diagnosis.memory import enough_history
 from surefoot.logs import read_log
 
 
@@ -33,7 +34,7 @@ def lagged(lag: int, episodes: int = 600, length: int = 8, seed: int = 0) -> dic
 def history(lag: int, **options: Any) -> Finding | None:
     log = read_log(lagged(lag), threads=1, **options)
     markov = next(x for x in check_log(log) if x.key == MARKOV)
-    return enough_history.enough_history(log, markov)
+    return enough_history(log, markov)
 
 
 @pytest.mark.parametrize("lag", [1, 2])
@@ -62,7 +63,7 @@ def test_what_no_history_mends_is_said() -> None:
     level = np.repeat(rng.normal(0, 1, 600), 8)  # stays hidden for a whole episode
     log = read_log(table | {"reward": table["reward"] + level}, threads=1)
     markov = next(x for x in check_log(log) if x.key == MARKOV)
-    found = enough_history.enough_history(log, markov)
+    found = enough_history(log, markov)
     assert found is not None and "does not make the test for memory pass" in found.sentence
     assert [x["history"] for x in found.numbers["tried"]] == [0, 1, 2, 3]
 
@@ -75,5 +76,5 @@ def test_short_episodes_stop_the_search() -> None:
     short = {name: x[first] for name, x in table.items()}
     log = read_log(short | {"reward": short["reward"] + level}, threads=1)
     markov = next(x for x in check_log(log) if x.key == MARKOV)
-    found = enough_history.enough_history(log, markov)
+    found = enough_history(log, markov)
     assert found is not None and "no episode has more than" in found.sentence

@@ -15,7 +15,7 @@ import surefoot
 from support import worlds
 from support.settings import EVERY, FROM_COUNTS, make
 from surefoot.algorithms.algorithm import plan
-from surefoot.rows import best_rows_with_advantage
+from surefoot.rows import RowGuard, best_guarded_rows
 from surefoot.theory import advantageous
 
 
@@ -196,9 +196,8 @@ def test_an_advantage_is_measured_at_the_scale_of_its_own_state() -> None:
 
 def test_an_advantage_that_is_not_a_number_keeps_the_row() -> None:
     one = np.ones((1, 2))
-    row = best_rows_with_advantage(
-        np.array([[0.0, 1.0]]), one / 2, one, one, 9.0, np.array([[np.nan, 0.0]])
-    )
+    guard = RowGuard(np.array([[np.nan, 0.0]]))
+    row = best_guarded_rows(np.array([[0.0, 1.0]]), one / 2, one, one, 9.0, [guard])
     assert row.pi.tolist() == [[0.5, 0.5]]
 
 

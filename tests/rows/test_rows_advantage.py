@@ -1,10 +1,11 @@
-"""`best_rows_with_advantage`: the constraint w . (pi - b) >= 0 against HiGHS, its theorems and
+"""`best_guarded_rows` with one guard: the constraint w . (pi - b) >= 0 against HiGHS, its theorems and
 worked examples.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import array_api_strict
 import numpy as np
@@ -29,13 +30,20 @@ from support.row_problems import (
 from surefoot.rows import (
     AdvantageRows,
     BestRows,
+    RowGuard,
     advantage_gap,
+    best_guarded_rows,
     best_rows,
-    best_rows_with_advantage,
 )
 
 PER_SIZE = 50  # 24 sizes and 5 kinds: 6,000 rows; w = -q in 15 % of them
 inf = np.inf
+
+
+def best_rows_with_advantage(*problem: Any, tolerance: float = 0.0) -> AdvantageRows:
+    """argmax_pi  q . pi   s.t.  the budget of `best_rows`  and  w . (pi - b) >= 0."""
+    *rows, w = problem
+    return best_guarded_rows(*rows, [RowGuard(w)], tolerance=tolerance)
 
 
 def solve(rows: Rows) -> AdvantageRows:

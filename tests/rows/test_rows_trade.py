@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from support.row_problems import Rows, cost, quietly, random_rows, small_rows
-from surefoot.rows import best_rows, best_rows_with_advantage, trade_rows
+from surefoot.rows import RowGuard, best_guarded_rows, best_rows, trade_rows
 from surefoot.rows.arrays import BLOCK_CELLS
 from surefoot.rows.one_row import trade_one_row
 
@@ -266,7 +266,7 @@ def test_a_later_gain_does_not_finance_an_earlier_loss_as_it_does_in_the_exact_r
         np.ones(3),
     )
     assert_array_equal(trade_rows(q, b, e, 100.0, w=w), [0.5, 0, 0.5])
-    assert_allclose(best_rows_with_advantage(q, b, e, e, 100.0, w).pi, [0, 0, 1], atol=1e-15)
+    assert_allclose(best_guarded_rows(q, b, e, e, 100.0, [RowGuard(w)]).pi, [0, 0, 1], atol=1e-15)
 
 
 # Ties

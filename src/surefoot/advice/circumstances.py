@@ -12,6 +12,7 @@ from surefoot.advice.estimate import UnitEstimate
 from surefoot.advice.unit_model import Comparison, model_of_units
 from surefoot.advice.units import ENOUGH_EPISODES, Units
 from surefoot.core import Batch
+from surefoot.diagnosis.walk import at_start, steps_back
 from surefoot.problems import Problem
 
 # periods of the log, in the order of its rows: one for each 50 rows, from 8 to 32
@@ -130,16 +131,11 @@ def _looked_at(
     if kinds > MOST_VALUES:
         cuts = np.quantile(v[log.state], np.arange(1, MOST_VALUES) / MOST_VALUES)
         state, kinds = np.searchsorted(cuts, v[log.state], side="right"), MOST_VALUES
-    start = state[np.flatnonzero(log.first)][log.episode]
-    codes.append((np.where(log.first, 0, start + 1), kinds + 1))
+    codes.append((at_start(log, state), kinds + 1))
     followed = [(state, kinds)]
     if log.n_actions <= MOST_VALUES:
         followed.append((log.action, log.n_actions))
-    for back in LAGS:
-        there = log.time >= back
-        for code, number in followed:
-            earlier = np.append(np.zeros(back, dtype=code.dtype), code[:-back])
-            codes.append((np.where(there, earlier + 1, 0), number + 1))
+    codes += [(steps_back(log, code, k), number + 1) for k in LAGS for code, number in followed]
     return numbers, codes
 
 

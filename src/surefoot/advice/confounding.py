@@ -191,7 +191,8 @@ class WorstCase:
 
     def _chain(self, strength: float) -> tuple[Chain, Worst]:
         """The robust evaluation by Howard's iteration: the worst weights for these values, the
-        values for these weights; values fall, and stop where both fit.
+        values for these weights; values fall, and stop where both fit. No body of `iterate`: a step
+        gives a solved chain and its worst case, not arrays with one entry a problem.
         """
         model = self.model
         here = self.changed[model.units.state]

@@ -19,7 +19,7 @@ taken. Held-out data have no part in it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from surefoot.advice.unit_model import UnitModel, model_of_units
 from surefoot.advice.units import Units
 from surefoot.core.policy import CHANGED
 from surefoot.errors import ParameterError
+from surefoot.planning import iterate
 from surefoot.problems import Problem
 
 MOST_ROUNDS = 100  # each raises the value; the loop ends long before
@@ -60,7 +61,8 @@ def few_changes(
     known = replace(problem, pi_b_estimated=False)  # take changes back to this baseline
     model = model_of_units(known, units, chosen)
     fewer = _taken_out(model, pi, changed, most)
-    ways = [_settled(model, pi, changed, x, most) for x in (fewer, np.zeros_like(changed))]
+    rounds = _Rounds(model, pi, changed, most)
+    (ways,), _ = iterate(rounds, (np.stack([fewer, np.zeros_like(changed)]),), MOST_ROUNDS)
     values = [model.chain(model.rows(_mixed(model, pi, kept))).at_start for kept in ways]
     kept = ways[int(np.argmax(values))]
     return np.where(kept[:, None], pi, base), changed & ~kept
@@ -75,25 +77,36 @@ def _taken_out(model: UnitModel, pi: np.ndarray, changed: np.ndarray, most: int)
     return kept
 
 
-def _settled(
-    model: UnitModel, pi: np.ndarray, changed: np.ndarray, kept: np.ndarray, most: int
-) -> np.ndarray:
-    """The set after rounds in which what loses goes and what gains comes, as far as there is room;
-    the values are computed anew after each.
+@dataclass(frozen=True)
+class _Rounds:
+    """One round: what loses goes and what gains comes, as far as there is room; state (the sets
+    [ways, S]).
     """
-    least = model.problem.tolerance
-    for _ in range(MOST_ROUNDS):
-        worth = _worth(model, pi, kept)
-        stay = kept & (worth >= -least)
-        gains = np.where(changed & ~kept & (worth > least), worth, -np.inf)
-        free = most - int(stay.sum())
+
+    model: UnitModel
+    pi: np.ndarray
+    changed: np.ndarray
+    most: int
+
+    def advance(
+        self, state: tuple[np.ndarray, ...], step: int
+    ) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        (kept,) = state
+        again = np.stack([self._exchanged(x) for x in kept])
+        return (again,), (again == kept).all(axis=1)
+
+    def _exchanged(self, kept: np.ndarray) -> np.ndarray:
+        worth, least = _worth(self.model, self.pi, kept), self.model.problem.tolerance
+        again = kept & (worth >= -least)
+        gains = np.where(self.changed & ~kept & (worth > least), worth, -np.inf)
+        free = self.most - int(again.sum())
         best = np.argsort(-gains, kind="stable")[: -(-free // 2)]
-        again = stay.copy()
         again[best[np.isfinite(gains[best])]] = True
-        if (again == kept).all():
-            break
-        kept = again
-    return kept
+        return again
+
+    def take(self, index: np.ndarray) -> _Rounds:
+        """The same: ways differ in their sets alone."""
+        return self
 
 
 def _worth(model: UnitModel, pi: np.ndarray, kept: np.ndarray) -> np.ndarray:

@@ -43,8 +43,8 @@ from surefoot.certificates import Certificate
 from surefoot.certificates import certify as certificate_of
 from surefoot.core import Policy
 from surefoot.diagnosis import Finding, check_log, vetoes
-from surefoot.diagnosis.enough_history import enough_history
 from surefoot.diagnosis.finding import MARKOV, check_keys
+from surefoot.diagnosis.memory import enough_history
 from surefoot.errors import BaselineError, NotAvailableError, ParameterError, option
 from surefoot.logs import Log
 from surefoot.logs.database import Progress

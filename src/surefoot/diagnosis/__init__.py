@@ -2,12 +2,12 @@
 
 check_log      the list of questions; `vetoes` those that make a promise untrue
 coverage       what the counts say
-memory, enough_history, drift, copies, time_order, cuts   one question each: is it Markov, which
-               history would do, does it change, is every episode there once, do the rows follow
-               each other, were rows left out for not having ended
+memory, drift, copies, time_order, cuts   one question each: is it Markov (and which history would
+               do), does it change, is every episode there once, do the rows follow each other, is
+               anything left out for how it went
 walk           one walk over the rows collects what these need
 independence   the statistical tests
-finding        an answer
+finding        an answer, of several tests where need be
 """
 
 from surefoot.diagnosis.check_log import check_log, vetoes, wrong_weights

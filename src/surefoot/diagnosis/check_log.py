@@ -10,7 +10,7 @@ from typing import Any
 from surefoot.core import Policy
 from surefoot.diagnosis import coverage
 from surefoot.diagnosis.copies import copied, copies_in
-from surefoot.diagnosis.cuts import cuts
+from surefoot.diagnosis.cuts import cuts, missing
 from surefoot.diagnosis.drift import drift, policy_drift
 from surefoot.diagnosis.finding import (
     CONTRADICTIONS,
@@ -26,7 +26,6 @@ from surefoot.diagnosis.finding import (
     not_looked_at,
 )
 from surefoot.diagnosis.memory import caseload, memory
-from surefoot.diagnosis.missing import missing
 from surefoot.diagnosis.propensities import propensities
 from surefoot.diagnosis.time_order import MOST_STAMPS, contradictions, gaps
 from surefoot.diagnosis.walk import Walk, walk
@@ -65,12 +64,9 @@ def _findings(log: Log, gamma: float, baseline: Any) -> list[Finding]:
         coverage.coverage(log, policy),
         coverage.rare(log),
         coverage.dead_ends(log),
-        *_made_by(log, policy),
-        *_propensities(log),
-        *cuts(log),
-        *missing(log),
+        *_kept(log, policy),
     ]
-    if log.reading is None or log.starts is None:
+    if not _in_order(log):
         return [*found, *unseen(log), Finding("order", NOTE, UNKNOWN_ORDER)]
     seen = walk(log, gamma)
     independent = coverage.independent(log, seen.thinned, gamma)
@@ -89,11 +85,8 @@ def vetoes(log: Log, baseline: Any = None) -> tuple[Finding, ...]:
     `tests/diagnosis/test_diagnosis_rates.py`: 0 to 2 % of 100 logs without fault are vetoed, in
     each of seven families.
     """
-    given = [] if baseline is None else _made_by(log, policy_for(baseline, log))
-    found = [*given, *_propensities(log)]
-    found += [*cuts(log), *missing(log)]
-    rows = log.reading is not None and log.starts is not None
-    found += _assumptions(log, walk(log)) if rows else unseen(log)
+    found = _kept(log, None if baseline is None else policy_for(baseline, log))
+    found += _assumptions(log, walk(log)) if _in_order(log) else unseen(log)
     return tuple(finding for finding in found if finding.vetoes)
 
 
@@ -101,9 +94,7 @@ def wrong_weights(log: Log, baseline: Policy | None = None) -> str:
     """Why importance weights of this log mean nothing: its propensities, or where it has none the
     given baseline, cannot be true; "" where they can.
     """
-    found = _propensities(log)
-    if baseline is not None and not log.has_propensities:
-        found = _made_by(log, baseline)
+    found = _propensities(log) if log.has_propensities else _made_by(log, baseline)
     return "; ".join(x.sentence for x in found if x.vetoes)
 
 
@@ -114,11 +105,21 @@ def unseen(log: Log) -> list[Finding]:
     return [not_looked_at(key) for key in keys]
 
 
-def _made_by(log: Log, baseline: Policy) -> list[Finding]:
+def _in_order(log: Log) -> bool:
+    """Whether its rows are there, in their order."""
+    return log.reading is not None and log.starts is not None
+
+
+def _kept(log: Log, baseline: Policy | None) -> list[Finding]:
+    """Who made the log, and what was kept of it."""
+    return [*_made_by(log, baseline), *_propensities(log), *cuts(log), *missing(log)]
+
+
+def _made_by(log: Log, baseline: Policy | None) -> list[Finding]:
     """Did a given baseline make the log? Where propensities say who did: does the log try what
     the baseline does?
     """
-    if baseline.estimated:
+    if baseline is None or baseline.estimated:
         return []
     look = coverage.tried if log.has_propensities else coverage.agreement
     return [look(log, baseline)]

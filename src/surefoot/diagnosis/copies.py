@@ -10,8 +10,7 @@ from scipy.special import betainc, gammainccinv, gammaincinv, pdtr
 
 from surefoot.core import Batch
 from surefoot.diagnosis.finding import COPIES, OK, WARNING, Finding
-from surefoot.diagnosis.independence import distinct
-from surefoot.errors import NotAvailableError
+from surefoot.diagnosis.independence import combinations
 from surefoot.logs import Log
 from surefoot.text import plural
 
@@ -103,11 +102,6 @@ def copies(log: Log) -> Copies:
     """The copies in a log (of more than 2,000,000 rows: in evenly spaced blocks), episodes in the
     order of `Log.blocks`.
     """
-    if log.reading is None or log.starts is None:
-        raise NotAvailableError(
-            "this log holds counts alone: its rows were counted elsewhere, or their order was not"
-            " looked at"
-        )
     blocks = with_look_back(log.blocks(), log.accounting.used)
     return copies_in(tuple(contents(block) for look, block in blocks if look))
 
@@ -178,20 +172,15 @@ def _log_chances(rows: Contents, first: np.ndarray) -> np.ndarray:
     copying.
     """
 
-    def codes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """0, 1, ... for each combination of two numbers >= 0."""
-        wide = int(y.max(initial=0)) + 1
-        return distinct(x * wide + y, (int(x.max(initial=0)) + 1) * wide)[1]
-
     def times(x: np.ndarray) -> np.ndarray:
         """How often each entry's number 0, 1, ... is there."""
         return np.asarray(np.bincount(x)[x])
 
-    pair = codes(rows.state, rows.action)
+    _, pair = combinations(rows.state, rows.action)
     before = np.append(0, pair[:-1] + 1)
     before[first] = 0
-    there = codes(before, rows.state)
-    done = codes(there, rows.action)
+    _, there = combinations(before, rows.state)
+    _, done = combinations(there, rows.action)
     content = np.unique(rows.row, return_inverse=True)[1]
     found: np.ndarray = np.log(times(content) / times(pair) * times(done) / times(there))
     found[first] += np.log(times(rows.state[first]) / len(first))

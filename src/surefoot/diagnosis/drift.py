@@ -14,18 +14,12 @@ from surefoot.diagnosis.finding import (
     NOTE,
     POLICY_DRIFT,
     Finding,
+    Verdict,
     concluded,
     tested,
-)
-from surefoot.diagnosis.independence import (
-    GROUPS,
-    Result,
-    Tables,
-    Verdict,
-    by_context,
-    mantel,
     verdict,
 )
+from surefoot.diagnosis.independence import GROUPS, Result, Tables, mantel
 from surefoot.diagnosis.time_order import SEGMENTS
 from surefoot.diagnosis.walk import ACTION, NEXT, REWARD, TIME, Walk, larger_by_chance
 from surefoot.logs import Log
@@ -59,13 +53,10 @@ def drift(log: Log, seen: Walk) -> Finding:
         evidence.append(wave)
         inflation = max(inflation, larger)
     for name in seen.clock.calendar:
-        table, words = seen.tables[REWARD, name], f"the mean rewards differ between {name}"
-        evidence.append(by_context(words, table, pairs.scores(REWARD, table), n_pairs))
+        words = f"the mean rewards differ between {name}"
+        evidence.append(seen.differ(words, REWARD, seen.tables[REWARD, name]))
     if log.n_episodes == log.accounting.used:
-        for group in GROUPS[:-1]:
-            x = seen.alike[REWARD, group]
-            words = f"the rewards {group} resemble each other (correlation {x.correlation:.2g})"
-            evidence.append(Result(words, x.p_value, x.explained, int(x.rows)))
+        evidence += seen.resemble(REWARD, GROUPS[:-1])
     result = _calibrated(log, seen, (NEXT, REWARD), pairs.state, found, evidence, inflation)
     order = seen.clock.words
     how = f"({tested(result)}, {order})"

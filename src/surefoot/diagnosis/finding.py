@@ -1,15 +1,19 @@
-"""Finding: one thing a check found, as a sentence for people and numbers for machines."""
+"""Finding: one thing a check found, as a sentence for people and numbers for machines; several
+tests of one question as one verdict.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from surefoot.core.labels import as_text
-from surefoot.diagnosis.independence import Verdict
+from surefoot.diagnosis.independence import Result, Tables, g_tests
 from surefoot.errors import ParameterError, SurefootError
-from surefoot.logs import Disagreement
+from surefoot.logs import Disagreement, Log
 from surefoot.text import plural, some
 
 OK, NOTE, WARNING = "ok", "note", "warning"
@@ -18,6 +22,8 @@ STRICT = 0.005  # of every test that vetoes; three together: nominally 1.5 % of 
 DOUBTFUL = 1e-3  # a baseline less likely than this to have made the log did not make it
 MUCH = 0.1  # a test of a smaller share of the steps than this says so
 SLIGHT = 0.001  # a context that explains less than this share of the uncertainty hardly matters
+FEWEST = 20  # a test on fewer rows than this counts as no test
+NAMED = 5  # worst states to name
 KEYS = (
     "drift", "policy-drift", "markov", "baseline", "copies", "contradictions", "propensities",
     "cuts", "time", "missing",
@@ -85,6 +91,73 @@ def joint_words(found: Sequence[Finding]) -> str:
             unseen.setdefault(x.numbers["why"], []).append(x.name)
     return "; ".join(
         words + [f"not looked at: {', '.join(names)} ({why})" for why, names in unseen.items()]
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Several tests of one question as one p-value (Bonferroni), and the states that deviate most.
+
+    source      the test with the smallest p-value, in words
+    explained   the share that the context explains in that test, and `of` what it is a share
+    worst       (state, p-value of the state corrected for the number of states and tests)
+    pairs, rows that could be tested; rows = 0: not enough data for any test
+    """
+
+    p_value: float
+    source: str
+    explained: float
+    of: str
+    worst: tuple[tuple[object, float], ...]
+    pairs: int
+    rows: int
+
+
+def verdict(
+    log: Log,
+    state: np.ndarray,
+    found: Mapping[str, Tables],
+    evidence: Sequence[Result],
+    inflation: float = 1.0,
+) -> Verdict:
+    """G-tests of the tables get half of the level, the other evidence gets the other half. G is
+    divided by `inflation`.
+
+    The strata of the tables belong to `state` [strata]. A table has two p-values: all states
+    together, and the worst state. Each p-value is multiplied by the number of those in its half.
+    """
+    each = {name: g_tests(table, len(state)) for name, table in found.items()}
+    by_stratum = {name: replace(test, g=test.g / inflation) for name, test in each.items()}
+    by_state = {name: test.by(state, log.n_states) for name, test in by_stratum.items()}
+    times = 4 * len(found)
+    tests = [
+        *(
+            Result(name, times * min(test.p_together, test.p_worst), test.explained, 0)
+            for name, test in by_state.items()
+        ),
+        *(replace(x, p_value=x.p_value * len(evidence) * 2) for x in evidence),
+    ]
+    best = min(tests, key=lambda x: x.p_value)
+    usable = np.any([test.degrees > 0 for test in by_stratum.values()], axis=0)
+    in_tables = int(next(iter(by_stratum.values())).n[usable].sum())
+    rows = max([in_tables, *(x.rows for x in evidence if x.rows >= FEWEST)])
+    p = np.min(
+        [
+            np.minimum(1.0, test.p_values * max(1, int((test.degrees > 0).sum())) * times)
+            for test in by_state.values()
+        ],
+        axis=0,
+    )
+    tested = np.any([test.degrees > 0 for test in by_state.values()], axis=0)
+    worst = [int(s) for s in np.argsort(p, kind="stable") if tested[s]][:NAMED]
+    return Verdict(
+        p_value=min(1.0, best.p_value) if rows else 1.0,
+        source=best.source,
+        explained=best.explained,
+        of=best.of,
+        worst=tuple((log.states[s], float(p[s])) for s in worst),
+        pairs=int(usable.sum()),
+        rows=rows,
     )
 
 

@@ -1,16 +1,13 @@
-"""Tests of independence: G-test, Mantel's test, resemblance of steps; several as one verdict."""
+"""Tests of independence: G-test, Mantel's test, resemblance of steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.special import chdtrc, ndtr, xlogy
-
-from surefoot.logs import Log
 
 SMALLEST = 5.0  # every expected count is at least this: rarer contexts and outcomes are pooled
 # An upper bound on the mean of G / degrees where expected counts are 5 (exact for 2 x 2 tables):
@@ -20,11 +17,9 @@ MOST_CONTEXTS = 50  # Mantel's test distinguishes the most frequent contexts and
 SINGULAR = 1e-6  # directions with a smaller share of the scatter than this are left out
 GROUPS = ("of neighbouring steps", "of 8 steps in a row", "of 64 steps in a row", "of an episode")
 LENGTHS = (8, 64)
-NAMED = 5  # worst states to name
 # Numbers are looked up in a table, not sorted, where it has at most so many cells for each of them,
 # or in all.
 DENSE, SHORTEST_TABLE = 16, 2**16
-FEWEST = 20  # a test on fewer rows than this counts as no test
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,14 +68,22 @@ def distinct(key: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
     return found, code[key].astype(np.int64)
 
 
+def combinations(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(x of each combination with y that is there, in order; the place of every entry in them), for
+    whole numbers >= 0.
+    """
+    wide = int(y.max(initial=0)) + 1
+    found, place = distinct(x * wide + y, (int(x.max(initial=0)) + 1) * wide)
+    return found // wide, place
+
+
 def in_pieces(
     stratum: np.ndarray, piece: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(own, pieces) of every row, for `tables`: n y - (the sum of y) and 1 / n, n and the sum over
     the rows of the same stratum in the same piece of the log.
     """
-    wide = int(stratum.max(initial=0)) + 1
-    _, place = distinct(piece * wide + stratum, (int(piece.max(initial=0)) + 1) * wide)
+    _, place = combinations(piece, stratum)
     n = np.bincount(place)
     return n[place] * y - np.bincount(place, y)[place], 1.0 / n[place]
 
@@ -157,18 +160,18 @@ class GTests:
         return max(0.0, float((self.g - self.degrees).sum() / (2 * entropy))) if entropy else 0.0
 
 
-def g_tests(given: Tables, n_strata: int, smallest: float = SMALLEST) -> GTests:
+def g_tests(given: Tables, n_strata: int) -> GTests:
     """G = 2 sum_ij k_ij ln(k_ij N / (R_i C_j)) of every stratum, with (r - 1)(c - 1) degrees.
 
     R_i and C_j are the sums of row i and column j. G is divided by Williams' factor (Biometrika 63,
     1976), 1 + (N sum_i 1/R_i - 1)(N sum_j 1/C_j - 1) / (6 N degrees). The chi-square distribution
     needs expected counts R_i C_j / N that are not small. So rare contexts are pooled until each has
-    R_i >= sqrt(smallest N), then rare outcomes until each has C_j >= smallest N / min R. Pooling
+    R_i >= sqrt(m N), then rare outcomes until each has C_j >= m N / min R, m = SMALLEST. Pooling
     looks at the margins alone, so the test stays valid.
     """
     n = np.bincount(given.stratum, given.k, n_strata)
-    context, fewest = _pooled(given.stratum, given.context, given.k, np.sqrt(smallest * n))
-    least = smallest * n / np.maximum(fewest, 1.0)
+    context, fewest = _pooled(given.stratum, given.context, given.k, np.sqrt(SMALLEST * n))
+    least = SMALLEST * n / np.maximum(fewest, 1.0)
     outcome, _ = _pooled(given.stratum, given.outcome, given.k, least)
     table = tables(given.stratum, context, outcome, given.k)
 
@@ -217,9 +220,8 @@ def _totals(
     stratum: np.ndarray, category: np.ndarray, k: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(stratum, rows) of each combination with a category, and the place of every entry in it."""
-    width = int(category.max(initial=0)) + 1
-    key, place = distinct(stratum * width + category, (int(stratum.max(initial=0)) + 1) * width)
-    return key // width, np.bincount(place, k, len(key)), place
+    where, place = combinations(stratum, category)
+    return where, np.bincount(place, k, len(where)), place
 
 
 @dataclass(frozen=True, repr=False)
@@ -406,71 +408,4 @@ def _grouped(z: np.ndarray, group: np.ndarray) -> Alike:
         float((before**2 * (z**2 + 2)).sum() / 3),
         float((size * (size - 1) / 2).sum()),
         float(size[size > 1].sum()),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """Several tests of one question as one p-value (Bonferroni), and the states that deviate most.
-
-    source      the test with the smallest p-value, in words
-    explained   the share that the context explains in that test, and `of` what it is a share
-    worst       (state, p-value of the state corrected for the number of states and tests)
-    pairs, rows that could be tested; rows = 0: not enough data for any test
-    """
-
-    p_value: float
-    source: str
-    explained: float
-    of: str
-    worst: tuple[tuple[object, float], ...]
-    pairs: int
-    rows: int
-
-
-def verdict(
-    log: Log,
-    state: np.ndarray,
-    found: Mapping[str, Tables],
-    evidence: Sequence[Result],
-    inflation: float = 1.0,
-) -> Verdict:
-    """G-tests of the tables get half of the level, the other evidence gets the other half. G is
-    divided by `inflation`.
-
-    The strata of the tables belong to `state` [strata]. A table has two p-values: all states
-    together, and the worst state. Each p-value is multiplied by the number of those in its half.
-    """
-    each = {name: g_tests(table, len(state)) for name, table in found.items()}
-    by_stratum = {name: replace(test, g=test.g / inflation) for name, test in each.items()}
-    by_state = {name: test.by(state, log.n_states) for name, test in by_stratum.items()}
-    times = 4 * len(found)
-    tests = [
-        *(
-            Result(name, times * min(test.p_together, test.p_worst), test.explained, 0)
-            for name, test in by_state.items()
-        ),
-        *(replace(x, p_value=x.p_value * len(evidence) * 2) for x in evidence),
-    ]
-    best = min(tests, key=lambda x: x.p_value)
-    usable = np.any([test.degrees > 0 for test in by_stratum.values()], axis=0)
-    in_tables = int(next(iter(by_stratum.values())).n[usable].sum())
-    rows = max([in_tables, *(x.rows for x in evidence if x.rows >= FEWEST)])
-    p = np.min(
-        [
-            np.minimum(1.0, test.p_values * max(1, int((test.degrees > 0).sum())) * times)
-            for test in by_state.values()
-        ],
-        axis=0,
-    )
-    tested = np.any([test.degrees > 0 for test in by_state.values()], axis=0)
-    worst = [int(s) for s in np.argsort(p, kind="stable") if tested[s]][:NAMED]
-    return Verdict(
-        p_value=min(1.0, best.p_value) if rows else 1.0,
-        source=best.source,
-        explained=best.explained,
-        of=best.of,
-        worst=tuple((log.states[s], float(p[s])) for s in worst),
-        pairs=int(usable.sum()),
-        rows=rows,
     )

@@ -1,4 +1,5 @@
-"""Is the log Markov? Whether the past still predicts successor or reward, given state and action.
+"""Is the log Markov? Whether the past still predicts successor or reward, given state and action;
+how many steps a state must remember until it does not, and what that costs in coverage.
 
 Level 5 %. Measured on Wet Chicken, false alarms of (memory, drift, policy drift) on 200 logs each:
 (1.5 %, 3.5 %, 2.5 %) with 2,000 steps, (1.5 %, 5.5 %, 4 %) with 10,000. Power of the test for
@@ -10,12 +11,24 @@ second half: 100 %. `tests/diagnosis/test_diagnosis_rates.py` measures all this 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from surefoot.diagnosis.copies import MOST_ROWS, looked_back
-from surefoot.diagnosis.finding import LEVEL, MARKOV, OK, WARNING, Finding, concluded, tested
-from surefoot.diagnosis.independence import FEWEST, GROUPS, Result, Tables, by_context, verdict
+from surefoot.diagnosis.finding import (
+    FEWEST,
+    LEVEL,
+    MARKOV,
+    NOTE,
+    OK,
+    WARNING,
+    Finding,
+    concluded,
+    tested,
+    verdict,
+)
+from surefoot.diagnosis.independence import GROUPS, Tables
 from surefoot.diagnosis.walk import (
     CHOSEN,
     FIRST,
@@ -26,8 +39,16 @@ from surefoot.diagnosis.walk import (
     SECOND,
     THIRD,
     Walk,
+    walk,
 )
+from surefoot.errors import LogError, option
 from surefoot.logs import Log
+from surefoot.logs.histories import remember, remembered
+from surefoot.text import plural
+
+MOST = 3  # steps that a longer history is tried with
+OFTEN = 20  # visits of a pair that say something about it
+MOST_READ_AGAIN = 5_000_000  # larger logs are not read again for that
 
 
 def memory(log: Log, seen: Walk) -> Finding:
@@ -41,22 +62,15 @@ def memory(log: Log, seen: Walk) -> Finding:
     """
     found: dict[str, Tables] = {}
     evidence = []
-    pairs = seen.pairs
     for what in (NEXT, REWARD):
         for back in (PAIR, SECOND, THIRD, LEVEL_BEFORE, FIRST):
             table = seen.tables[what, back]
-            y = pairs.scores(what, table)
             for name, context in _contexts(back, table.context, log.n_actions).items():
                 given = replace(table, context=context)
                 found[f"{what} depends on {name}"] = given
-                words = f"{what} on average depends on {name}"
-                evidence.append(by_context(words, given, y, len(pairs.code)))
-        for group in GROUPS:
-            x = seen.alike[what, group]
-            words = f"{what}s {group} resemble each other (correlation {x.correlation:.2g})"
-            rows, of = int(min(x.rows, seen.rows_after)), "of the spread of their means"
-            evidence.append(Result(words, x.p_value, x.explained, rows, of))
-    result = verdict(log, pairs.state, found, evidence)
+                evidence.append(seen.differ(f"{what} on average depends on {name}", what, given))
+        evidence += seen.resemble(what, GROUPS)
+    result = verdict(log, seen.pairs.state, found, evidence)
     looked_at = seen.rows_after
     where = looked_back(looked_at, log.accounting.used)
     how = tested(result) + where
@@ -91,7 +105,7 @@ def caseload(log: Log, seen: Walk) -> list[Finding]:
         return []
     table = seen.tables[REWARD, CHOSEN]
     words = "the reward"
-    mean = by_context(words, table, seen.pairs.scores(REWARD, table), len(seen.pairs.code))
+    mean = seen.differ(words, REWARD, table)
     found = verdict(log, seen.pairs.state, {words: table}, [mean])
     numbers = {"p_value": found.p_value, "explained": found.explained, "rows": found.rows}
     if found.rows < FEWEST:
@@ -124,4 +138,62 @@ def _contexts(back: str, before: np.ndarray, n_actions: int) -> dict[str, np.nda
         f"{the}state and action{ago}": before,
         f"{the}state{ago}": np.where(none, 0, (before - 1) // n_actions + 1),
         f"{the}action{ago}": np.where(none, 0, (before - 1) % n_actions + 1),
+    }
+
+
+def enough_history(log: Log, markov: Finding) -> Finding | None:
+    """Which history makes the test for memory pass; None where it passes as it is.
+
+    `markov` is what `memory` found. A history that passes need not be enough: with more states
+    there are fewer visits of each, so the test sees less.
+    """
+    if markov.level != WARNING or not markov.looked:
+        return None
+    plain, steps = remembered(log)
+    tried = [_cost(log, markov, steps)]
+    if log.accounting.used > MOST_READ_AGAIN:
+        words = f"try whether a longer history helps: {option('history', steps + 1)}"
+        return Finding("history", NOTE, words, {"tried": tried})
+    why = ""
+    for k in range(steps + 1, MOST + 1):
+        try:
+            made = remember(plain, k)
+        except LogError as error:
+            why = f" ({error})"
+            break
+        tried.append(_cost(made, memory(made, walk(made)), k))
+        if tried[-1]["p_value"] >= LEVEL:
+            return Finding("history", NOTE, _passing(tried[0], tried[-1]), {"tried": tried})
+    last = tried[-1]
+    sentence = (
+        f"a history of up to {plural(last['history'], 'step')} does not make the test for memory"
+        f" pass{why}: what matters is older, or not in the log"
+    )
+    return Finding("history", NOTE, sentence, {"tried": tried})
+
+
+def _passing(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """The first history that passes, in words."""
+    k, tested = after["history"], after["rows"]
+    return (
+        f"with {option('history', k)} the test for memory no longer finds anything (p ="
+        f" {after['p_value']:.2g}, {tested:,} steps tested). It costs coverage:"
+        f" {after['states']:,} states instead of {before['states']:,}, and"
+        f" {after['share_often']:.0%} of the steps take an action that was seen {OFTEN} times or"
+        f" more in its state, instead of {before['share_often']:.0%}"
+    )
+
+
+def _cost(log: Log, markov: Finding, steps: int) -> dict[str, Any]:
+    """What a history of so many steps finds and costs."""
+    often = log.n_sa >= OFTEN
+    return {
+        "history": steps,
+        "p_value": markov.numbers["p_value"],
+        "rows": markov.numbers["rows"],
+        "passes": markov.level == OK,
+        "states": log.n_states - log.has_end,
+        "pairs": int((log.n_sa > 0).sum()),
+        "pairs_often": int(often.sum()),
+        "share_often": float(log.n_sa[often].sum() / log.n_sa.sum()),
     }

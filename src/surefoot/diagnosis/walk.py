@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from surefoot.core import Batch
 from surefoot.diagnosis.copies import Contents, contents, with_look_back
-from surefoot.diagnosis.independence import Alike, Tables, alike, g_tests, in_pieces, tables
+from surefoot.diagnosis.independence import (
+    Alike,
+    Result,
+    Tables,
+    alike,
+    by_context,
+    g_tests,
+    in_pieces,
+    tables,
+)
 from surefoot.diagnosis.time_order import Clock, clock
-from surefoot.errors import NotAvailableError
 from surefoot.logs import Log
 from surefoot.problems import monte_carlo
 
@@ -96,6 +105,21 @@ class Walk:
     rows_after: int
     contradictions: tuple[str, ...]
 
+    def differ(self, words: str, what: str, given: Tables) -> Result:
+        """Do outcomes differ on average between the contexts of a table?"""
+        return by_context(words, given, self.pairs.scores(what, given), len(self.pairs.code))
+
+    def resemble(self, what: str, groups: Sequence[str]) -> list[Result]:
+        """Do the outcomes of these groups of steps resemble each other?"""
+        found = []
+        for group in groups:
+            x = self.alike[what, group]
+            words = f"{what}s {group} resemble each other (correlation {x.correlation:.2g})"
+            rows = int(min(x.rows, self.rows_after))  # neighbours are counted twice
+            of = "of the spread of their means"
+            found.append(Result(words, x.p_value, x.explained, rows, of))
+        return found
+
 
 def tested_pairs(log: Log) -> Pairs:
     """The most visited pairs of a log that have enough visits."""
@@ -127,20 +151,10 @@ def tested_pairs(log: Log) -> Pairs:
 
 def walk(log: Log, gamma: float | None = None) -> Walk:
     """Walk over the log once; returns are thinned where gamma is given."""
-    if log.reading is None or log.starts is None:
-        raise NotAvailableError(
-            "this log holds counts alone: its rows were counted elsewhere, or their order was not"
-            " looked at"
-        )
-    found: Walk | None = None
-    pairs, time = tested_pairs(log), clock(log)
-    length = piece_length(log)
-    for look, block in with_look_back(log.blocks(), log.accounting.used):
-        part = _walk_block(block, pairs, gamma, time, length if look else 0)
-        found = part if found is None else _joined(found, part)
-    if found is None:
-        raise NotAvailableError("no row of the log has a successor")
-    return found
+    pairs, time, length = tested_pairs(log), clock(log), piece_length(log)
+    blocks = with_look_back(log.blocks(), log.accounting.used)
+    parts = (_walk_block(x, pairs, gamma, time, length if look else 0) for look, x in blocks)
+    return reduce(_joined, parts)
 
 
 def piece_length(log: Log) -> int:
@@ -237,19 +251,27 @@ def _alike(block: Batch, z: np.ndarray, use: np.ndarray, time: Clock) -> dict[st
 
 def _past(block: Batch, pair: np.ndarray, level: np.ndarray) -> dict[str, np.ndarray]:
     """What came before each row of its episode, as codes from 1 on; 0 where nothing did."""
-    first = block.first
-    second = first | np.append(True, first[:-1])
-    one = np.append(0, pair[:-1] + 1)
-    earlier = block.reward[:-1][~first[1:]]
+    earlier = block.reward[:-1][~block.first[1:]]
     if len(earlier) and (earlier == earlier[0]).all():  # they tell nothing, whatever their pair
         level = np.zeros_like(level)
     return {
-        PAIR: np.where(first, 0, one),
-        SECOND: np.where(second, 0, np.append(0, one[:-1])),
-        LEVEL_BEFORE: np.where(first, 0, np.append(0, level[:-1] + 1)),
-        THIRD: np.where(block.time < 3, 0, np.append([0, 0], one)[: len(one)]),
-        FIRST: np.where(first, 0, block.state[np.flatnonzero(first)][block.episode] + 1),
+        PAIR: steps_back(block, pair, 1),
+        SECOND: steps_back(block, pair, 2),
+        LEVEL_BEFORE: steps_back(block, level, 1),
+        THIRD: steps_back(block, pair, 3),
+        FIRST: at_start(block, block.state),
     }
+
+
+def steps_back(block: Batch, code: np.ndarray, k: int) -> np.ndarray:
+    """The code of the row k steps before, plus 1; 0 where its episode had none."""
+    earlier = np.append(np.zeros(k, dtype=code.dtype), code)[: len(code)]
+    return np.where(block.time >= k, earlier + 1, 0)
+
+
+def at_start(block: Batch, code: np.ndarray) -> np.ndarray:
+    """The code of the first row of each row's episode, plus 1; 0 in that row."""
+    return np.where(block.first, 0, code[block.first][block.episode] + 1)
 
 
 def _joined(x: Walk, y: Walk) -> Walk:

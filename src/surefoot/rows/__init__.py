@@ -11,7 +11,6 @@ from surefoot.rows.advantage import (
     RowGuard,
     advantage_gap,
     best_guarded_rows,
-    best_rows_with_advantage,
 )
 from surefoot.rows.arrays import namespace
 from surefoot.rows.free import FreeRows, free_rows, free_step
@@ -26,7 +25,6 @@ __all__ = [
     "advantage_gap",
     "best_guarded_rows",
     "best_rows",
-    "best_rows_with_advantage",
     "duality_gap",
     "free_rows",
     "free_step",

@@ -49,20 +49,6 @@ class RowGuard:
         return take_fields(self, index, "w", "fine")
 
 
-def best_rows_with_advantage(
-    q: Array,
-    b: Array,
-    up: Array,
-    down: Array,
-    budget: Array | float,
-    w: Array,
-    *,
-    tolerance: float = 0.0,
-) -> AdvantageRows:
-    """argmax_pi  q . pi   s.t.  the budget of `best_rows`  and  w . (pi - b) >= 0."""
-    return best_guarded_rows(q, b, up, down, budget, [RowGuard(w)], tolerance=tolerance)
-
-
 def best_guarded_rows(
     q: Array,
     b: Array,

@@ -63,8 +63,8 @@ def empirical_bernstein_at(
     return xp.where(enough, radius, xp.inf)
 
 
-def any_time(n: Array, delta: Array | float, width: float = 1.0, typical: float = TYPICAL) -> Array:
-    """(width/2) sqrt( (n + m) ( ln((n + m)/m) + 2 ln(1/delta) ) ) / n,  m = typical:  |mean - mu|
+def any_time(n: Array, delta: Array | float, width: float = 1.0) -> Array:
+    """(width/2) sqrt( (n + m) ( ln((n + m)/m) + 2 ln(1/delta) ) ) / n,  m = TYPICAL:  |mean - mu|
     ever exceeds it w.p. <= delta.
 
     Robbins' normal mixture: with S_n the centred sum and v = width^2 / 4, exp(x S_n - x^2 n v / 2)
@@ -75,8 +75,8 @@ def any_time(n: Array, delta: Array | float, width: float = 1.0, typical: float 
     xp = namespace(n)
     some = n > 0
     n = xp.where(some, n, 1.0)
-    spread = xp.log((n + typical) / typical) + 2 * xp.log(1 / like(n, delta))
-    return xp.where(some, 0.5 * width * xp.sqrt((n + typical) * spread) / n, xp.inf)
+    spread = xp.log((n + TYPICAL) / TYPICAL) + 2 * xp.log(1 / like(n, delta))
+    return xp.where(some, 0.5 * width * xp.sqrt((n + TYPICAL) * spread) / n, xp.inf)
 
 
 def any_time_bernstein(

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from surefoot.core import Support
+from surefoot.planning import iterate
 from surefoot.problems import Problem
 from surefoot.rows.arrays import to_numpy
 
@@ -57,30 +58,45 @@ class Successors:
         If h is a lower bound on something, and backup keeps it one, every step is. nu follows h: of
         the last one and two near it the best, and of all sizes before the climb ends.
         """
-        least, everything = max(NEAREST * self.width, 1e-300), True
-        below = np.ones(self.allowed.shape)  # the least of h minus nu
-        step = 0
-        while True:
-            step += 1
-            tried = max(float(h.max() - h.min()), least) * SIZES if everything else below * NEAR
-            later, below = self._later(h, np.maximum(tried, least))
-            new = np.maximum(h, backup(later))
-            settled, h = bool((new - h).max() <= SETTLED * self.width), new
-            if step == STEPS or (settled and everything):
-                return h, later, step
-            everything = settled
+        one = np.ones(1, dtype=bool)
+        state = h[None], np.zeros_like(self.allowed), np.ones_like(self.allowed), one
+        (h, later, _, _), status = iterate(_Climb(self, backup), state, STEPS)
+        return h[0], later[0], int(status.steps[0])
+
+
+@dataclass(frozen=True)
+class _Climb:
+    """One step up: state (h, later, the least of h minus nu, whether to try all sizes)."""
+
+    rows: Successors
+    backup: Callable[[np.ndarray], np.ndarray]
+
+    def advance(
+        self, state: tuple[np.ndarray, ...], step: int
+    ) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        h, _, below, everything = state
+        least = max(NEAREST * self.rows.width, 1e-300)
+        tried = max(float(h.max() - h.min()), least) * SIZES if everything[0] else below * NEAR
+        later, below = self._later(h, np.maximum(tried, least))
+        new = np.maximum(h, self.backup(later[0]))
+        settled = (new - h).max(axis=-1) <= SETTLED * self.rows.width
+        return (new, later, below, settled), settled & everything
 
     def _later(self, h: np.ndarray, tried: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """gamma times the best bound on the mean of h after each pair [S, A], and how far below
-        the least of h its nu lies; tried [k, 1, S, A].
+        """gamma times the best bound on the mean of h after each pair, and how far below the least
+        of h its nu lies, [1, S, A]; tried [k, 1, 1 or S, 1 or A].
         """
-        lowest, below = float(h.min()), np.zeros(self.allowed.shape)
+        lowest, below = float(h.min()), np.zeros_like(self.rows.allowed)
         best = np.full(below.shape, -np.inf)
         for candidate in np.broadcast_to(tried, (len(tried), *below.shape)):
-            found = self.least(h[None], lowest - candidate)
+            found = self.rows.least(h, lowest - candidate)
             better = found > best
             best, below = np.where(better, found, best), np.where(better, candidate, below)
-        return self.gamma * np.maximum(best[0], lowest), below
+        return self.rows.gamma * np.maximum(best, lowest), below
+
+    def take(self, index: np.ndarray) -> _Climb:
+        """The same: there is one problem."""
+        return self
 
 
 def shares(delta: float) -> tuple[float, float]:
