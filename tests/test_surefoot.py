@@ -48,6 +48,27 @@ def test_what_it_offers_is_there_and_is_shown() -> None:
         _ = surefoot.nothing_like_it
 
 
+def test_it_shows_public_names_only() -> None:
+    code = "import surefoot; print(*dir(surefoot))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown = done.stdout.split()
+    own = {"__all__", "__doc__", "__version__"}
+    assert [x for x in shown if x.startswith("_") and x not in own] == []
+    assert set(shown) - own == {*surefoot.__all__, *surefoot._PARTS}
+
+
+def test_its_parts_load_themselves_on_first_use() -> None:
+    code = (
+        "import sys, surefoot; assert 'surefoot.ope' not in sys.modules;"
+        "print(*(getattr(surefoot, x).__name__ for x in surefoot._MODULES + surefoot._PARTS))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    parts = [f"surefoot.{x}" for x in surefoot._MODULES + surefoot._PARTS]
+    assert done.stdout.split() == parts
+    named = {x.stem for x in SOURCE.parent.iterdir() if x.is_dir() or x.suffix == ".py"}
+    assert set(surefoot._PARTS) <= named
+
+
 def test_every_algorithm_class_is_offered() -> None:
     assert {cls.__name__ for cls in surefoot.ALGORITHMS.values()} <= set(surefoot.__all__)
 
@@ -61,7 +82,8 @@ def test_a_type_checker_sees_what_is_loaded_lazily() -> None:
         for alias in line.names
     }
     homes = {(f"surefoot.{module}.{name}", name) for name, module in surefoot._HOME.items()}
-    assert seen == homes | {(f"surefoot.{name}", name) for name in surefoot._MODULES}
+    modules = (*surefoot._MODULES, *surefoot._PARTS)
+    assert seen == homes | {(f"surefoot.{name}", name) for name in modules}
 
 
 def test_the_version_has_one_source() -> None:
