@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from surefoot.core.labels import Labels
+from surefoot.core.plain_values import Shown
 from surefoot.core.policy import Policy
 from surefoot.errors import PolicyError
 from surefoot.rows.arrays import Array, to_numpy
@@ -35,8 +37,8 @@ class Status:
         return f"<{word if failed else 'all converged'}; {least} to {most} steps>"
 
 
-@dataclass(frozen=True)
-class Solution:
+@dataclass(frozen=True, repr=False)
+class Solution(Shown):
     """A policy pi [..., S, A], the action values q [..., S, A] it was chosen by, the status, and
     what a user must know (`notes`); `policy` has the labels too.
 
@@ -51,9 +53,16 @@ class Solution:
     notes: tuple[str, ...] = field(default=(), kw_only=True)
     labelled: Policy | None = field(default=None, kw_only=True, repr=False)
 
-    def __repr__(self) -> str:
-        notes = "".join(f"\n  note: {note}" for note in self.notes)
-        return f"Solution({self.algorithm!r}, pi {tuple(self.pi.shape)}, {self.status!r}){notes}"
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "algorithm": self.algorithm,
+            "pi": f"of shape {tuple(self.pi.shape)}",
+            "status": self.status,
+            "notes": self.notes,
+        }
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]], int] | None:
+        return None if self.labelled is None else self.labelled._table()
 
     @property
     def labels(self) -> Labels:
