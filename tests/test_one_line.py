@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import inspect
 import json
@@ -16,7 +17,6 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot import encoding, serving
 from surefoot.advice.posing import Question
 from surefoot.advice.questions import certify_policy
 from surefoot.algorithms import ALGORITHMS
@@ -46,9 +46,9 @@ QUESTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
 OTHERS: dict[str, Any] = {
     "demo": improved,
     "report": page_of_folder,
-    "apply": serving.apply_to_file,
-    "export": serving.case_when,
-    "discretize": encoding.discretize,
+    "apply": surefoot.apply,
+    "export": surefoot.export,
+    "discretize": surefoot.discretize,
     "run": run_study,
     "reproduce": reproduce,
     "list": ALGORITHMS,
@@ -201,6 +201,63 @@ def test_an_answer_shows_itself_in_a_notebook(log: tuple[Path, Path]) -> None:
     assert len(advice.explain()) > len(str(advice))
     checked = surefoot.check(log[0])._repr_html_()
     assert checked.startswith("<pre") and "<details>" not in checked  # it has nothing more to say
+
+
+@pytest.mark.parametrize("command", ["apply", "export"])
+def test_the_options_of_a_policy_in_use_are_keywords_with_the_same_default(command: str) -> None:
+    alone = {"policy", "file", "state", "fallback"}  # `source`; Policy.probabilities; `otherwise`
+    keywords = inspect.signature(OTHERS[command]).parameters
+    for name, default in options_of(command).items():
+        if name not in alone:
+            assert name in keywords, f"surefoot {command} --{name} has no keyword"
+            assert keywords[name].default == default or not default
+    of_command = options_of(command).keys() | {"policy", "source", "out", "progress"}
+    assert keywords.keys() <= of_command
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas", "pyarrow", ""])
+def test_a_frame_is_decided_as_the_command_decides_its_file(
+    library: str,
+    log: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = log[0].parent / "decided.csv"
+    words = ("apply", str(log[1]), "--file", str(log[0]), "--out", str(out), "--sample", "--seed")
+    code, _, complaint = logfiles.run(monkeypatch, capsys, *words, "3")
+    assert code == 0, complaint
+    with open(out, newline="") as file:
+        lines = list(csv.DictReader(file))
+    with open(log[0], newline="") as file:
+        given: Any = list(csv.DictReader(file))
+    given = {name: [x[name] for x in given] for name in given[0]}
+    if library:
+        module = pytest.importorskip(library)
+        given = (module.table if library == "pyarrow" else module.DataFrame)(given)
+    done = surefoot.apply(log[1], given, sample=True, seed=3)
+    assert type(done.table) is type(given) and done.decided == len(lines)
+    decided = done.table["decision"]
+    decided = decided.to_pylist() if library == "pyarrow" else list(decided)
+    assert decided == [x["decision"] for x in lines]
+    by_file = surefoot.apply(log[1], log[0], sample=True, seed=3)
+    assert by_file == done and list(by_file.table["decision"]) == decided
+
+
+def test_what_is_exported_is_what_the_command_exports(
+    log: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for kind in ("sql", "json"):
+        ours, theirs = (log[0].parent / f"{x}.{kind}" for x in ("ours", "theirs"))
+        surefoot.export(log[1], ours, otherwise="new")
+        words = ("export", str(log[1]), "--out", str(theirs), "--otherwise", "new")
+        code, _, complaint = logfiles.run(monkeypatch, capsys, *words)
+        assert code == 0, complaint
+        assert ours.read_bytes() == theirs.read_bytes()
+    assert surefoot.load_controller(ours).decide("lost") == "new"
+    with pytest.raises(surefoot.ParameterError, match="must end in"):
+        surefoot.export(log[1], "policy.xml")
 
 
 HOSTILE = "<script>alert('x')</script>"

@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from surefoot.core import Status as Status
     from surefoot.core import known_model as known_model
     from surefoot.diagnosis import check_log as check_log
+    from surefoot.encoding import discretize as discretize
     from surefoot.errors import BaselineError as BaselineError
     from surefoot.errors import LogError as LogError
     from surefoot.errors import NotAvailableError as NotAvailableError
@@ -119,6 +120,8 @@ if TYPE_CHECKING:
     from surefoot.problems import monte_carlo as monte_carlo
     from surefoot.problems import thinned_counts as thinned_counts
     from surefoot.serving import Controller as Controller
+    from surefoot.serving import apply as apply
+    from surefoot.serving import export as export
     from surefoot.serving import load_controller as load_controller
     from surefoot.trust import error_function as error_function
     from surefoot.tuning import tune as tune
@@ -173,7 +176,8 @@ _HOMES = {
     "logs": "Log OfRows align_policy load_policy read_log read_policy",
     "planning": "evaluate evaluate_at_start optimal",
     "problems": "Problem ReturnRange estimate_baseline monte_carlo thinned_counts",
-    "serving": "Controller load_controller",
+    "encoding": "discretize",
+    "serving": "Controller apply export load_controller",
     "trust": "error_function",
     "tuning": "tune",
 }
