@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from numpy.typing import ArrayLike
 
 from surefoot.core.labels import Labels
 from surefoot.core.plain_values import Shown
 from surefoot.core.policy import Policy
 from surefoot.errors import PolicyError
 from surefoot.rows.arrays import Array, to_numpy
+
+
+class Frame(Protocol):
+    """A frame or table of any library that gives its columns through the Arrow interface, such as
+    polars, pandas and pyarrow.
+    """
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A stream of its rows."""
 
 
 @dataclass(frozen=True)
@@ -86,3 +98,14 @@ class Solution(Shown):
     def save(self, path: str | Path) -> Path:
         """Write the policy to a file; see `Policy.save`."""
         return self.policy.save(path)
+
+
+FilePath = str | PathLike[str]
+# rows of a log: files, a folder, a pattern; a frame; columns by name
+RowsLike = FilePath | Sequence[FilePath] | Mapping[str, ArrayLike] | Frame
+# what has labels: itself, a file, a frame, {state: {action: probability}}
+LabelledPolicy = Policy | Solution | FilePath | Mapping[Any, Mapping[Any, float]] | Frame
+# and {action: probability} of the label of a state; an array [S, A] by position
+PolicyLike = LabelledPolicy | Callable[[Any], Mapping[Any, float] | ArrayLike] | ArrayLike
+# what an algorithm is told by name
+Settings = Mapping[str, float | str | None]

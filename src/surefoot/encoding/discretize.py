@@ -7,11 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from surefoot.atomic import whole_files
+from surefoot.core import RowsLike
 from surefoot.encoding.encoders import Encoder, encoder_text, fit_kmeans, fit_quantiles
 from surefoot.encoding.features import Mixing, RawRows, open_rows
 from surefoot.errors import LogError, ParameterError
@@ -44,7 +44,7 @@ class Discretized:
 
 
 def discretize(
-    source: Any,
+    source: RowsLike,
     out: str | Path,
     *,
     features: Sequence[str] = (),

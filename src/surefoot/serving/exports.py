@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from surefoot.atomic import write_whole
-from surefoot.core import Policy
+from surefoot.core import FilePath, LabelledPolicy, Policy
 from surefoot.core.labels import as_text
+from surefoot.encoding import Encoder
 from surefoot.errors import ParameterError
 from surefoot.logs.database import name_sql, text_sql
 from surefoot.serving.controller import Controller, controller_of, most_probable
@@ -54,11 +55,11 @@ def case_when(controller: Controller, *, numbers: Collection[str] = (), made_fro
 
 
 def export(
-    policy: Any,
+    policy: Controller | LabelledPolicy,
     out: str | Path,
     *,
-    encoder: Any = None,
-    otherwise: Any = None,
+    encoder: Encoder | FilePath | None = None,
+    otherwise: Hashable | LabelledPolicy = None,
     numbers: Collection[str] = (),
 ) -> Controller:
     """Write a policy for another program, and say what was written: `surefoot export`.

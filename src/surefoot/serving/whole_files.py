@@ -4,7 +4,7 @@ done: shadow mode.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.atomic import whole_file
-from surefoot.core import Labels, Policy
+from surefoot.core import LabelledPolicy, Labels, Policy, RowsLike
 from surefoot.core.array_checks import library_of
 from surefoot.core.labels import as_cell, as_text
 from surefoot.core.policy import framed
@@ -106,11 +106,11 @@ class _Sums:
 
 
 def apply(
-    policy: Any,
-    source: Any,
+    policy: Controller | LabelledPolicy,
+    source: RowsLike,
     out: str | Path | None = None,
     *,
-    otherwise: Any = None,
+    otherwise: Hashable | LabelledPolicy = None,
     state_column: str | None = None,
     action_column: str | None = None,
     sample: bool = False,
