@@ -15,16 +15,16 @@ import numpy as np
 from surefoot.atomic import whole_file
 from surefoot.core import LabelledPolicy, Labels, Policy, RowsLike
 from surefoot.core.array_checks import library_of
-from surefoot.core.labels import as_cell, as_text
+from surefoot.core.labels import as_cell, as_text, nearest
 from surefoot.core.policy import framed
 from surefoot.encoding import Encoder
 from surefoot.encoding.discretize import check_targets, file_format
 from surefoot.encoding.features import BLOCK, RawRows, open_rows
 from surefoot.errors import LogError, ParameterError, option
+from surefoot.logs.column_roles import NONE, named_as
 from surefoot.logs.database import Database, Progress, Workspace, name_sql, parquet_sql, text_sql
 from surefoot.logs.sources import as_utf8, find_source, single
 from surefoot.serving.controller import Controller, controller_of, most_probable
-from surefoot.serving.file_columns import action_columns, state_columns
 
 MOST_LABELS = 1_000_000  # different states of a file
 CELLS = 10_000_000  # rows x actions drawn at once
@@ -155,9 +155,11 @@ def apply(
         rows = open_rows(text, features, database, workspace, single(delimiter))
         for name in (column, f"{column}_probability"):
             check_targets(out, None, name, rows)
-        taken = action_columns(rows, action_column)
+        taken = _action_columns(rows, action_column)
         if encoder is None:
-            states = _coded(database, rows, "states", state_columns(controller, rows, state_column))
+            states = _coded(
+                database, rows, "states", _state_columns(controller, rows, state_column)
+            )
         elif state_column is not None:
             raise ParameterError("the encoder makes the state: leave --state-column out")
         else:
@@ -179,6 +181,56 @@ def apply(
         if code == UNKNOWN
     }
     return _applied(controller, plan, sums, bool(taken), strange, sample, table)
+
+
+def _state_columns(controller: Controller, rows: RawRows, given: str | None) -> tuple[str, ...]:
+    """The columns of the state: as named, as in the policy, or the one whose name says so."""
+    wanted = controller.policy.labels.headers
+    if given is not None:
+        names = _named(given, rows, "state")
+        if len(names) != len(wanted):
+            raise LogError(
+                f"a state of the policy has {len(wanted)} columns ({', '.join(wanted)}), but"
+                f" {len(names)} are given ({', '.join(names)})"
+            )
+        return names
+    if all(x in rows.names for x in wanted):
+        return tuple(wanted)
+    found = named_as("state", rows.names) if len(wanted) == 1 else []
+    if len(found) != 1:
+        lost = next(x for x in wanted if x not in rows.names)
+        raise LogError(
+            f"{rows.name} has no column {lost!r} for the state; {nearest(lost, rows.names)}. Name"
+            " it with --state-column"
+        )
+    return tuple(found)
+
+
+def _action_columns(rows: RawRows, given: str | None) -> tuple[str, ...]:
+    """The columns of the logged action; () where there are none."""
+    if given == NONE:
+        return ()
+    if given is not None:
+        return _named(given, rows, "action")
+    found = named_as("action", rows.names)
+    if len(found) > 1:
+        raise LogError(
+            f"{rows.name} has {len(found)} columns that could be the action:"
+            f" {', '.join(map(repr, found[:4]))}. Name the right one with --action-column, or none"
+            " with --action-column -"
+        )
+    return tuple(found)
+
+
+def _named(given: str, rows: RawRows, role: str) -> tuple[str, ...]:
+    names: Sequence[str] = [given] if given in rows.names else [x.strip() for x in given.split(",")]
+    for name in names:
+        if name not in rows.names:
+            raise LogError(
+                f"{rows.name} has no column {name!r} (given as the {role});"
+                f" {nearest(name, rows.names)}"
+            )
+    return tuple(names)
 
 
 def _coded(database: Database, rows: RawRows, table: str, columns: Sequence[str]) -> _Coding:
