@@ -23,7 +23,7 @@ from surefoot.algorithms import ALGORITHMS
 from surefoot.cli import COMMANDS, app
 from surefoot.core.plain_values import in_short
 from surefoot.demo import improved
-from surefoot.paper.reproduction import reproduce, run_study
+from surefoot.paper.reproduction import RunOptions, reproduce, run_study
 from surefoot.report.improvement_page import page_of_folder
 from surefoot.studies.results import Cell, Results
 from surefoot.tuning.asked import next_line, tune_log
@@ -42,6 +42,7 @@ QUESTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "safety-test": (surefoot.safety_test, {}),
     "watch": (surefoot.watch, {}),
 }
+ROLES = ("episode", "time", "reward")  # of discretize
 # the others take files and folders, and nothing of a log
 OTHERS: dict[str, Any] = {
     "demo": improved,
@@ -213,6 +214,21 @@ def test_the_options_of_a_policy_in_use_are_keywords_with_the_same_default(comma
             assert keywords[name].default == default or not default
     of_command = options_of(command).keys() | {"policy", "source", "out", "progress"}
     assert keywords.keys() <= of_command
+
+
+@pytest.mark.parametrize("command", ["run", "reproduce", "discretize"])
+def test_the_options_of_studies_and_of_discretize_are_keywords_with_the_same_default(
+    command: str,
+) -> None:
+    studies = command in ("run", "reproduce")
+    keywords = inspect.signature(RunOptions if studies else OTHERS[command]).parameters
+    renamed = {"apply": "encoder", "encoder": "save", **dict.fromkeys(ROLES, "roles")}
+    for name, default in options_of(command).items():
+        if name in ("file", "target"):
+            continue  # the study itself
+        keyword = name if studies else renamed.get(name, name)
+        assert keyword in keywords, f"surefoot {command} --{name} has no keyword"
+        assert keywords[keyword].default == default or not default
 
 
 @pytest.mark.parametrize("library", ["polars", "pandas", "pyarrow", ""])

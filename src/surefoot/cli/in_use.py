@@ -86,17 +86,14 @@ def apply(
     policy, and which states the policy does not know. They stay open unless --otherwise names an
     action.
     """
-    if seed is not None and seed < 0:
-        raise ParameterError(f"--seed must be a whole number >= 0, got {seed}")
     if (state is None) == (file is None):
         raise ParameterError("give one of --state (one decision) and --file (one for every row)")
-    if seed is not None and not sample:
-        raise ParameterError("--seed is for draws: add --sample")
     if file is None:
         if out is not None:
             raise ParameterError("--out is for the rows of --file")
-        from surefoot.serving.controller import controller_of
+        from surefoot.serving.controller import check_seed, controller_of
 
+        check_seed(seed, sample)
         found, lines = _one_state(controller_of(policy, otherwise), str(state), sample, seed)
         show_document("apply", found, lambda: lines, as_json)
         return

@@ -21,7 +21,7 @@ from surefoot.core import FilePath, LabelledPolicy, Labels, Policy, Solution
 from surefoot.core.array_checks import is_table
 from surefoot.core.labels import as_text, unknown
 from surefoot.encoding import Encoder, encoder_document, encoder_of, read_encoder
-from surefoot.errors import LogError, PolicyError, SurefootError, option
+from surefoot.errors import LogError, ParameterError, PolicyError, SurefootError, option
 from surefoot.logs.given_policies import own_policy
 from surefoot.logs.policy_files import policy_of_rows
 
@@ -192,6 +192,14 @@ def controller_of(
         given = encoder if isinstance(encoder, Encoder) else read_encoder(Path(encoder))
         found = replace(found, encoder=given)
     return found if otherwise is None else replace(found, otherwise=otherwise)
+
+
+def check_seed(seed: int | None, sample: bool) -> None:
+    """Raise unless a seed is one, and there is something to draw."""
+    if seed is not None and seed < 0:
+        raise ParameterError(f"--seed must be a whole number >= 0, got {seed}")
+    if seed is not None and not sample:
+        raise ParameterError("--seed is for draws: add --sample (sample=True in Python)")
 
 
 def load_controller(path: str | Path) -> Controller:

@@ -20,11 +20,11 @@ from surefoot.core.policy import framed
 from surefoot.encoding import Encoder
 from surefoot.encoding.discretize import check_targets, file_format
 from surefoot.encoding.features import BLOCK, RawRows, open_rows
-from surefoot.errors import LogError, ParameterError, option
+from surefoot.errors import LogError, ParameterError
 from surefoot.logs.column_roles import NONE, named_as
 from surefoot.logs.database import Database, Progress, Workspace, name_sql, parquet_sql, text_sql
 from surefoot.logs.sources import as_utf8, find_source, single
-from surefoot.serving.controller import Controller, controller_of, most_probable
+from surefoot.serving.controller import Controller, check_seed, controller_of, most_probable
 
 MOST_LABELS = 1_000_000  # different states of a file
 CELLS = 10_000_000  # rows x actions drawn at once
@@ -140,10 +140,7 @@ def apply(
     >>> done.table["decision"], done.unseen
     (['stay', 'up', None], (('lost', 1),))
     """
-    if seed is not None and not sample:
-        raise ParameterError(f"{option('seed')} is for draws: say {option('sample', True)}")
-    if seed is not None and seed < 0:
-        raise ParameterError(f"{option('seed')} must be a whole number >= 0, got {seed}")
+    check_seed(seed, sample)
     controller = controller_of(policy, otherwise)
     if out is not None:
         out = Path(out)
