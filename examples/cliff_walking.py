@@ -43,7 +43,7 @@ def main(episodes: int) -> None:
         gymnasium.make(NAME), played.act, rng, episodes=episodes, max_steps=STEPS
     )
     problem = surefoot.problem(steps, gamma=GAMMA, pi_b=played, reward_range=(-100, -1))
-    learned = surefoot.improve(problem, surefoot.PricedSoftSPIBB(epsilon=1, z=0, growth=0.12))
+    learned = surefoot.improve(problem, surefoot.PricedSoftSPIBB())
     better = surefoot.Policy(pi=learned.policy.over(played.pi))  # the old one where never visited
     for name, policy in (("played", played), ("improved", better)):
         print(f"{name:9} mean return {walk(policy, episodes, rng):8.2f} over {episodes} episodes")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import html
 import inspect
 import json
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -13,16 +17,17 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot import encoding, serving
 from surefoot.advice import whole_episodes
 from surefoot.advice.posing import Question
 from surefoot.advice.questions import certify_policy
 from surefoot.algorithms import ALGORITHMS
 from surefoot.cli import COMMANDS, app
+from surefoot.core.plain_values import in_short
 from surefoot.demo import improved
 from surefoot.ope import Standard
-from surefoot.paper.reproduction import reproduce, run_study
+from surefoot.paper.reproduction import RunOptions, reproduce, run_study
 from surefoot.report.improvement_page import page_of_folder
+from surefoot.studies.results import Cell, Results
 from surefoot.tuning.asked import next_line, tune_log
 
 Run = Callable[..., tuple[int, str, str]]
@@ -39,13 +44,14 @@ QUESTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "safety-test": (surefoot.safety_test, {}),
     "watch": (surefoot.watch, {}),
 }
+ROLES = ("episode", "time", "reward")  # of discretize
 # the others take files and folders, and nothing of a log
 OTHERS: dict[str, Any] = {
     "demo": improved,
     "report": page_of_folder,
-    "apply": serving.apply_to_file,
-    "export": serving.case_when,
-    "discretize": encoding.discretize,
+    "apply": surefoot.apply,
+    "export": surefoot.export,
+    "discretize": surefoot.discretize,
     "run": run_study,
     "reproduce": reproduce,
     "list": ALGORITHMS,
@@ -192,8 +198,155 @@ def test_a_policy_may_be_an_object_wherever_a_file_may(log: tuple[Path, Path]) -
 def test_an_answer_shows_itself_in_a_notebook(log: tuple[Path, Path]) -> None:
     _, keywords = asked(log)
     advice = surefoot.advise(log[0], **keywords)
-    assert advice._repr_html_().startswith("<pre>verdict")
+    page = advice._repr_html_()
+    assert page.startswith("<pre") and html.escape(str(advice)) in page
+    assert f"{html.escape(advice.explain())}</pre></details>" in page
     assert len(advice.explain()) > len(str(advice))
+    checked = surefoot.check(log[0])._repr_html_()
+    assert checked.startswith("<pre") and "<details>" not in checked  # it has nothing more to say
+
+
+@pytest.mark.parametrize("command", ["apply", "export"])
+def test_the_options_of_a_policy_in_use_are_keywords_with_the_same_default(command: str) -> None:
+    alone = {"policy", "file", "state", "fallback"}  # `source`; Policy.probabilities; `otherwise`
+    keywords = inspect.signature(OTHERS[command]).parameters
+    for name, default in options_of(command).items():
+        if name not in alone:
+            assert name in keywords, f"surefoot {command} --{name} has no keyword"
+            assert keywords[name].default == default or not default
+    of_command = options_of(command).keys() | {"policy", "source", "out", "progress"}
+    assert keywords.keys() <= of_command
+
+
+@pytest.mark.parametrize("command", ["run", "reproduce", "discretize"])
+def test_the_options_of_studies_and_of_discretize_are_keywords_with_the_same_default(
+    command: str,
+) -> None:
+    studies = command in ("run", "reproduce")
+    keywords = inspect.signature(RunOptions if studies else OTHERS[command]).parameters
+    renamed = {"apply": "encoder", "encoder": "save", **dict.fromkeys(ROLES, "roles")}
+    for name, default in options_of(command).items():
+        if name in ("file", "target"):
+            continue  # the study itself
+        keyword = name if studies else renamed.get(name, name)
+        assert keyword in keywords, f"surefoot {command} --{name} has no keyword"
+        assert keywords[keyword].default == default or not default
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas", "pyarrow", ""])
+def test_a_frame_is_decided_as_the_command_decides_its_file(
+    library: str,
+    log: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = log[0].parent / "decided.csv"
+    words = ("apply", str(log[1]), "--file", str(log[0]), "--out", str(out), "--sample", "--seed")
+    code, _, complaint = logfiles.run(monkeypatch, capsys, *words, "3")
+    assert code == 0, complaint
+    with open(out, newline="") as file:
+        lines = list(csv.DictReader(file))
+    with open(log[0], newline="") as file:
+        given: Any = list(csv.DictReader(file))
+    given = {name: [x[name] for x in given] for name in given[0]}
+    if library:
+        module = pytest.importorskip(library)
+        given = (module.table if library == "pyarrow" else module.DataFrame)(given)
+    done = surefoot.apply(log[1], given, sample=True, seed=3)
+    assert type(done.table) is type(given) and done.decided == len(lines)
+    decided = done.table["decision"]
+    decided = decided.to_pylist() if library == "pyarrow" else list(decided)
+    assert decided == [x["decision"] for x in lines]
+    by_file = surefoot.apply(log[1], log[0], sample=True, seed=3)
+    assert by_file == done and list(by_file.table["decision"]) == decided
+
+
+def test_what_is_exported_is_what_the_command_exports(
+    log: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for kind in ("sql", "json"):
+        ours, theirs = (log[0].parent / f"{x}.{kind}" for x in ("ours", "theirs"))
+        surefoot.export(log[1], ours, otherwise="new")
+        words = ("export", str(log[1]), "--out", str(theirs), "--otherwise", "new")
+        code, _, complaint = logfiles.run(monkeypatch, capsys, *words)
+        assert code == 0, complaint
+        assert ours.read_bytes() == theirs.read_bytes()
+    assert surefoot.load_controller(ours).decide("lost") == "new"
+    with pytest.raises(surefoot.ParameterError, match="must end in"):
+        surefoot.export(log[1], "policy.xml")
+
+
+HOSTILE = "<script>alert('x')</script>"
+
+
+@pytest.fixture
+def hostile() -> surefoot.Log:
+    """A log whose labels would be HTML."""
+    n = 200
+    rng = np.random.default_rng(0)
+    return surefoot.read_log(
+        {
+            "state": np.where(np.arange(n) % 2, HOSTILE, "b&b"),
+            "action": np.where(rng.integers(0, 2, n), "<b>go</b>", "stay"),
+            "reward": rng.normal(size=n),
+        },
+        bandit=True,
+    )
+
+
+def test_what_shows_itself_in_a_notebook_escapes_labels_and_needs_nothing_from_elsewhere(
+    hostile: surefoot.Log,
+) -> None:
+    advice = surefoot.advise(hostile, reward_range=(-9, 9))
+    problem = advice.problem
+    solution = surefoot.improve(problem)
+    cell = Cell(HOSTILE, 1, "<i>", "x=1")
+    results = Results((cell,), *(np.ones((1, 3)),) * 3)
+    for x in (hostile, problem, problem.counts, solution, solution.policy, advice, results):
+        page = x._repr_html_()
+        for wrong in ("<script", "<b>go", "<i>", "b&b", "http", "color", "src="):
+            assert wrong not in page, (type(x).__name__, wrong)
+        assert page.count("<td") == page.count("</td>")
+    for x in (solution, solution.policy, results):
+        assert html.escape(HOSTILE) in x._repr_html_()
+    noted = replace(problem, notes=(HOSTILE,))
+    assert HOSTILE in repr(noted) and f"<li>{html.escape(HOSTILE)}</li>" in noted._repr_html_()
+
+
+def test_text_page_and_dict_of_a_thing_say_the_same_facts(hostile: surefoot.Log) -> None:
+    problem = hostile.problem(0.0, reward_range=(-9, 9))
+    found = problem.to_dict()
+    assert (found["states"], found["actions"], found["gamma"]) == (3, 2, 0.0)
+    assert found["return_range"] == [-9.0, 9.0] and found["baseline"] == "estimated"
+    for x in (hostile, problem, problem.counts, surefoot.improve(problem)):
+        facts = x._facts()
+        for name, value in facts.items():
+            if name != "notes":
+                said = f"{name.replace('_', ' ')} {in_short(value)}"
+                assert said in repr(x), said
+                assert f"{html.escape(in_short(value))}</td>" in x._repr_html_()
+        assert all(f"note: {note}" in repr(x) for note in facts.get("notes", ()))
+        assert x.to_dict().keys() == facts.keys()
+    row = surefoot.advise(hostile, reward_range=(-9, 9)).evidence[0]
+    assert f"{row.low:.4g}</td>" in row._repr_html_() and row.to_dict()["delta"] == row.delta
+    assert "low" not in replace(row, low=math.nan, trouble="none").to_dict()
+
+
+def test_a_policy_shows_what_differs_from_the_baseline_first_and_says_what_it_leaves_out() -> None:
+    baseline = np.full((50, 2), 0.5)
+    pi = baseline.copy()
+    pi[[40, 45]] = (0.6, 0.4), (0.9, 0.1)
+    labels = surefoot.Labels(tuple(f"s{i}" for i in range(50)), ("a", "b"))
+    policy = surefoot.Policy(pi=pi, labels=labels, baseline=baseline)
+    page = policy._repr_html_()
+    places = [page.index(f">{x}<") for x in ("s45", "s40", "s0", "s17")]
+    assert places == sorted(places) and ">s18<" not in page
+    assert "<p>30 more rows</p>" in page and "a 0.9, b 0.1" in page
+    assert policy.to_dict()["s45"] == {"a": 0.9, "b": 0.1}
+    again = surefoot.Controller(policy=policy.to_dict()).policy
+    assert np.array_equal(again.over(policy), pi)
 
 
 @pytest.mark.parametrize(

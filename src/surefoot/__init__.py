@@ -24,9 +24,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
+    from surefoot import advice as advice
+    from surefoot import algorithms as algorithms
+    from surefoot import benchmarks as benchmarks
     from surefoot import certificates as certificates
+    from surefoot import diagnosis as diagnosis
+    from surefoot import encoding as encoding
+    from surefoot import logs as logs
+    from surefoot import ope as ope
+    from surefoot import planning as planning
     from surefoot import plot as plot
+    from surefoot import problems as problems
+    from surefoot import rows as rows
+    from surefoot import serving as serving
+    from surefoot import simulate as simulate
+    from surefoot import studies as studies
     from surefoot import theory as theory
+    from surefoot import trust as trust
     from surefoot import tuning as tuning
     from surefoot.advice.advise import Advice as Advice
     from surefoot.advice.questions import advise as advise
@@ -80,6 +94,7 @@ if TYPE_CHECKING:
     from surefoot.core import Status as Status
     from surefoot.core import known_model as known_model
     from surefoot.diagnosis import check_log as check_log
+    from surefoot.encoding import discretize as discretize
     from surefoot.errors import BaselineError as BaselineError
     from surefoot.errors import LogError as LogError
     from surefoot.errors import NotAvailableError as NotAvailableError
@@ -105,11 +120,30 @@ if TYPE_CHECKING:
     from surefoot.problems import monte_carlo as monte_carlo
     from surefoot.problems import thinned_counts as thinned_counts
     from surefoot.serving import Controller as Controller
+    from surefoot.serving import apply as apply
+    from surefoot.serving import export as export
     from surefoot.serving import load_controller as load_controller
     from surefoot.trust import error_function as error_function
     from surefoot.tuning import tune as tune
 
-_MODULES = ("certificates", "plot", "theory", "tuning")
+_MODULES = ("certificates", "plot", "theory", "tuning")  # public as a whole
+# parts for those who build something of their own: they load when they are first used
+_PARTS = (
+    "advice",
+    "algorithms",
+    "benchmarks",
+    "diagnosis",
+    "encoding",
+    "logs",
+    "ope",
+    "planning",
+    "problems",
+    "rows",
+    "serving",
+    "simulate",
+    "studies",
+    "trust",
+)
 _HOMES = {
     "advice.advise": "Advice",
     "advice.questions": "advise certify check compare evaluate_policy",
@@ -142,7 +176,8 @@ _HOMES = {
     "logs": "Log OfRows align_policy load_policy read_log read_policy",
     "planning": "evaluate evaluate_at_start optimal",
     "problems": "Problem ReturnRange estimate_baseline monte_carlo thinned_counts",
-    "serving": "Controller load_controller",
+    "encoding": "discretize",
+    "serving": "Controller apply export load_controller",
     "trust": "error_function",
     "tuning": "tune",
 }
@@ -151,7 +186,7 @@ __all__ = sorted((*_HOME, *_MODULES))
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in _MODULES or name in _PARTS:
         return import_module(f"surefoot.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'surefoot' has no attribute {name!r}")
@@ -161,4 +196,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return sorted((*__all__, *_PARTS, "__all__", "__doc__", "__version__"))

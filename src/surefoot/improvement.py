@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
 
 from surefoot.algorithms import Algorithm, solve
 from surefoot.algorithms import algorithm as by_name
 from surefoot.algorithms.defaults import chosen_algorithm
-from surefoot.core import Policy, Solution, Status
+from surefoot.core import FilePath, Policy, PolicyLike, RowsLike, Solution, Status
 from surefoot.errors import ParameterError, PolicyError, ProblemError
 from surefoot.problems import Problem
 from surefoot.problems import problem as of_arrays
 from surefoot.rows.arrays import Array, namespace, row_sum
 
 if TYPE_CHECKING:
-    from surefoot.logs import Log
+    from surefoot.logs import Log, OfRows
 
 RANGES = ("reward_range", "return_range")
 SLACK = 1e-9  # what rounding may do to a probability
 
 
 def problem(
-    source: Any = None,
+    source: Log | RowsLike | None = None,
     *,
     gamma: float | None = None,
-    pi_b: Any = None,
-    start: Any = None,
-    allowed: Any = None,
-    forbidden: Any = None,
-    reward_range: Any = None,
-    return_range: Any = None,
-    reward_table: Any = None,
+    pi_b: PolicyLike | OfRows | None = None,
+    start: Hashable | ArrayLike | Mapping[Any, float] = None,
+    allowed: FilePath | ArrayLike | None = None,
+    forbidden: FilePath | ArrayLike | None = None,
+    reward_range: Sequence[float] | None = None,
+    return_range: Sequence[float] | None = None,
+    reward_table: ArrayLike | None = None,
     unseen_states: str = "baseline",
     ties: str = "baseline",
     masked_baseline: str = "error",
     cut_returns: str | int = "as-end",
     needs_returns: bool | None = None,
-    baseline_policy: Any = None,
+    baseline_policy: Hashable = None,
     **log: Any,
 ) -> Problem:
     """The Problem of a log: a file, a folder, a table, a Log; or, without `source`, of arrays.
@@ -76,7 +79,7 @@ def problem(
     >>> surefoot.problem(steps, gamma=0.9, reward_range=(0, 1)).labels.states
     ('high', 'low')
     """
-    declared = {
+    declared: dict[str, Any] = {
         "start": start,
         "allowed": allowed,
         "forbidden": forbidden,

@@ -15,7 +15,7 @@ from surefoot.planning import evaluate
 from surefoot.problems.guards import Guard, guard_problem, guards_of, with_guards
 
 KEEP = {
-    "priced-soft-spibb": {"epsilon": 1.0, "z": 0.0, "growth": 0.12},
+    "priced-soft-spibb": {},
     "exact-soft-spibb": {"epsilon": 1.0, "delta": 1.0},
     "lower-exact-soft-spibb": {"epsilon": 1.0, "delta": 1.0},
     "adv-exact-soft-spibb": {"epsilon": 1.0, "delta": 1.0},
@@ -92,8 +92,8 @@ def test_the_guarded_policy_still_gains() -> None:
 
 
 def test_the_price_of_a_move_is_also_one_in_the_guarded_column() -> None:
-    plain = surefoot.PricedSoftSPIBB(epsilon=1.0, z=0.0)
-    priced = surefoot.PricedSoftSPIBB(epsilon=1.0, z=0.5)
+    plain = surefoot.PricedSoftSPIBB(growth=0)
+    priced = surefoot.PricedSoftSPIBB(z=0.5, growth=0)
     given = problem("quality:higher")
     (low,) = advantages(given, np.asarray(improve(given, plain).pi))
     (margin,) = advantages(given, np.asarray(improve(given, priced).pi))

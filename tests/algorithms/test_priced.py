@@ -75,7 +75,7 @@ def test_the_policy_is_that_of_the_formulas_state_by_state(
     for seed in range(4):
         p = problem(seed)
         found = surefoot.improve(
-            p, surefoot.algorithm("priced-soft-spibb", epsilon=epsilon, z=z, shrink=m)
+            p, surefoot.algorithm("priced-soft-spibb", epsilon=epsilon, z=z, growth=0, shrink=m)
         )
         assert found.status.ok
         assert_allclose(found.pi, plain(p, epsilon, z, m), atol=1e-9)
@@ -83,10 +83,10 @@ def test_the_policy_is_that_of_the_formulas_state_by_state(
 
 def test_without_price_and_shrinkage_it_is_lower_exact_soft_spibb() -> None:
     p = problem(3)
-    priced = surefoot.algorithm("priced-soft-spibb", epsilon=0.7, z=0, shrink=0)
+    priced = surefoot.algorithm("priced-soft-spibb", epsilon=0.7, growth=0, shrink=0)
     lower = surefoot.algorithm("lower-exact-soft-spibb", epsilon=0.7, delta=1)
     assert_allclose(surefoot.improve(p, priced).pi, surefoot.improve(p, lower).pi, atol=1e-12)
-    priced = surefoot.algorithm("priced-soft-spibb", epsilon=0.7, z=0, shrink=3)
+    priced = surefoot.algorithm("priced-soft-spibb", epsilon=0.7, growth=0, shrink=3)
     lower = surefoot.algorithm("shrunk+lower-exact-soft-spibb", epsilon=0.7, delta=1, shrink=3)
     assert_allclose(surefoot.improve(p, priced).pi, surefoot.improve(p, lower).pi, atol=1e-12)
 
@@ -134,9 +134,14 @@ def test_every_row_k_times_is_the_same_policy_with_m_z_epsilon_and_pool_adjusted
     p, k = problem(4), 7.0
     counts = Counts(*(k * x for x in (p.counts.n_sas, p.counts.r_sas, p.counts.r_rest)), 12, 3)
     many = replace(p, counts=counts, log=None)
-    once = surefoot.algorithm("priced-soft-spibb", epsilon=0.8, z=0.4, shrink=2, pool=10)
+    once = surefoot.algorithm("priced-soft-spibb", epsilon=0.8, z=0.4, growth=0, shrink=2, pool=10)
     again = surefoot.algorithm(
-        "priced-soft-spibb", epsilon=0.8 / k**0.5, z=0.4 * k**0.5, shrink=2 * k, pool=10 * k
+        "priced-soft-spibb",
+        epsilon=0.8 / k**0.5,
+        z=0.4 * k**0.5,
+        growth=0,
+        shrink=2 * k,
+        pool=10 * k,
     )
     assert_allclose(surefoot.improve(many, again).pi, surefoot.improve(p, once).pi, atol=1e-9)
 
@@ -149,7 +154,7 @@ def test_growth_adds_to_z_with_the_logarithm_of_each_logs_own_rows_for_a_visited
     for pi, p in zip(found, logs, strict=True):
         n_s = p.n_sa.sum(axis=1)
         z = 0.1 + 0.12 * np.log1p(n_s[n_s > 0].mean())
-        alone = surefoot.algorithm("priced-soft-spibb", epsilon=1.0, z=z)
+        alone = surefoot.algorithm("priced-soft-spibb", z=z, growth=0)
         assert_allclose(pi, surefoot.improve(p, alone).pi, atol=1e-9)
 
 
@@ -264,3 +269,10 @@ def test_the_values_of_a_solution_are_those_after_the_fee_is_paid(name: str) -> 
     v = ((found.pi * found.q).sum(axis=1) - fee)[None]
     operator = estimate.model if name == "priced-soft-spibb" else estimate
     assert_allclose(operator.backup(v)[0], found.q, atol=1e-7)
+
+
+def test_the_class_its_name_and_the_default_of_improve_are_one() -> None:
+    p = problem(4)
+    default = surefoot.PricedSoftSPIBB()
+    assert surefoot.algorithm("priced-soft-spibb") == default
+    assert surefoot.improve(p).algorithm == default

@@ -10,7 +10,6 @@ import pytest
 import surefoot
 from support.documents import DOCS, PAGES, ROOT, blocks, public, text_of
 from surefoot.algorithms import Restricts, parts
-from surefoot.algorithms.defaults import GROWTH
 from surefoot.benchmarks import BENCHMARKS
 from surefoot.cli import COMMANDS
 
@@ -49,7 +48,7 @@ def test_the_default_growth_is_the_one_that_is_shown() -> None:
         x for page in PAGES for x in re.findall(r"growth(?:=| = | )(0\.\d+)", text_of(page)) if x
     ]
     assert len(shown) >= 3
-    assert set(shown) == {f"{GROWTH:g}"}
+    assert set(shown) == {f"{surefoot.PricedSoftSPIBB().growth:g}"}
 
 
 def test_the_taxonomy_names_every_algorithm() -> None:

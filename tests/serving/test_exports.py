@@ -11,7 +11,7 @@ import pytest
 
 import surefoot
 from surefoot.errors import ParameterError
-from surefoot.serving import Controller, apply_to_file, case_when
+from surefoot.serving import Controller, apply, case_when
 
 NASTY = (
     "a'b",
@@ -100,7 +100,7 @@ def test_the_sql_decides_as_the_file_is_decided(tmp_path: Path) -> None:
             "insert into t values (?, ?)", [[w, int(g)] for w, g in zip(wards, grades, strict=True)]
         )
         con.execute(f"copy t to '{tmp_path}/t.parquet'")
-        apply_to_file(controller, tmp_path / "t.parquet", tmp_path / "out.parquet")
+        apply(controller, tmp_path / "t.parquet", tmp_path / "out.parquet")
         said = con.execute(
             f"select decision, ({case_when(controller)}) from '{tmp_path}/out.parquet'"
         )

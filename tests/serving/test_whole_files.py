@@ -17,7 +17,7 @@ import surefoot
 from support import logfiles
 from surefoot.encoding import QuantileEncoder
 from surefoot.errors import LogError, ParameterError
-from surefoot.serving import Controller, apply_to_file, whole_files
+from surefoot.serving import Controller, apply, whole_files
 
 COLUMNS = ("id", "state", "action")
 
@@ -48,7 +48,7 @@ def test_every_row_gets_the_most_probable_action_in_the_order_of_the_file(
     monkeypatch.setattr(whole_files, "BLOCK", 64)
     given = rows()
     log = logfiles.write(tmp_path / "new.csv", COLUMNS, given)
-    done = apply_to_file(Controller(policy=policy()), log, tmp_path / "out.csv.gz")
+    done = apply(Controller(policy=policy()), log, tmp_path / "out.csv.gz")
     found = read(tmp_path / "out.csv.gz")
     best = {"a": ("x", "0.7"), "b": ("y", "0.5"), "c": ("z", "1.0")}
     assert [(x["id"], x["state"], x["action"]) for x in found] == [
@@ -78,7 +78,7 @@ def test_the_distance_to_the_baseline_weighs_states_by_rows(tmp_path: Path) -> N
     log = logfiles.write(
         tmp_path / "new.csv", ("state",), [("a",)] * 3 + [("c",)] + [("unheard",)] * 9
     )
-    done = apply_to_file(Controller(policy=policy()), log, tmp_path / "out.csv")
+    done = apply(Controller(policy=policy()), log, tmp_path / "out.csv")
     a, c = 0.7 - 1 / 3, 1 - 1 / 3  # what moves in a row
     assert done.moved == pytest.approx((3 * a + c) / 4)
     assert done.preferred == pytest.approx(1 / 4)  # of equal ones the baseline's first is x
@@ -89,7 +89,7 @@ def test_draws_follow_the_probabilities_and_the_seed(tmp_path: Path) -> None:
     log = logfiles.write(tmp_path / "new.csv", COLUMNS, rows(4000))
 
     def drawn(name: str, seed: int) -> list[tuple[str, str]]:
-        apply_to_file(Controller(policy=policy()), log, tmp_path / name, sample=True, seed=seed)
+        apply(Controller(policy=policy()), log, tmp_path / name, sample=True, seed=seed)
         return [(x["state"], x["decision"]) for x in read(tmp_path / name)]
 
     found = drawn("one.csv", 3)
@@ -115,9 +115,7 @@ def test_a_fallback_decides_what_the_policy_does_not_know(tmp_path: Path) -> Non
         ("y", ["x", "y", "y", "y"], 3),
         (rule, ["x", "call", "", ""], 1),
     ):
-        done = apply_to_file(
-            Controller(policy=policy(), otherwise=otherwise), log, tmp_path / "out.csv"
-        )
+        done = apply(Controller(policy=policy(), otherwise=otherwise), log, tmp_path / "out.csv")
         assert [x["decision"] for x in read(tmp_path / "out.csv")] == expected
         assert (done.fallback, done.decided) == (n, n + 1)
 
@@ -130,7 +128,7 @@ def test_several_columns_and_numbers_of_a_parquet_file_meet_the_text_of_a_policy
     sql = "select * from (values ('b', 3, 10), ('a', 1, 11), ('b', 2, 12), ('b', 9, 13)) t(w, g, i)"
     duckdb.sql(f"copy ({sql}) to '{tmp_path}/new.parquet'")
     controller = Controller(policy=surefoot.load_policy(saved))
-    done = apply_to_file(controller, tmp_path / "new.parquet", tmp_path / "out.parquet")
+    done = apply(controller, tmp_path / "new.parquet", tmp_path / "out.parquet")
     found = duckdb.sql(f"select i, decision from '{tmp_path}/out.parquet'").fetchall()
     assert found == [(10, "z"), (11, "x"), (12, "y"), (13, None)]
     assert done.unseen == ((("b", 9), 1),)
@@ -140,23 +138,23 @@ def test_columns_may_have_other_names_and_several_files_keep_their_order(tmp_pat
     for i, part in enumerate((rows(70, 1), rows(70, 2))):
         logfiles.write(tmp_path / f"part{i}.csv", ("id", "ward", "done"), part)
     with pytest.raises(LogError, match=r"no column 'state' for the state.*--state-column"):
-        apply_to_file(Controller(policy=policy()), tmp_path / "part*.csv", tmp_path / "o.csv")
-    done = apply_to_file(
+        apply(Controller(policy=policy()), tmp_path / "part*.csv", tmp_path / "o.csv")
+    done = apply(
         Controller(policy=policy()),
         str(tmp_path / "part*.csv"),
         tmp_path / "o.csv",
-        state="ward",
-        action="done",
+        state_column="ward",
+        action_column="done",
     )
     assert [x["id"] for x in read(tmp_path / "o.csv")] == [str(i) for i in range(70)] * 2
     assert done.compared
     assert (
-        apply_to_file(
+        apply(
             Controller(policy=policy()),
             str(tmp_path / "part*.csv"),
             tmp_path / "o.csv",
-            state="ward",
-            action="-",
+            state_column="ward",
+            action_column="-",
         ).compared
         is None
     )
@@ -173,15 +171,15 @@ def test_raw_measurements_are_encoded_on_the_way(
     controller = Controller(policy=policy(("p:0", "p:1", "q")), encoder=encoder)
     numbers = np.random.default_rng(0).uniform(0, 3, 60).round(3)
     log = logfiles.write(tmp_path / "raw.csv", ("p", "action"), [(x, "x") for x in numbers])
-    done = apply_to_file(controller, log, tmp_path / "out.csv")
+    done = apply(controller, log, tmp_path / "out.csv")
     expected = ["x" if x < 1 else "y" if x < 2 else "" for x in numbers]
     assert [x["decision"] for x in read(tmp_path / "out.csv")] == expected
     assert done.unseen == (("p:2", expected.count("")),)
     logfiles.write(log, ("p",), [("1",), ("fast",)])
     with pytest.raises(LogError, match="feature 'p' is 'fast', not a finite number, in row 2"):
-        apply_to_file(controller, log, tmp_path / "out.csv")
+        apply(controller, log, tmp_path / "out.csv")
     with pytest.raises(ParameterError, match="the encoder makes the state"):
-        apply_to_file(controller, log, tmp_path / "out.csv", state="p")
+        apply(controller, log, tmp_path / "out.csv", state_column="p")
 
 
 def test_wrong_input_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
@@ -194,13 +192,13 @@ def test_wrong_input_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
         (log, log, {}, "is the log itself"),
         (wide, out, {}, "already has a column 'decision'"),
         (two, out, {}, "2 columns that could be the action.*--action-column"),
-        (log, out, {"state": "stat"}, "no column 'stat'.*'state'"),
-        (log, out, {"state": "state,id"}, "has 1 columns"),
-        (log, out, {"action": "deed"}, "no column 'deed'"),
+        (log, out, {"state_column": "stat"}, "no column 'stat'.*'state'"),
+        (log, out, {"state_column": "state,id"}, "has 1 columns"),
+        (log, out, {"action_column": "deed"}, "no column 'deed'"),
         (tmp_path / "none.csv", out, {}, "there is no file"),
     ):
         with pytest.raises((LogError, ParameterError), match=words):
-            apply_to_file(made, source, target, **more)
+            apply(made, source, target, **more)
     assert not out.exists()
 
 
@@ -210,7 +208,7 @@ def test_labels_that_a_spreadsheet_would_compute_are_protected_in_text_alone(
     labels = surefoot.Labels(("a",), ("=cmd",))
     made = Controller(policy=surefoot.Policy(pi=np.ones((1, 1)), labels=labels))
     log = logfiles.write(tmp_path / "new.csv", ("state",), [("a",)])
-    apply_to_file(made, log, tmp_path / "out.csv")
-    apply_to_file(made, log, tmp_path / "out.parquet")
+    apply(made, log, tmp_path / "out.csv")
+    apply(made, log, tmp_path / "out.parquet")
     assert read(tmp_path / "out.csv")[0]["decision"] == "'=cmd"
     assert duckdb.sql(f"select decision from '{tmp_path}/out.parquet'").fetchall() == [("=cmd",)]

@@ -4,7 +4,6 @@ words for people.
 
 from __future__ import annotations
 
-import html
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -12,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from surefoot.atomic import write_whole
-from surefoot.core.plain_values import plain
+from surefoot.core.plain_values import Shown, plain
 
 # Raised when a field of a document goes away or changes its meaning, not when one is added.
 JSON_VERSION = 1
 
 
-class Answer(ABC):
+class Answer(Shown, ABC):
     """What a question found; it prints as the command does, and shows itself in a notebook."""
 
     command: ClassVar[str]
@@ -51,8 +50,11 @@ class Answer(ABC):
     def __str__(self) -> str:
         return self.said(self.document)
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+    def _facts(self) -> dict[str, Any]:
+        return {"command": self.command}
+
+    def _words(self) -> tuple[str, str]:
+        return str(self), self.explain()
 
 
 class Paged(Answer):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from surefoot.algorithms.algorithm import (
     NEITHER,
@@ -79,7 +78,7 @@ _ALL: tuple[type[Algorithm], ...] = (
 ALGORITHMS: Mapping[str, type[Algorithm]] = MappingProxyType({str(cls.name): cls for cls in _ALL})
 
 
-def algorithm(name: str, **parameters: Any) -> Algorithm:
+def algorithm(name: str, **parameters: float | str | None) -> Algorithm:
     """The algorithm of this name with these hyper-parameters; "values+limits" combines two, and
     "package.module:Class" is one of your own.
 

@@ -40,7 +40,7 @@ class _FromEvidence(Algorithm):
     """
 
     taxonomy: ClassVar[str] = RESTRICTS
-    delta: float
+    delta: float = 0.05
     error: str = "bernstein"
     visits: str = "independent"
 

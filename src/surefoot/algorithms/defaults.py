@@ -24,9 +24,6 @@ DEFAULT = "priced-soft-spibb"
 EPSILON, LOWER_EPSILON, SCALE_DELTA, N_WEDGE = 1.0, 0.5, 1.0, 10.0
 FAILURE = 0.05  # delta of the algorithms for which it is one
 KAPPA = 0.5  # of the width of the reward range: 2 of 4 on Wet Chicken
-# standard errors that a move costs, times ln(1 + rows for a visited state): 0.29 for 10 of them,
-# 0.83 for 1,000; see papers/priced
-GROWTH = 0.12
 SOFT, LOWER_SOFT = (
     {"epsilon": epsilon, "delta": SCALE_DELTA} for epsilon in (EPSILON, LOWER_EPSILON)
 )
@@ -46,20 +43,18 @@ PARAMETERS: dict[str, dict[str, float]] = {
     "exact-soft-spibb": SOFT,
     "lower-exact-soft-spibb": LOWER_SOFT,
     "adv-exact-soft-spibb": SOFT,
-    "priced-soft-spibb": {
-        "epsilon": EPSILON,
-        "z": 0.0,
-        "growth": GROWTH,
-        "shrink": 2.0,
-        "delta": SCALE_DELTA,
-    },
-    "shrunk": {"shrink": 2.0},
-    "certified-advantage": {"delta": FAILURE},
-    "one-step-certified-advantage": {"delta": FAILURE},
-    "planned-advantage": {"delta": FAILURE},
-    "screened-advantage": {"delta": FAILURE},
     "hcpi": {"delta": FAILURE},
 }
+# what a class itself carries is its own default: class, name and command mean one thing
+TOLD = {
+    DEFAULT: ("epsilon", "z", "growth", "shrink", "delta"),
+    "shrunk": ("shrink",),
+    "certified-advantage": ("delta",),
+    "one-step-certified-advantage": ("delta",),
+    "planned-advantage": ("delta",),
+    "screened-advantage": ("delta",),
+}
+PARAMETERS |= {k: {x: getattr(ALGORITHMS[k], x) for x in names} for k, names in TOLD.items()}
 
 
 def default_parameters(name: str, problem: Problem) -> dict[str, Any]:

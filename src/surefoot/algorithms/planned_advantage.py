@@ -32,7 +32,7 @@ class PlannedAdvantage(Whole):
     name: ClassVar[str] = "planned-advantage"
     taxonomy: ClassVar[str] = RESTRICTS
     needs_log: ClassVar[bool] = True
-    delta: float
+    delta: float = 0.05
     error: str = "bernstein"
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ class ScreenedAdvantage(Whole):
     name: ClassVar[str] = "screened-advantage"
     taxonomy: ClassVar[str] = RESTRICTS
     needs_log: ClassVar[bool] = True
-    delta: float
+    delta: float = 0.05
 
     def __post_init__(self) -> None:
         check_number(self, "delta", low=0, high=1, open_low=True)

@@ -12,7 +12,7 @@ from surefoot.cli.log_options import listed
 from surefoot.cli.options import COLUMNS, METHOD, OUTPUT, POLICY, READING, AsJson, option
 from surefoot.cli.progress import reading_progress
 from surefoot.cli.terminal import show_document
-from surefoot.errors import ParameterError, PolicyError
+from surefoot.errors import ParameterError
 
 if TYPE_CHECKING:
     from surefoot.serving import Applied, Controller
@@ -86,27 +86,26 @@ def apply(
     policy, and which states the policy does not know. They stay open unless --otherwise names an
     action.
     """
-    if seed is not None and seed < 0:
-        raise ParameterError(f"--seed must be a whole number >= 0, got {seed}")
     if (state is None) == (file is None):
         raise ParameterError("give one of --state (one decision) and --file (one for every row)")
-    if seed is not None and not sample:
-        raise ParameterError("--seed is for draws: add --sample")
-    controller = _controller(policy, otherwise)
     if file is None:
         if out is not None:
             raise ParameterError("--out is for the rows of --file")
-        found, lines = _one_state(controller, str(state), sample, seed)
+        from surefoot.serving.controller import check_seed, controller_of
+
+        check_seed(seed, sample)
+        found, lines = _one_state(controller_of(policy, otherwise), str(state), sample, seed)
         show_document("apply", found, lambda: lines, as_json)
         return
     if out is None:
         raise ParameterError("name the file that the decisions go to with --out")
-    from surefoot.serving import apply_to_file
+    from surefoot.serving import apply as decide
 
     with reading_progress() as shown:
-        done = apply_to_file(
-            controller, file, out, state=state_column, action=action_column, sample=sample,
-            seed=seed, column=column, delimiter=delimiter, encoding=encoding, progress=shown,
+        done = decide(
+            policy, file, out, otherwise=otherwise, state_column=state_column,
+            action_column=action_column, sample=sample, seed=seed, column=column,
+            delimiter=delimiter, encoding=encoding, progress=shown,
         )  # fmt: skip
     document = _document(done, policy, file, out)
     show_document("apply", document, lambda: _lines(document), as_json)
@@ -138,25 +137,17 @@ def export(
     with --encoder it goes from raw measurements to an action, and surefoot.load_controller reads
     it.
     """
-    from surefoot.atomic import write_whole
-    from surefoot.serving import case_when
+    from surefoot.serving import export as write
     from surefoot.serving.exports import export_notes
 
-    controller = _controller(policy, otherwise, encoder, fallback)
-    kind = out.suffix.lower()
-    if kind == ".sql":
-        text = case_when(controller, numbers=listed(numbers), made_from=policy.name)
-        write_whole(out, text)
-    elif kind == ".json":
-        if numbers:
-            raise ParameterError("--numbers is for SQL")
-        controller.save(out)
-    else:
-        raise ParameterError(f"{out} must end in .sql or .json")
+    if otherwise is not None and fallback is not None:
+        raise ParameterError("give one of --otherwise (an action) and --fallback (a policy)")
+    second = otherwise if fallback is None else fallback
+    controller = write(policy, out, encoder=encoder, otherwise=second, numbers=listed(numbers))
     found: dict[str, Any] = {
         "out": str(out),
         "policy": str(policy),
-        "format": kind[1:],
+        "format": out.suffix.lower()[1:],
         "states": len(controller.policy.labels.states),
         "otherwise": controller.fallback_words,
         "notes": export_notes(controller),
@@ -168,28 +159,6 @@ def _export_lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"{found['states']:,} states: {found['out']}"
     yield f"in states that the policy does not know: {found['otherwise']}"
     yield from (f"note: {note}" for note in found["notes"])
-
-
-def _controller(
-    path: Path, otherwise: str | None, encoder: Path | None = None, fallback: Path | None = None
-) -> Controller:
-    """The policy with its fallback: from a policy file, or from a controller."""
-    from dataclasses import replace
-
-    from surefoot.encoding import read_encoder
-    from surefoot.logs import load_policy
-    from surefoot.serving import Controller, load_controller
-
-    if otherwise is not None and fallback is not None:
-        raise ParameterError("give one of --otherwise (an action) and --fallback (a policy)")
-    found = load_controller(path) if path.suffix.lower() == ".json" else None
-    found = found or Controller(policy=load_policy(path))
-    if encoder is not None:
-        if found.encoder is not None:
-            raise PolicyError(f"{path} has an encoder already: leave --encoder out")
-        found = replace(found, encoder=read_encoder(encoder))
-    other = otherwise if fallback is None else load_policy(fallback)
-    return found if other is None else replace(found, otherwise=other)
 
 
 def _one_state(

@@ -30,7 +30,16 @@ from surefoot.core.labels import Labels
 from surefoot.core.model import DenseModel, Model, SparseModel, known_model
 from surefoot.core.policy import Policy
 from surefoot.core.returns import Returns
-from surefoot.core.solution import Solution, Status
+from surefoot.core.solution import (
+    FilePath,
+    Frame,
+    LabelledPolicy,
+    PolicyLike,
+    RowsLike,
+    Settings,
+    Solution,
+    Status,
+)
 from surefoot.core.support import DenseSupport, Operator, SparseSupport, Support, operator
 
 __all__ = [
@@ -39,11 +48,17 @@ __all__ = [
     "Counts",
     "DenseModel",
     "DenseSupport",
+    "FilePath",
+    "Frame",
+    "LabelledPolicy",
     "Labels",
     "Model",
     "Operator",
     "Policy",
+    "PolicyLike",
     "Returns",
+    "RowsLike",
+    "Settings",
     "Solution",
     "SparseModel",
     "SparseSupport",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from surefoot.core.plain_values import Shown
 from surefoot.errors import LogError
 from surefoot.rows.arrays import Array, namespace, row_sum
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Counts:
+class Counts(Shown):
     """n_sas: how often (s, a) led to s'; r_sas: the sum of the rewards seen there; r_rest: what
     they scatter within a triple.
 
@@ -35,11 +36,12 @@ class Counts:
     n_states: int
     n_actions: int
 
-    def __repr__(self) -> str:
-        return (
-            f"Counts({self.n_states} states x {self.n_actions} actions,"
-            f" {'sparse' if self.is_sparse else 'dense'})"
-        )
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "states": self.n_states,
+            "actions": self.n_actions,
+            "form": "sparse" if self.is_sparse else "dense",
+        }
 
     def __post_init__(self) -> None:
         s, a = self.n_states, self.n_actions

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
+
+from surefoot.core.plain_values import Shown
 
 WHOLE, GUARD, GROUP = "whole", "guard", "group"
 HIGHER, LOWER = "higher", "lower"
@@ -32,7 +35,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class Evidence(Shown):
     """What some data say about v^pi - v^{pi_b} of one part, turned so that more is better; in
     `surefoot.ope` also about v^pi alone, or a mean of any values.
 
@@ -68,6 +71,20 @@ class Evidence:
     trouble: str = ""
     assumes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def _facts(self) -> dict[str, Any]:
+        """Of a bound that does not exist, why."""
+        known = {"estimate": self.estimate, "low": self.low, "high": self.high}
+        return {
+            "part": " ".join(filter(None, (self.part.kind, self.part.name))),
+            **{name: x for name, x in known.items() if not math.isnan(x)},
+            "delta": self.delta,
+            "validity": self.validity,
+            self.unit: self.units,
+            **({"trouble": self.trouble} if self.trouble else {}),
+            **({"assumes": self.assumes} if self.assumes else {}),
+            "notes": self.notes,
+        }
 
     @property
     def tested(self) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from surefoot.core.array_checks import check_rows, not_negative
@@ -176,7 +177,7 @@ class SparseModel(Model):
 
 
 def known_model(
-    p: Any, r: Array, gamma: float, terminal_states: Any = (), *, ends: bool = False
+    p: Array, r: Array, gamma: float, terminal_states: ArrayLike = (), *, ends: bool = False
 ) -> Model:
     """A known MDP: p [..., S, A, S] or sparse [S * A, S]; r [..., S, A], [..., S, S'] or [..., S,
     A, S'] (dense p only).

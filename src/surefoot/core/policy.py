@@ -16,14 +16,17 @@ from surefoot.atomic import write_whole
 from surefoot.core.array_checks import check_rows, not_negative, number_array
 from surefoot.core.counts import read_only
 from surefoot.core.labels import POLICY_COLUMNS, Labels, as_cell, as_text, unknown
+from surefoot.core.plain_values import SHOWN_ROWS, Shown
 from surefoot.errors import PolicyError
+from surefoot.text import some
 
 CHANGED = 1e-9  # mass moved in a state beyond rounding
+LIKELIEST = 4  # actions of a state that a notebook names
 Row = tuple[Any, Any, float]  # state, action, probability
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Policy:
+class Policy(Shown):
     """pi [S, A] over labels; a row of zeros is a state in which nothing is chosen, since it ends
     an episode.
 
@@ -63,9 +66,48 @@ class Policy:
         if self.pi.shape != shape:
             raise PolicyError(f"pi must be [S, A] = {list(shape)}, got {list(self.pi.shape)}")
 
-    def __repr__(self) -> str:
-        how = "estimated" if self.estimated else "given"
-        return f"Policy({self.pi.shape[0]} states x {self.pi.shape[1]} actions, {how})"
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "states": self.pi.shape[0],
+            "actions": self.pi.shape[1],
+            "made": "estimated" if self.estimated else "given",
+            "notes": self.notes,
+        }
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]], int]:
+        """A row a state, those that differ most from the baseline first."""
+        acting = np.flatnonzero(self.pi.any(axis=1))
+        header = [*self.labels.state_columns, "policy"]
+        if self.baseline is not None:
+            moved = 0.5 * np.abs(self.pi - self.baseline).sum(axis=1)[acting]
+            acting = acting[np.argsort(-np.where(moved > CHANGED, moved, 0.0), kind="stable")]
+            header.append("baseline")
+        header += ["count"] * (self.count is not None)
+        rows = []
+        for s in acting[:SHOWN_ROWS].tolist():
+            rows.append(
+                [*map(as_text, _fields(self.labels.states[s])), self._likeliest(self.pi[s])]
+            )
+            if self.baseline is not None:
+                rows[-1].append(self._likeliest(self.baseline[s]))
+            if self.count is not None:
+                rows[-1].append(f"{self.count[s].sum():,.0f}")
+        return header, rows, len(acting) - len(rows)
+
+    def _likeliest(self, row: np.ndarray) -> str:
+        """The most probable actions of a state in words."""
+        best = [a for a in np.argsort(-row, kind="stable").tolist() if row[a] > 0]
+        return some([f"{as_text(self.labels.actions[a])} {row[a]:.3g}" for a in best], LIKELIEST)
+
+    def to_dict(self) -> dict[Any, dict[Any, float]]:
+        """{state: {action: probability}} by labels, which stands for a policy everywhere."""
+        found: dict[Any, dict[Any, float]] = {}
+        for s, a in np.argwhere(self.pi > 0).tolist():
+            row = found.setdefault(self.labels.states[s], {})
+            row[self.labels.actions[a]] = float(self.pi[s, a])
+        for state, action, p in self.elsewhere:
+            found.setdefault(state, {})[action] = p
+        return found
 
     def act(self, state: Any, rng: np.random.Generator) -> Any:
         """Draw an action, by label, in a state given by its label."""

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from numpy.typing import ArrayLike
 
 from surefoot.core.labels import Labels
+from surefoot.core.plain_values import Shown
 from surefoot.core.policy import Policy
 from surefoot.errors import PolicyError
 from surefoot.rows.arrays import Array, to_numpy
+
+
+class Frame(Protocol):
+    """A frame or table of any library that gives its columns through the Arrow interface, such as
+    polars, pandas and pyarrow.
+    """
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A stream of its rows."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +49,8 @@ class Status:
         return f"<{word if failed else 'all converged'}; {least} to {most} steps>"
 
 
-@dataclass(frozen=True)
-class Solution:
+@dataclass(frozen=True, repr=False)
+class Solution(Shown):
     """A policy pi [..., S, A], the action values q [..., S, A] it was chosen by, the status, and
     what a user must know (`notes`); `policy` has the labels too.
 
@@ -51,9 +65,16 @@ class Solution:
     notes: tuple[str, ...] = field(default=(), kw_only=True)
     labelled: Policy | None = field(default=None, kw_only=True, repr=False)
 
-    def __repr__(self) -> str:
-        notes = "".join(f"\n  note: {note}" for note in self.notes)
-        return f"Solution({self.algorithm!r}, pi {tuple(self.pi.shape)}, {self.status!r}){notes}"
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "algorithm": self.algorithm,
+            "pi": f"of shape {tuple(self.pi.shape)}",
+            "status": self.status,
+            "notes": self.notes,
+        }
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]], int] | None:
+        return None if self.labelled is None else self.labelled._table()
 
     @property
     def labels(self) -> Labels:
@@ -77,3 +98,14 @@ class Solution:
     def save(self, path: str | Path) -> Path:
         """Write the policy to a file; see `Policy.save`."""
         return self.policy.save(path)
+
+
+FilePath = str | PathLike[str]
+# rows of a log: files, a folder, a pattern; a frame; columns by name
+RowsLike = FilePath | Sequence[FilePath] | Mapping[str, ArrayLike] | Frame
+# what has labels: itself, a file, a frame, {state: {action: probability}}
+LabelledPolicy = Policy | Solution | FilePath | Mapping[Any, Mapping[Any, float]] | Frame
+# and {action: probability} of the label of a state; an array [S, A] by position
+PolicyLike = LabelledPolicy | Callable[[Any], Mapping[Any, float] | ArrayLike] | ArrayLike
+# what an algorithm is told by name
+Settings = Mapping[str, float | str | None]

@@ -7,11 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from surefoot.atomic import whole_files
+from surefoot.core import RowsLike
 from surefoot.encoding.encoders import Encoder, encoder_text, fit_kmeans, fit_quantiles
 from surefoot.encoding.features import Mixing, RawRows, open_rows
 from surefoot.errors import LogError, ParameterError
@@ -44,7 +44,7 @@ class Discretized:
 
 
 def discretize(
-    source: Any,
+    source: RowsLike,
     out: str | Path,
     *,
     features: Sequence[str] = (),
@@ -157,14 +157,14 @@ def file_format(out: Path) -> str:
     raise ParameterError(f"{out} must end in {', '.join(ENDINGS)}")
 
 
-def check_targets(out: Path, save: Path | None, column: str, rows: RawRows) -> None:
+def check_targets(out: Path | None, save: Path | None, column: str, rows: RawRows) -> None:
     """Raise unless these files can be written, and the new column joins those of the rows."""
-    for path in (out, *([] if save is None else [save])):
+    for path in (x for x in (out, save) if x is not None):
         if path.is_dir():
             raise ParameterError(f"{path} is a folder: name a file")
         if path.exists() and any(path.samefile(file) for file in rows.files):
             raise ParameterError(f"{path} is the log itself: write to another file")
-    if save is not None and save.absolute() == out.absolute():
+    if save is not None and out is not None and save.absolute() == out.absolute():
         raise ParameterError(f"{out} cannot hold both the log and its encoder: name two files")
     if not column.strip():
         raise ParameterError("the new column needs a name: give one with --column")

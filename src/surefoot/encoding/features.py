@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -226,10 +226,14 @@ def open_rows(
 ) -> RawRows:
     """The rows of a log."""
     found = find_source(source)
-    if found.kind == "table":
-        raise ParameterError("only files are read here: write the table to a Parquet file first")
     if found.kind == "csv":
         return _from_text(found, features, database, workspace, delimiter)
+    if found.kind == "table":
+        target = str(workspace.path / "rows.parquet")
+        with database.table("given", found.table):
+            copy = f"copy (from given) to {text_sql(target)} (format parquet, compression lz4)"
+            database.run("reading the table", copy)
+        found = replace(found, files=(target,))
     packed = [file for file in found.files if file.lower().endswith(".gz")]
     if packed:
         raise ParameterError(f"{packed[0]}: unpack it first; Parquet is compressed by itself")
@@ -239,7 +243,7 @@ def open_rows(
     names = tuple(str(row[0]) for row in described if row[0] not in PLACE)
     return RawRows(
         name=found.name,
-        files=found.files,
+        files=() if found.kind == "table" else found.files,
         stored=found.files,
         names=names,
         physical={name: name for name in names},

@@ -12,6 +12,7 @@ import numpy as np
 
 from surefoot.core import Batch, Counts, Labels, Policy, Returns, count_batch
 from surefoot.core.labels import as_text
+from surefoot.core.plain_values import Shown
 from surefoot.errors import LogError, NotAvailableError, ProblemError
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, Accounting
 from surefoot.logs.database import Database, Workspace
@@ -39,7 +40,7 @@ IN_MEMORY = 2_000_000
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Log:
+class Log(Shown):
     """A counted log with its labels.
 
     counts        n, sums and scatter of rewards for every (s, a, s'), dense or sparse
@@ -76,10 +77,18 @@ class Log:
     view: View | None = field(default=None, compare=False)
     pace: Timed | None = field(default=None, compare=False)
 
-    def __repr__(self) -> str:
-        return (
-            f"Log({self.accounting.used:,} rows, {self.n_states} states x {self.n_actions} actions)"
-        )
+    def _facts(self) -> dict[str, Any]:
+        episodes = {} if self.n_episodes is None else {"episodes": self.n_episodes}
+        return {
+            "rows": self.accounting.used,
+            "left_out": self.accounting.n_left_out,
+            **episodes,
+            "states": self.n_states,
+            "actions": self.n_actions,
+            "rewards": self.rewards,
+            "columns": self.columns,
+            "notes": (*self.warnings, *self.notes),
+        }
 
     @property
     def n_states(self) -> int:

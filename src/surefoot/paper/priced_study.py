@@ -95,8 +95,8 @@ class PairedCell:
 
     @property
     def is_default(self) -> bool:
-        """Whether the setting is the one for everybody: it alone has a growth."""
-        return "growth=" in self.parameters
+        """Whether the setting is the one for everybody: its price alone grows."""
+        return _grows(self.parameters)
 
 
 def paired(study: Study, results: Results, how: Intervals) -> tuple[PairedCell, ...]:
@@ -129,17 +129,22 @@ def _pairs(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:
             if study.name in FIGURES:
                 fits = rival.algorithm == LOWER or i == ours[0]
             else:
-                own, other = (_parameters(x).get("epsilon") for x in (cells[i], rival))
-                growing = "growth" in _parameters(cells[i])
+                own, other = (_parameters(x.parameters).get("epsilon") for x in (cells[i], rival))
+                growing = _grows(cells[i].parameters)
                 table_1 = TABLE_1.get(study.benchmark.name, (0.5, 1.0))
                 fits = other in table_1 if growing else own == other
             if fits:
                 yield i, j
 
 
-def _parameters(cell: Cell) -> dict[str, float]:
-    given = (x.split("=") for x in cell.parameters.split())
+def _parameters(words: str) -> dict[str, float]:
+    given = (x.split("=") for x in words.split())
     return {name: float(x) for name, x in given if x != "True"}
+
+
+def _grows(words: str) -> bool:
+    """Whether these parameters have a price that grows with the log."""
+    return _parameters(words).get("growth", 0.0) > 0
 
 
 def _way(study: Study, variant: Variant, rho_b: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from surefoot.core import (
 )
 from surefoot.core.array_checks import is_table
 from surefoot.core.counts import read_only
+from surefoot.core.plain_values import Shown
 from surefoot.errors import BaselineError, NotAvailableError, ProblemError
 from surefoot.parameters import check_name
 from surefoot.problems.given import SUM_TO_ONE
@@ -46,7 +47,7 @@ OFF_POLICY = (
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Problem:
+class Problem(Shown):
     """Counts, baseline and what is declared about the MDP; derived quantities are computed once and
     kept.
 
@@ -114,16 +115,20 @@ class Problem:
         for name in ("pi_b", "start", "terminal", "allowed"):
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
-    def __repr__(self) -> str:
-        many = f"{math.prod(self.batch_shape)} problems of " if self.batch_shape else ""
-        share = to_numpy(self.seen).sum() / math.prod(self.pi_b.shape)
-        form = "sparse" if self.counts.is_sparse else "dense"
-        baseline = "estimated" if self.pi_b_estimated else "given"
-        notes = "".join(f"\n  note: {note}" for note in self.notes)
-        return (
-            f"Problem({many}{self.n_states} states x {self.n_actions} actions, {share:.0%} of pairs"
-            f" seen, gamma {self.gamma:g}, baseline {baseline}, {form}){notes}"
-        )
+    def _facts(self) -> dict[str, Any]:
+        many = {"problems": math.prod(self.batch_shape)} if self.batch_shape else {}
+        return {
+            **many,
+            "states": self.n_states,
+            "actions": self.n_actions,
+            "share_of_pairs_seen": float(to_numpy(self.seen).sum() / math.prod(self.pi_b.shape)),
+            "gamma": self.gamma,
+            "baseline": "estimated" if self.pi_b_estimated else "given",
+            "return_range": (self.return_range.lo, self.return_range.hi),
+            "start": self.start_from,
+            "counts": "sparse" if self.counts.is_sparse else "dense",
+            "notes": self.notes,
+        }
 
     @property
     def n_states(self) -> int:

@@ -6,7 +6,7 @@ exports       a policy for other programs: JSON and SQL
 """
 
 from surefoot.serving.controller import Controller, load_controller
-from surefoot.serving.exports import case_when
-from surefoot.serving.whole_files import Applied, apply_to_file
+from surefoot.serving.exports import case_when, export
+from surefoot.serving.whole_files import Applied, apply
 
-__all__ = ["Applied", "Controller", "apply_to_file", "case_when", "load_controller"]
+__all__ = ["Applied", "Controller", "apply", "case_when", "export", "load_controller"]

@@ -6,8 +6,8 @@ One JSON file holds all of it, for other programs too: no pickle, nothing that r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from surefoot.atomic import read_json, write_whole
-from surefoot.core import Labels, Policy, Solution
+from surefoot.core import FilePath, LabelledPolicy, Labels, Policy, Solution
 from surefoot.core.array_checks import is_table
 from surefoot.core.labels import as_text, unknown
-from surefoot.encoding import Encoder, encoder_document, encoder_of
-from surefoot.errors import LogError, PolicyError, SurefootError
+from surefoot.encoding import Encoder, encoder_document, encoder_of, read_encoder
+from surefoot.errors import LogError, ParameterError, PolicyError, SurefootError, option
 from surefoot.logs.given_policies import own_policy
 from surefoot.logs.policy_files import policy_of_rows
 
@@ -173,6 +173,33 @@ class Controller:
             "encoder": None if self.encoder is None else encoder_document(self.encoder),
             "otherwise": fallback,
         } | _policy_document(self.policy)
+
+
+def controller_of(
+    policy: Controller | LabelledPolicy,
+    otherwise: Hashable | LabelledPolicy = None,
+    encoder: Encoder | FilePath | None = None,
+) -> Controller:
+    """A Controller of whatever is given as a policy, or as the path of one; with this fallback, and
+    with an encoder or the path of one.
+    """
+    if isinstance(policy, (str, Path)) and Path(policy).suffix.lower() == ".json":
+        policy = load_controller(policy)
+    found = policy if isinstance(policy, Controller) else Controller(policy=own_policy(policy))
+    if encoder is not None:
+        if found.encoder is not None:
+            raise PolicyError(f"the policy has an encoder already: leave {option('encoder')} out")
+        given = encoder if isinstance(encoder, Encoder) else read_encoder(Path(encoder))
+        found = replace(found, encoder=given)
+    return found if otherwise is None else replace(found, otherwise=otherwise)
+
+
+def check_seed(seed: int | None, sample: bool) -> None:
+    """Raise unless a seed is one, and there is something to draw."""
+    if seed is not None and seed < 0:
+        raise ParameterError(f"--seed must be a whole number >= 0, got {seed}")
+    if seed is not None and not sample:
+        raise ParameterError("--seed is for draws: add --sample (sample=True in Python)")
 
 
 def load_controller(path: str | Path) -> Controller:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from numbers import Number
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from surefoot.core import Policy
+from surefoot.atomic import write_whole
+from surefoot.core import FilePath, LabelledPolicy, Policy
 from surefoot.core.labels import as_text
+from surefoot.encoding import Encoder
 from surefoot.errors import ParameterError
 from surefoot.logs.database import name_sql, text_sql
-from surefoot.serving.controller import Controller, most_probable
+from surefoot.serving.controller import Controller, controller_of, most_probable
 from surefoot.text import plural
 
 MANY = 1_000  # states from which on a join is faster than CASE WHEN
@@ -49,6 +52,34 @@ def case_when(controller: Controller, *, numbers: Collection[str] = (), made_fro
     lines = [*_comments(controller, made_from), "CASE"]
     lines += [f"  WHEN {test} THEN {action}" for test, action in branches]
     return "\n".join([*lines, f"  ELSE {otherwise}", "END"]) + "\n"
+
+
+def export(
+    policy: Controller | LabelledPolicy,
+    out: str | Path,
+    *,
+    encoder: Encoder | FilePath | None = None,
+    otherwise: Hashable | LabelledPolicy = None,
+    numbers: Collection[str] = (),
+) -> Controller:
+    """Write a policy for another program, and say what was written: `surefoot export`.
+
+    `out` ends in .sql (an expression for the most probable action of a row, `case_when`) or in
+    .json (all probabilities; with an `encoder` from raw measurements, and `load_controller` reads
+    it). policy, otherwise: as in `surefoot.apply`. numbers: in SQL, columns that hold numbers.
+    """
+    out, controller = Path(out), controller_of(policy, otherwise, encoder)
+    kind = out.suffix.lower()
+    if kind not in (".sql", ".json"):
+        raise ParameterError(f"{out} must end in .sql or .json")
+    if kind == ".json":
+        if numbers:
+            raise ParameterError("--numbers is for SQL (numbers=... in Python)")
+        controller.save(out)
+        return controller
+    name = Path(policy).name if isinstance(policy, (str, Path)) else ""
+    write_whole(out, case_when(controller, numbers=numbers, made_from=name))
+    return controller
 
 
 def export_notes(controller: Controller) -> list[str]:

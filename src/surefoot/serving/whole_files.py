@@ -4,25 +4,27 @@ done: shadow mode.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from surefoot.atomic import whole_file
-from surefoot.core import Labels, Policy
-from surefoot.core.labels import as_cell, as_text
+from surefoot.core import LabelledPolicy, Labels, Policy, RowsLike
+from surefoot.core.array_checks import library_of
+from surefoot.core.labels import as_cell, as_text, nearest
+from surefoot.core.policy import framed
 from surefoot.encoding import Encoder
 from surefoot.encoding.discretize import check_targets, file_format
 from surefoot.encoding.features import BLOCK, RawRows, open_rows
 from surefoot.errors import LogError, ParameterError
+from surefoot.logs.column_roles import NONE, named_as
 from surefoot.logs.database import Database, Progress, Workspace, name_sql, parquet_sql, text_sql
 from surefoot.logs.sources import as_utf8, find_source, single
-from surefoot.serving.controller import Controller, most_probable
-from surefoot.serving.file_columns import action_columns, state_columns
+from surefoot.serving.controller import Controller, check_seed, controller_of, most_probable
 
 MOST_LABELS = 1_000_000  # different states of a file
 CELLS = 10_000_000  # rows x actions drawn at once
@@ -47,6 +49,7 @@ class Applied:
                      rows in states that it knows: the share of decisions that change; None without
                      a baseline. preferred: the share of these rows whose most probable action is
                      not the baseline's
+    table            the rows with their decisions, where they were written to no file
     """
 
     rows: int
@@ -64,6 +67,7 @@ class Applied:
     moved: float | None
     preferred: float | None
     sampled: bool
+    table: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,13 +105,14 @@ class _Sums:
     agreement: float
 
 
-def apply_to_file(
-    controller: Controller,
-    source: Any,
-    out: str | Path,
+def apply(
+    policy: Controller | LabelledPolicy,
+    source: RowsLike,
+    out: str | Path | None = None,
     *,
-    state: str | None = None,
-    action: str | None = None,
+    otherwise: Hashable | LabelledPolicy = None,
+    state_column: str | None = None,
+    action_column: str | None = None,
     sample: bool = False,
     seed: int | None = None,
     column: str = "decision",
@@ -115,16 +120,31 @@ def apply_to_file(
     encoding: str = "utf-8",
     progress: Progress | None = None,
 ) -> Applied:
-    """Write the rows of `source` to `out` (.csv, .csv.gz or .parquet) with two new columns: the
-    decision and its probability.
+    """What a policy would have done in every row of a file or frame: `surefoot apply --file`.
 
-    The decision is the most probable action, or with `sample` one drawn for each row, from the
-    seed. Both are empty where the policy does not know the state and there is no fallback. state,
-    action: columns of the file (several joined by commas make one label), found by name unless
-    given; action "-": compare with nothing. Rows keep their order.
+    The rows get two new columns, the decision and its probability, in their order: in the file
+    `out` (.csv, .csv.gz or .parquet), or else in `Applied.table`, a frame of the library of
+    `source` (polars in, polars out). The decision is the most probable action, or with `sample` one
+    drawn for each row, from the seed. Both are empty where the policy does not know the state.
+
+    policy          a Policy, a Solution, a Controller, the path of a file of one of them, a table,
+                    or {state: {action: probability}}
+    otherwise       what to do in states that the policy does not know: the label of an action, or a
+                    second policy (a file of one as a Path)
+    state_column, action_column  columns of the rows (several joined by commas make one label),
+                    found by name unless given; action_column="-": compare with nothing
+
+    >>> import surefoot
+    >>> rule = {"low": {"up": 0.7, "stay": 0.3}, "high": {"stay": 1}}
+    >>> done = surefoot.apply(rule, {"state": ["high", "low", "lost"]})
+    >>> done.table["decision"], done.unseen
+    (['stay', 'up', None], (('lost', 1),))
     """
-    out = Path(out)
-    file_format(out)
+    check_seed(seed, sample)
+    controller = controller_of(policy, otherwise)
+    if out is not None:
+        out = Path(out)
+        file_format(out)
     with closing(Workspace()) as workspace, Database(workspace, progress=progress) as database:
         text = as_utf8(find_source(source), encoding, workspace.path)
         encoder = controller.encoder
@@ -132,10 +152,12 @@ def apply_to_file(
         rows = open_rows(text, features, database, workspace, single(delimiter))
         for name in (column, f"{column}_probability"):
             check_targets(out, None, name, rows)
-        taken = action_columns(rows, action)
+        taken = _action_columns(rows, action_column)
         if encoder is None:
-            states = _coded(database, rows, "states", state_columns(controller, rows, state))
-        elif state is not None:
+            states = _coded(
+                database, rows, "states", _state_columns(controller, rows, state_column)
+            )
+        elif state_column is not None:
             raise ParameterError("the encoder makes the state: leave --state-column out")
         else:
             rows.missing(database, encoder.missing)
@@ -145,13 +167,67 @@ def apply_to_file(
         codes = _action_codes(logged.labels, plan.actions)
         blocks = _blocks(database, rows, encoder, states, logged, codes)
         sums = _decide(database, blocks, plan, np.random.default_rng(seed) if sample else None)
-        _write(database, rows, plan, out, column)
+        table = None
+        if out is None:
+            table = _decided(database, rows, plan, source, column)
+        else:
+            _write(database, rows, plan, out, column)
     strange = {
         as_text(x): n
         for x, n, code in zip(logged.labels, logged.counts, codes, strict=True)
         if code == UNKNOWN
     }
-    return _applied(controller, plan, sums, bool(taken), strange, sample)
+    return _applied(controller, plan, sums, bool(taken), strange, sample, table)
+
+
+def _state_columns(controller: Controller, rows: RawRows, given: str | None) -> tuple[str, ...]:
+    """The columns of the state: as named, as in the policy, or the one whose name says so."""
+    wanted = controller.policy.labels.headers
+    if given is not None:
+        names = _named(given, rows, "state")
+        if len(names) != len(wanted):
+            raise LogError(
+                f"a state of the policy has {len(wanted)} columns ({', '.join(wanted)}), but"
+                f" {len(names)} are given ({', '.join(names)})"
+            )
+        return names
+    if all(x in rows.names for x in wanted):
+        return tuple(wanted)
+    found = named_as("state", rows.names) if len(wanted) == 1 else []
+    if len(found) != 1:
+        lost = next(x for x in wanted if x not in rows.names)
+        raise LogError(
+            f"{rows.name} has no column {lost!r} for the state; {nearest(lost, rows.names)}. Name"
+            " it with --state-column"
+        )
+    return tuple(found)
+
+
+def _action_columns(rows: RawRows, given: str | None) -> tuple[str, ...]:
+    """The columns of the logged action; () where there are none."""
+    if given == NONE:
+        return ()
+    if given is not None:
+        return _named(given, rows, "action")
+    found = named_as("action", rows.names)
+    if len(found) > 1:
+        raise LogError(
+            f"{rows.name} has {len(found)} columns that could be the action:"
+            f" {', '.join(map(repr, found[:4]))}. Name the right one with --action-column, or none"
+            " with --action-column -"
+        )
+    return tuple(found)
+
+
+def _named(given: str, rows: RawRows, role: str) -> tuple[str, ...]:
+    names: Sequence[str] = [given] if given in rows.names else [x.strip() for x in given.split(",")]
+    for name in names:
+        if name not in rows.names:
+            raise LogError(
+                f"{rows.name} has no column {name!r} (given as the {role});"
+                f" {nearest(name, rows.names)}"
+            )
+    return tuple(names)
 
 
 def _coded(database: Database, rows: RawRows, table: str, columns: Sequence[str]) -> _Coding:
@@ -298,6 +374,29 @@ def _write(database: Database, rows: RawRows, plan: _Plan, out: Path, column: st
         )
 
 
+def _decided(database: Database, rows: RawRows, plan: _Plan, source: Any, column: str) -> Any:
+    """The rows with their decisions as a table: a frame keeps its columns as they are."""
+    found = database.rows("reading decisions", "select a, p from decisions")
+    new: dict[str, list[Any]] = {
+        column: [plan.actions[a] if a >= 0 else None for a, _ in found],
+        f"{column}_probability": [p if a >= 0 else None for a, p in found],
+    }
+    library = library_of(source)
+    if library == "pandas":
+        return source.assign(**new)
+    if library == "pyarrow":
+        for name, values in new.items():
+            source = source.append_column(name, [values])
+        return source
+    if library == "polars":
+        return source.hstack(framed(tuple(new), list(zip(*new.values(), strict=True)), library))
+    if isinstance(source, dict):
+        return {**source, **new}
+    old = database.rows("reading rows", f"select {rows.all_columns} from {rows.sql}")
+    lines = [(*x, *y) for x, y in zip(old, zip(*new.values(), strict=True), strict=True)]
+    return framed((*rows.names, *new), lines)
+
+
 def _applied(
     controller: Controller,
     plan: _Plan,
@@ -305,6 +404,7 @@ def _applied(
     has_actions: bool,
     strange_actions: dict[str, int],
     sampled: bool,
+    table: Any,
 ) -> Applied:
     """All that was counted."""
     best, n = most_probable(plan.pi), sums.labels
@@ -336,4 +436,5 @@ def _applied(
         moved=moved,
         preferred=preferred,
         sampled=sampled,
+        table=table,
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from surefoot.atomic import write_csv
+from surefoot.core.plain_values import SHOWN_ROWS, Shown
 from surefoot.errors import ProblemError
 from surefoot.studies.metrics import Intervals, largest, mean_and_cvar, numbers, worse_than_baseline
 
@@ -32,7 +34,7 @@ class Cell:
 
 
 @dataclass(frozen=True, repr=False)
-class Results:
+class Results(Shown):
     """score, baseline, converged [cells, trials]: a higher score is better.
 
     Column t of every cell is the same trial: cells of one (benchmark, size) saw the same data, so
@@ -53,8 +55,20 @@ class Results:
                     f" {x.shape}"
                 )
 
-    def __repr__(self) -> str:
-        return f"Results({len(self.cells)} cells x {self.n_trials} trials)"
+    def _facts(self) -> dict[str, Any]:
+        return {"cells": len(self.cells), "trials": self.n_trials}
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]], int]:
+        """A row a cell, as in summary.csv, without what takes long."""
+        shown = self.cells[:SHOWN_ROWS]
+        rows = [
+            [*astuple(cell), float(score), float(baseline)]
+            for cell, score, baseline in zip(
+                shown, self.score.mean(axis=1), self.baseline.mean(axis=1), strict=False
+            )
+        ]
+        header = [*(x.name for x in fields(Cell)), "mean score", "of the baseline"]
+        return header, rows, len(self.cells) - len(shown)
 
     @property
     def n_trials(self) -> int:
