@@ -171,6 +171,9 @@ def test_a_target_that_does_not_exist_is_named_with_those_that_do(tmp_path: Path
     done = call("reproduce", "figure-9", "--out", tmp_path)
     assert done.returncode == 2
     assert "assumption-1" in done.stderr
+    done = call("reproduce", "priced", "--out", tmp_path)
+    assert done.returncode == 2
+    assert "papers/priced/priced_study.py" in done.stderr
 
 
 @pytest.mark.slow

@@ -22,22 +22,11 @@ from surefoot.paper.guarantees import (
     guarantees_study,
 )
 from surefoot.paper.hcpi_claims import c16, hcpi_table
-from surefoot.paper.priced_study import (
-    FIGURES,
-    UNTOUCHED,
-    curves,
-    elsewhere,
-    on_figures,
-    paired,
-    priced_words,
-    write_paired,
-)
 from surefoot.paper.step_claims import c13, mending
 from surefoot.paper.table_1 import c9, render_table_1
 from surefoot.report.figures import (
     Share,
     assumption_1_figure,
-    differences_figure,
     pareto_figure,
     study_figure,
 )
@@ -147,6 +136,8 @@ def write_page(done: FinishedStudy, verdicts: Verdicts = ()) -> Path:
 
 def reproduce(target: str, options: RunOptions) -> Verdicts:
     """Run what a target needs, write its outputs under `options.out`, and return its verdicts."""
+    if target == "priced":
+        raise StudyError("priced is no target: run papers/priced/priced_study.py of the repository")
     if target not in TARGETS:
         raise StudyError(f"nothing is called {target!r}; reproduce one of: {', '.join(TARGETS)}")
     for name, number in (("trials", options.trials), ("workers", options.workers)):
@@ -260,26 +251,6 @@ def _product_words(study: Study, reference: str, rivals: Sequence[Rival]) -> str
     return "\n".join(lines)
 
 
-def _priced(options: RunOptions) -> Verdicts:
-    """The price against its rivals, on the figures' trials and elsewhere; no claim of the paper."""
-    found = []
-    for stem, names, label in (
-        ("priced-figures", FIGURES, on_figures),
-        ("priced-elsewhere", UNTOUCHED, elsewhere),
-    ):
-        done = [_shipped(name, options) for name in names]
-        cells = [x for one in done for x in paired(one.study, one.results, one.how)]
-        write_paired(options.out / f"{stem}.csv", cells)
-        drawn = differences_figure(
-            curves(cells, label),
-            title="Difference to Lower-Approx-Soft-SPIBB, in shares of the way to the optimum",
-        )
-        save(drawn, options.out / stem)
-        found.append(cells)
-    write_whole(options.out / "priced.md", priced_words(*found))
-    return ()
-
-
 def class_of(cell: Cell) -> str:
     """The paper's taxonomy: "penalises", "restricts", "both" or "neither"."""
     found = taxonomy(*parts(cell.algorithm))
@@ -293,7 +264,7 @@ def _write_rows(
 
 
 def _all(options: RunOptions) -> Verdicts:
-    targets = (_figures, _table_1, _assumption_1, _guarantees, _hcpi, _product, _priced)
+    targets = (_figures, _table_1, _assumption_1, _guarantees, _hcpi, _product)
     return tuple(verdict for target in targets for verdict in target(options))
 
 
@@ -305,6 +276,5 @@ TARGETS: dict[str, Callable[[RunOptions], Verdicts]] = {
     "guarantees": _guarantees,
     "hcpi": _hcpi,
     "product": _product,
-    "priced": _priced,
     "all": _all,
 }

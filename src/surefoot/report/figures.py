@@ -32,16 +32,6 @@ class Share:
     data_sets: int
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Differences over sizes: of the mean and of the CVaR, each as (low, value, high)."""
-
-    benchmark: str
-    label: str
-    sizes: Sequence[int]
-    ends: Sequence[Sequence[Sequence[float]]]
-
-
 def study_figure(
     rows: Sequence[SummaryRow],
     *,
@@ -70,16 +60,40 @@ def draw_metric(
     for row in rows:
         lines.setdefault((row.algorithm, row.parameters), []).append(row)
     styles = _line_styles(list(lines))
-    sizes, unit = sorted({row.size for row in rows}), _unit(rows[0].benchmark)
     for key, line in lines.items():
         _draw_line(panel, sorted(line, key=lambda row: row.size), metric, styles[key])
     if baseline is not None:
         dashes = (0, (4, 3))
         look: Look = {"color": FAINT, "linewidth": 0.9, "linestyle": dashes, "zorder": 1}
         panel.axhline(baseline, label="Baseline", **look)
-    _size_axis(panel, sizes, unit or "size of the data")
+    size_axis(panel, sorted({row.size for row in rows}), rows[0].benchmark)
     labels = {key: style.label for key, style in styles.items()}
     _clip(panel, rows, metric, labels, baseline)
+
+
+def draw_curve(
+    panel: Axes,
+    sizes: Sequence[int],
+    low: Sequence[float],
+    value: Sequence[float],
+    high: Sequence[float],
+    style: Style,
+) -> None:
+    """A line over the size of the data, with the band of its intervals."""
+    panel.fill_between(sizes, low, high, color=style.colour, alpha=0.13, linewidth=0)
+    panel.plot(
+        sizes, value, label=style.label, markeredgecolor="white", markeredgewidth=0.4, **style.line
+    )
+
+
+def size_axis(panel: Axes, sizes: Sequence[int], benchmark: str) -> None:
+    """Sizes of the data of a benchmark on the x axis."""
+    panel.set_xscale("log")
+    panel.set_xticks(sizes, [f"{n:g}" if n < 1000 or n % 100 else f"{n / 1000:g}k" for n in sizes])
+    panel.minorticks_off()
+    panel.set_xlabel(_unit(benchmark) or "size of the data")
+    panel.grid(axis="y", color="#E4E4E4", linewidth=0.6)
+    panel.set_axisbelow(True)
 
 
 def assumption_1_figure(shares: Sequence[Share], *, title: str = "") -> Figure:
@@ -156,37 +170,6 @@ def pareto_figure(
     return made
 
 
-def differences_figure(curves: Sequence[Curve], *, title: str = "") -> Figure:
-    """Paired differences of mean and CVaR over the size of the data: a row of panels a benchmark.
-
-    A line for each label, with its intervals; 0 is the rival.
-    """
-    benchmarks = list(dict.fromkeys(one.benchmark for one in curves))
-    labels = list(dict.fromkeys(one.label for one in curves))
-    styles = {label: style_of(label, {}, i) for i, label in enumerate(labels)}
-    with figure(10.0, 2.5 * len(benchmarks) + 0.7, len(benchmarks), 2) as (made, panels):
-        places = [(name, metric) for name in benchmarks for metric in (0, 1)]
-        for panel, (name, metric) in zip(panels, places, strict=True):
-            panel.set_title(f"{name}: {('mean', 'CVaR')[metric]}", loc="left")
-            panel.axhline(0.0, color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-            here = [one for one in curves if one.benchmark == name]
-            for one in here:
-                low, value, high = one.ends[metric]
-                _draw_curve(panel, one.sizes, low, value, high, styles[one.label])
-            sizes = sorted({n for one in here for n in one.sizes})
-            _size_axis(panel, sizes, _unit(name) or "size of the data")
-        handles = {
-            label: handle
-            for panel in panels
-            for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
-        }
-        made.legend(
-            [handles[label] for label in labels], labels, loc="outside lower center", ncols=2
-        )
-        _title(made, title)
-    return made
-
-
 def _unit(benchmark: str) -> str:
     """In what the size of a data set is counted; variants are called "random-mdps eta=0.9"."""
     return UNITS.get(benchmark.split(" ")[0], "")
@@ -230,30 +213,7 @@ def _draw_line(panel: Axes, line: Sequence[SummaryRow], metric: str, style: Styl
     low, value, high = (
         [getattr(row, name) for row in line] for name in (f"{metric}_low", metric, f"{metric}_high")
     )
-    _draw_curve(panel, [row.size for row in line], low, value, high, style)
-
-
-def _draw_curve(
-    panel: Axes,
-    sizes: Sequence[int],
-    low: Sequence[float],
-    value: Sequence[float],
-    high: Sequence[float],
-    style: Style,
-) -> None:
-    panel.fill_between(sizes, low, high, color=style.colour, alpha=0.13, linewidth=0)
-    panel.plot(
-        sizes, value, label=style.label, markeredgecolor="white", markeredgewidth=0.4, **style.line
-    )
-
-
-def _size_axis(panel: Axes, sizes: Sequence[int], unit: str) -> None:
-    panel.set_xscale("log")
-    panel.set_xticks(sizes, [f"{n:g}" if n < 1000 or n % 100 else f"{n / 1000:g}k" for n in sizes])
-    panel.minorticks_off()
-    panel.set_xlabel(unit)
-    panel.grid(axis="y", color="#E4E4E4", linewidth=0.6)
-    panel.set_axisbelow(True)
+    draw_curve(panel, [row.size for row in line], low, value, high, style)
 
 
 def _clip(
