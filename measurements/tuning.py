@@ -22,6 +22,7 @@ import argparse
 import csv
 import os
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -33,8 +34,7 @@ from surefoot.atomic import write_csv, write_whole
 from surefoot.benchmarks import RandomMDPs, WetChicken
 from surefoot.simulate import Sampler, first_key
 from surefoot.studies.metrics import Intervals, cvar, mean_and_cvar
-from surefoot.tuning import choose
-from surefoot.tuning.choice import preferred
+from surefoot.tuning import Row, choose
 
 CELLS = (
     ("random-mdps", 20),
@@ -68,6 +68,13 @@ NUMBERS = (
     "seconds",
     *OTHERS,
 )
+
+
+def _preferred(rows: Sequence[Row], rule: str, by: str) -> Row:
+    """The row with the largest CVaR, or the largest mean of those whose CVaR is not below 0."""
+    worths = [row.on_log if by == "log" else row.on_simulated for row in rows]
+    able = [(x, row) for x, row in zip(worths, rows, strict=True) if rule == "cvar" or x.cvar >= 0]
+    return max(able, key=lambda found: getattr(found[0], rule))[1]
 
 
 def one_log(
@@ -111,7 +118,7 @@ def one_log(
     # without simulated logs nothing is known of the rules that use them
     able = {key: rule for key, rule in OTHERS.items() if simulated or rule[1] == "log"}
     others = dict.fromkeys(OTHERS, np.nan) | {
-        k: gains[preferred(tuning.rows, *rule, 0.0).setting.label] for k, rule in able.items()
+        k: gains[_preferred(tuning.rows, *rule).setting.label] for k, rule in able.items()
     }
     return (
         {
