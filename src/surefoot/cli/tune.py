@@ -57,7 +57,12 @@ class TuneOptions(LogOptions):
         int, option(METHOD, "NUMBER", "How many models to draw from the posterior.")
     ] = 200
     simulated: Annotated[
-        int, option(METHOD, "NUMBER", "In how many of them a new log is simulated.")
+        int,
+        option(
+            METHOD,
+            "NUMBER",
+            "In how many of them a log is simulated, to see whether they fit the log.",
+        ),
     ] = 100
     alpha: Annotated[
         float, option(METHOD, "SHARE", "The CVaR is the mean over this share of worst models.")

@@ -205,8 +205,6 @@ def tune_page(found: Mapping[str, Any]) -> str:
 
 def _settings(found: Mapping[str, Any], tail: str) -> PageTable:
     """Every setting with its gains."""
-    names = {"simulated_mean": "simulated: mean", "simulated_cvar": f"simulated: {tail}"}
-    names = {k: v for k, v in names.items() if all(_known(x[k]) for x in found["settings"])}
     rows = [
         [
             f"{x['setting']} (chosen)" if x["chosen"] else x["setting"],
@@ -215,24 +213,17 @@ def _settings(found: Mapping[str, Any], tail: str) -> PageTable:
                 for k in ("mean", "cvar")
             ),
             percent(x["loses"]),
-            *(signed_number(x[k]) for k in names),
         ]
         for x in found["settings"]
     ]
     return PageTable(
         f"Gains over the baseline at the start, with 95 % intervals: the mean over all models, and"
         f" over the {tail} of them. Loses: the share of models in which the policy is worse than"
-        " the baseline; it is no probability of the real world."
-        + " Simulated: what the setting gains from logs that were drawn from the models."
-        * bool(names),
-        ("setting", "mean gain", tail, "loses", *names.values()),
+        " the baseline; it is no probability of the real world.",
+        ("setting", "mean gain", tail, "loses"),
         rows,
-        frozenset(range(1, 4 + len(names))),
+        frozenset(range(1, 4)),
     )
-
-
-def _known(x: float | None) -> bool:
-    return x is not None and math.isfinite(x)
 
 
 def _shared(settings: list[str]) -> list[str]:

@@ -142,16 +142,12 @@ def _document(
         "chosen": chosen.label,
         "alpha": tuning.alpha,
         "models": simulation.on_log.shape[1],
-        "simulated": simulation.on_simulated.shape[1],
+        "simulated": len(simulation.reward),
         "next": next_line(source, asked, chosen.options) if tuning.changes else None,
         "settings": [
             {"setting": row.setting.label, "chosen": row is tuning.chosen}
             | dataclasses.asdict(row.on_log)
-            | {
-                "loses": row.loses,
-                "simulated_mean": row.on_simulated and row.on_simulated.mean,
-                "simulated_cvar": row.on_simulated and row.on_simulated.cvar,
-            }
+            | {"loses": row.loses}
             for row in tuning.rows
         ],
         "baseline": {
@@ -174,9 +170,8 @@ def _document(
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     """The choice for people."""
-    simulated = found["simulated"] > 0
     yield reward_text(found)
-    yield from _table(found["settings"], f"CVaR {found['alpha']:.0%}", simulated)
+    yield from _table(found["settings"], f"CVaR {found['alpha']:.0%}")
     yield (
         f"\ngains over the baseline at the start, in {found['models']} models drawn from the"
         f" posterior of this log ({found['prior']['successors']:.2g} successors a pair on average)"
@@ -186,7 +181,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         " probability of the real world"
     )
     nothing = "nothing: no setting beats the baseline in the worst models"
-    if simulated:
+    if found["simulated"]:
         check, (low, high) = found["check"], found["check"]["reward_simulated"]
         yield (
             f"check     mean reward a step {check['reward_observed']:.4g}; of simulated logs"
@@ -197,15 +192,13 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"note: {note}" for note in found["notes"])
 
 
-def _table(rows: list[Mapping[str, Any]], tail: str, simulated: bool) -> list[str]:
+def _table(rows: list[Mapping[str, Any]], tail: str) -> list[str]:
     """Each setting on a line, its numbers on the next."""
     lines = [["", "mean gain", "95 % interval", tail, "95 % interval", "loses"]]
-    lines[0] += ["simulated: mean", tail] if simulated else []
     for row in rows:
         cells = [""]
         for name in ("mean", "cvar"):
             cells += [signed(row[name]), interval(row[f"{name}_low"], row[f"{name}_high"], ".3g")]
-        cells += [f"{row['loses']:.0%}"]
-        cells += [signed(row[f"simulated_{name}"]) for name in ("mean", "cvar") if simulated]
-        lines += [[f"{'>' if row['chosen'] else ' '} {row['setting']}"], cells]
+        lines += [[f"{'>' if row['chosen'] else ' '} {row['setting']}"]]
+        lines += [[*cells, f"{row['loses']:.0%}"]]
     return aligned(lines, "<" + ">" * (len(lines[0]) - 1))

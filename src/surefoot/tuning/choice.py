@@ -40,15 +40,13 @@ NOTHING = Worth(*[0.0] * 6)
 
 @dataclass(frozen=True)
 class Row:
-    """One setting: what its policy from this log is worth, and what it gains on simulated logs.
+    """One setting: what its policy from this log is worth in the drawn models.
 
-    on_simulated is None where no logs were simulated. loses is the share of models in which its
-    policy from this log is worse than the baseline.
+    loses is the share of models in which it is worse than the baseline.
     """
 
     setting: Setting
     on_log: Worth
-    on_simulated: Worth | None
     loses: float
     converged: bool
 
@@ -150,13 +148,10 @@ def choose(
 def _rows(tried: Sequence[Setting], found: Simulation, alpha: float) -> tuple[Row, ...]:
     """ "No change", then the settings."""
     on_log = _worths(found.on_log, alpha)
-    many = found.on_simulated.shape[1] > 1
-    on_simulated = _worths(found.on_simulated, alpha) if many else [None] * len(tried)
     loses = (found.on_log < 0).mean(axis=1)
-    rows = [Row(NO_CHANGE, NOTHING, NOTHING if many else None, 0.0, True)]
+    rows = [Row(NO_CHANGE, NOTHING, 0.0, True)]
     for j, one in enumerate(tried):
-        converged = bool(found.converged[j])
-        rows.append(Row(one, on_log[j], on_simulated[j], float(loses[j]), converged))
+        rows.append(Row(one, on_log[j], float(loses[j]), bool(found.converged[j])))
     return tuple(rows)
 
 
