@@ -54,7 +54,6 @@ COMMANDS: dict[str, list[str]] = {
     "compare": ["compare", "log.csv", *BOAT, "--report", "compare.html"],
     "tune": ["tune", "log.csv", *BOAT, "--models", "100", "--simulated", "20",
              "--report", "tune.html"],
-    "tune-bound": ["tune", "log.csv", *BOAT, "--bound", "70", "--report", "tune-bound.html"],
     "safety-test": ["safety-test", "later.csv", "--policy", "visits/policy.csv", *VISITS,
                     "--horizon", "3", "--report", "safety-test.html", "--json"],
     "with-safety-test": ["report", "visits", "--out", "with-safety-test.html"],

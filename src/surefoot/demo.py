@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import tempfile
 from collections.abc import Iterator
 from importlib import resources
@@ -19,9 +18,7 @@ from surefoot.core import Labels, Policy
 from surefoot.report.improvement_words import improvement_statements, with_statements
 from surefoot.report.page import made_by
 from surefoot.report.statements import text
-from surefoot.simulate import Sampler, first_key
 
-STEPS = 5000
 LOG, BASELINE = "wet_chicken.csv", "wet_chicken_rule.csv"
 
 
@@ -91,39 +88,3 @@ def state_label(state: int) -> str:
     """The label of a state of the river, such as "x=2 y=1"."""
     x, y = divmod(int(state), WetChicken().width)
     return f"x={x} y={y}"
-
-
-def shipped_files(steps: int = STEPS) -> dict[str, str]:
-    """The text of the shipped files, by name: a log under the rule of thumb, and the rule.
-
-    The log is trial 0 of seed 0. To make them again: write each text to src/surefoot/data under its
-    name.
-    """
-    river = WetChicken()
-    key = int(first_key(0, river.name, np.zeros(1, dtype=np.int64))[0])
-    log = Sampler(river.worlds(np.array([key]))).log(key, river.episodes(steps))
-    columns = zip(
-        *(log[name].tolist() for name in ("time", "state", "action", "reward", "next_state")),
-        strict=True,
-    )
-    rows = [
-        ("trip 1", t, state_label(s), ACTIONS[a], f"{r:g}", state_label(n))
-        for t, s, a, r, n in columns
-    ]
-    rule = [
-        (state_label(s), ACTIONS[a], f"{p:.2f}")
-        for s in range(river.n_states)
-        for a, p in enumerate(river.pi_b[s])
-    ]
-    return {
-        LOG: _csv(("episode", "time", "state", "action", "reward", "next_state"), rows),
-        BASELINE: _csv(("state", "action", "probability"), rule),
-    }
-
-
-def _csv(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    made = io.StringIO()
-    writer = csv.writer(made, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return made.getvalue()

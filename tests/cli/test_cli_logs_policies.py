@@ -4,17 +4,22 @@ it.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import surefoot
 from support import logfiles
 from surefoot import demo
-from surefoot.benchmarks import BENCHMARKS
+from surefoot.benchmarks import BENCHMARKS, WetChicken
+from surefoot.benchmarks.wet_chicken import ACTIONS
+from surefoot.simulate import Sampler, first_key
 
 Run = Any
 
@@ -216,9 +221,45 @@ def test_the_demo_goes_the_whole_way(tmp_path: Path, run: Run) -> None:
     assert found["truth"]["baseline"] < found["truth"]["policy"] < found["truth"]["best"]
 
 
+def shipped_files() -> dict[str, str]:
+    """The text of the shipped files, by name: a log under the rule of thumb, and the rule.
+
+    The log is trial 0 of seed 0. To make them again: write each text to src/surefoot/data under its
+    name.
+    """
+    river = WetChicken()
+    key = int(first_key(0, river.name, np.zeros(1, dtype=np.int64))[0])
+    log = Sampler(river.worlds(np.array([key]))).log(key, river.episodes(5000))
+    columns = zip(
+        *(log[name].tolist() for name in ("time", "state", "action", "reward", "next_state")),
+        strict=True,
+    )
+    rows = [
+        ("trip 1", t, demo.state_label(s), ACTIONS[a], f"{r:g}", demo.state_label(n))
+        for t, s, a, r, n in columns
+    ]
+    rule = [
+        (demo.state_label(s), ACTIONS[a], f"{p:.2f}")
+        for s in range(river.n_states)
+        for a, p in enumerate(river.pi_b[s])
+    ]
+    return {
+        demo.LOG: _csv(("episode", "time", "state", "action", "reward", "next_state"), rows),
+        demo.BASELINE: _csv(("state", "action", "probability"), rule),
+    }
+
+
+def _csv(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    made = io.StringIO()
+    writer = csv.writer(made, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return made.getvalue()
+
+
 def test_the_shipped_files_are_what_their_function_makes() -> None:
     folder = Path(demo.__file__).parent / "data"
-    for name, text in demo.shipped_files().items():
+    for name, text in shipped_files().items():
         assert (folder / name).read_text() == text
 
 

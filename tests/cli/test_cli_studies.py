@@ -173,6 +173,20 @@ def test_a_target_that_does_not_exist_is_named_with_those_that_do(tmp_path: Path
     assert "assumption-1" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("target", "script"),
+    [
+        ("priced", "papers/priced/priced_study.py"),
+        ("product", "papers/scholl2022/product_study.py"),
+    ],
+)
+def test_a_study_beyond_the_paper_is_told_to_be_a_script(
+    target: str, script: str, tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(app, ["reproduce", target, "--out", str(tmp_path)])
+    assert isinstance(done.exception, StudyError) and script in str(done.exception)
+
+
 @pytest.mark.slow
 def test_reproducing_a_figure_writes_summary_figure_and_verdicts(tmp_path: Path) -> None:
     done = call("reproduce", "wet-chicken", "--trials", 20, "--out", tmp_path, "--workers", 2)

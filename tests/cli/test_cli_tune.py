@@ -112,41 +112,23 @@ def test_settings_of_ones_own_and_a_json_file(tmp_path: Path, run: Any) -> None:
     assert found["check"]["p_value"] is None  # no log was simulated
 
 
-def test_a_bound_gives_n_wedge_or_exit_code_3(tmp_path: Path, run: Any) -> None:
-    given = (
-        "tune",
-        logfiles.good_log(tmp_path),
-        "--gamma",
-        0.9,
-        "--baseline",
-        logfiles.rule(tmp_path),
-        "--json",
-    )
-    code, text, _ = run(*given, "--bound", 1000)
-    found = json.loads(text)
-    assert code == 0
-    assert found["n_wedge"] == 0
-    assert found["next"].endswith("--algorithm pi-b-spibb --set n_wedge=0")
-    code, text, _ = run(*given, "--bound", 0.01, "--delta", 0.1)
-    found = json.loads(text)
-    assert code == 3
-    assert found["known"] == 0
-    assert found["delta"] == 0.1
-
-
-@pytest.mark.parametrize("gone", [("--rule", "mean"), ("--by", "simulated"), ("--tolerance", 0.1)])
-def test_a_rule_that_the_command_no_longer_has_says_where_it_is(
-    gone: tuple[Any, ...], tmp_path: Path, run: Any
+@pytest.mark.parametrize(
+    ("gone", "instead"),
+    [
+        (("--rule", "mean"), "the best CVaR"),
+        (("--by", "simulated"), "the best CVaR"),
+        (("--tolerance", 0.1), "the best CVaR"),
+        (("--bound", 5), "surefoot certify --method spibb"),
+        (("--delta", 0.1), "surefoot certify --method spibb"),
+        (("--histories", "0,1"), "surefoot check"),
+    ],
+)
+def test_what_the_command_no_longer_has_is_answered_with_what_to_use(
+    gone: tuple[Any, ...], instead: str, tmp_path: Path, run: Any
 ) -> None:
     code, _, said = run("tune", logfiles.good_log(tmp_path), "--gamma", 0.9, *FEW, *gone)
     assert code == 2
-    assert f"surefoot tune has no {gone[0]}" in said and "surefoot.tuning.choose in Python" in said
-
-
-def test_delta_without_a_bound_is_refused(tmp_path: Path, run: Any) -> None:
-    code, _, said = run("tune", logfiles.good_log(tmp_path), "--gamma", 0.9, *FEW, "--delta", 0.1)
-    assert code == 2
-    assert "--bound" in said
+    assert f"surefoot tune has no {gone[0]}" in said and instead in said
 
 
 def test_what_loses_is_a_share_of_is_printed(tmp_path: Path, run: Any) -> None:
@@ -167,7 +149,6 @@ def test_what_loses_is_a_share_of_is_printed(tmp_path: Path, run: Any) -> None:
     [
         ("--try", "nobody"),
         ("--models", 5),
-        ("--bound", -1),
         ("--out", "tuning.txt"),
         ("--alpha", 2),
     ],
@@ -189,18 +170,6 @@ def test_what_cannot_be_written_is_said(tmp_path: Path, run: Any) -> None:
     given = ("tune", log, "--gamma", 0.9, "--baseline", rule, *FEW)
     code, _, said = run(*given, "--out", rule / "tuning.csv")
     assert (code, "rule.csv" in said, "Traceback" in said) == (2, True, False)
-
-
-def test_a_bound_that_no_policy_can_miss_is_called_vacuous(tmp_path: Path, run: Any) -> None:
-    given = (
-        logfiles.good_log(tmp_path),
-        "--gamma",
-        0.9,
-        "--baseline",
-        logfiles.rule(tmp_path),
-        "--reward-range=-2,4",
-    )
-    assert "VACUOUS" in run("tune", *given, "--bound", 1e6)[1]
 
 
 def test_a_baseline_that_cannot_have_made_the_log_is_named_by_every_command(

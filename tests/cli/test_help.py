@@ -92,6 +92,7 @@ def test_no_more_options_are_shown_than_a_person_can_read() -> None:
         ("safety-test", {"start": "a", "bound": "bca", "share": 0.3}),
         ("certify", {"smoothing": 1, "baseline-policy": "a"}),
         ("tune", {"rule": "mean", "by": "simulated", "tolerance": 1}),
+        ("tune", {"bound": 5, "delta": 0.1, "histories": "0,1"}),
     ],
 )
 def test_what_a_command_refuses_is_not_shown_and_answered_with_the_reason(

@@ -69,7 +69,6 @@ COMMANDS: dict[str, Arguments] = {
         "--out",
         x / "tune.json",
     ),
-    "tune-bound": lambda x: ("tune", *learning(x), "--bound", 0.5),
     "check": lambda x: ("check", logfiles.visits(x / "log.csv")),
     "discretize": lambda x: (
         "discretize",

@@ -15,7 +15,6 @@ from support.logfiles import one_line
 Run = Any
 NAMES = (
     "check", "improve", "compare", "evaluate", "certify", "safety-test", "watch", "tune",
-    "tune-bound",
 )  # fmt: skip
 
 
@@ -54,7 +53,6 @@ def commands(folder: Path, reward: str) -> dict[str, tuple[Any, ...]]:
             "--horizon", 1,
         ),
         "tune": ("tune", log, *options, *few, *pages),
-        "tune-bound": ("tune", log, *options, "--bound", 1),
     }  # fmt: skip
 
 

@@ -1,10 +1,11 @@
-"""surefoot reproduce priced: which settings are compared, what the differences are, what is
+"""papers/priced/priced_study.py: which settings are compared, what the differences are, what is
 written.
 """
 
 from __future__ import annotations
 
 import csv
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,25 +15,31 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
-from surefoot.paper import reproduction
 from surefoot.paper.claim import ALL, LOWER
-from surefoot.paper.priced_study import (
+from surefoot.paper.reproduction import RunOptions
+from surefoot.studies.metrics import Intervals, cvar
+from surefoot.studies.results import Cell, Results
+from surefoot.studies.spec import Study, read_study, settings, variants
+
+sys.path.append(str(Path(__file__).parents[2] / "papers" / "priced"))
+
+import priced_study
+from priced_study import (
     ABOVE,
     BELOW,
     FIGURES,
+    STUDIES,
     TOUCHES,
     UNKNOWN,
+    UNTOUCHED,
     PairedCell,
+    make,
     method,
     paired,
     paper_table,
     priced_words,
     role,
 )
-from surefoot.paper.reproduction import RunOptions, reproduce
-from surefoot.studies.metrics import Intervals, cvar
-from surefoot.studies.results import Cell, Results
-from surefoot.studies.spec import Study, settings, shipped_study, variants
 
 TRIALS = 600
 RIVER = 43.084  # the value of the optimum on Wet Chicken, to three digits
@@ -50,14 +57,14 @@ def made_up(study: Study, seed: int = 0) -> Results:
     return Results(cells, score, np.full_like(score, 30.0), score == score)
 
 
-def two_sizes(name: str, trials: int | None = None) -> Study:
-    study = shipped_study(name, trials=trials)
+def two_sizes(place: Path, trials: int | None = None) -> Study:
+    study = read_study(place, trials)
     benchmark = study.benchmark.model_copy(update={"sizes": study.benchmark.sizes[:2]})
     return study.model_copy(update={"benchmark": benchmark})
 
 
 def test_differences_are_paired_and_in_shares_of_the_way_to_the_optimum() -> None:
-    study = two_sizes("wet-chicken-priced")
+    study = two_sizes(STUDIES / "wet-chicken-priced.toml")
     results = made_up(study)
     cells = paired(study, results, Intervals(resamples=50))
     way = RIVER - 30
@@ -84,7 +91,7 @@ def test_on_the_figures_the_method_meets_all_of_the_paper_and_every_part_meets_l
     None
 ):
     for name in FIGURES:
-        study = two_sizes(name)
+        study = two_sizes(STUDIES / f"{name}.toml")
         cells = paired(study, made_up(study), Intervals(resamples=5))
         first = method(cells)
         assert {role(x) for x in first} == {"the method"}
@@ -117,7 +124,7 @@ def test_on_the_figures_the_method_meets_all_of_the_paper_and_every_part_meets_l
 def test_elsewhere_the_price_meets_its_own_epsilon_and_the_default_that_of_table_1(
     name: str, wanted: set[tuple[str, str]]
 ) -> None:
-    study = two_sizes(name)
+    study = two_sizes(STUDIES / f"{name}.toml")
     cells = paired(study, made_up(study), Intervals(resamples=5))
     found = {
         (
@@ -185,15 +192,21 @@ def test_the_words_count_the_cells_and_name_those_that_are_not_above() -> None:
     assert "50 (30.0% and 20.0%)" in text
 
 
+@pytest.mark.parametrize("name", [*FIGURES, *UNTOUCHED])
+def test_every_study_of_the_price_is_a_study_that_can_be_cut_short(name: str) -> None:
+    study = read_study(STUDIES / f"{name}.toml", 3)
+    assert study.name == name and study.trials == 3 and settings(study) and variants(study)
+
+
 @pytest.mark.slow
-def test_the_command_writes_tables_figures_and_words(
+def test_the_script_writes_tables_figures_and_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reproduction, "shipped_study", two_sizes)
-    monkeypatch.setattr(reproduction, "FIGURES", ("wet-chicken-priced",))
-    monkeypatch.setattr(reproduction, "UNTOUCHED", ("wet-chicken-other-priced",))
+    monkeypatch.setattr(priced_study, "read_study", two_sizes)
+    monkeypatch.setattr(priced_study, "FIGURES", ("wet-chicken-priced",))
+    monkeypatch.setattr(priced_study, "UNTOUCHED", ("wet-chicken-other-priced",))
     options = RunOptions(out=tmp_path / "out", trials=6, workers=1)
-    assert reproduce("priced", options) == ()
+    make(options)
     stems = ("priced-figures", "priced-elsewhere")
     assert {x.name for x in options.out.iterdir() if x.is_file()} == {
         "priced.md",

@@ -12,9 +12,8 @@ import pytest
 from support import small_study
 from surefoot.errors import StudyError
 from surefoot.paper import FAILS, HOLDS, OPEN, reproduction
-from surefoot.paper.reproduction import RunOptions, class_of, draw_study, reproduce, run_study
+from surefoot.paper.reproduction import RunOptions, draw_study, reproduce, run_study
 from surefoot.studies import metrics
-from surefoot.studies.results import Cell
 from surefoot.studies.spec import Study, shipped_study
 
 KEPT = (
@@ -58,26 +57,12 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunOptions:
         "torch", reason="PyTorch is an extra; make test-all installs it"
     )  # runs in this process, unlike "cpu"
     monkeypatch.setattr(reproduction, "shipped_study", small)
-    monkeypatch.setattr(reproduction, "PRODUCT", ("wet-chicken-product",))
     return RunOptions(out=tmp_path / "out", trials=12, device="torch")
 
 
 def test_an_unknown_target_is_named_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"figure-3.*wet-chicken.*all"):
         reproduce("figure-3", RunOptions(out=tmp_path))
-
-
-def test_the_classes_are_those_of_the_papers_taxonomy() -> None:
-    cells = {
-        name: class_of(Cell("", 1, name, ""))
-        for name in ("basic-rl", "ramdp", "pi-b-spibb", "ramdp+pi-b-spibb")
-    }
-    assert cells == {
-        "basic-rl": "neither",
-        "ramdp": "penalises",
-        "pi-b-spibb": "restricts",
-        "ramdp+pi-b-spibb": "both",
-    }
 
 
 @pytest.mark.slow
@@ -150,21 +135,6 @@ def test_the_hcpi_study_becomes_a_table_and_a_verdict(
     assert len(lines) == 4 + 18
     assert sum(line.startswith("| hcpi ") for line in lines) == 8
     assert (options.out / "claims-hcpi.md").exists()
-
-
-@pytest.mark.slow
-def test_the_product_study_becomes_fronts_and_rivals(options: RunOptions) -> None:
-    assert reproduce("product", options) == ()
-    out = options.out / "wet-chicken-product"
-    assert {
-        "summary.csv",
-        "fronts.csv",
-        "fronts.svg",
-        "fronts.png",
-        "rivals.csv",
-        "product.md",
-    } <= {x.name for x in out.iterdir()}
-    assert "at least as good in mean and CVaR at every size" in (out / "product.md").read_text()
 
 
 def test_a_study_is_resampled_once_for_its_summary_and_its_figures(

@@ -187,7 +187,6 @@ def other_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "check": ["check", log],
         "compare": ["compare", log, "--gamma", "0.9", "--only", "basic-rl,pi-b-spibb"],
         "tune": ["tune", log, *TUNED[1:]],
-        "bound": ["tune", log, "--gamma", "0.9", "--bound", "5"],
     }
     pages = {}
     for name, command in commands.items():

@@ -16,9 +16,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from surefoot.errors import ProblemError
-from surefoot.report.figures import Share, assumption_1_figure, pareto_figure, study_figure
+from surefoot.report.figures import Share, assumption_1_figure, study_figure
 from surefoot.report.style import STYLES, save
-from surefoot.studies.pareto import FrontRow
 from surefoot.studies.results import SummaryRow
 
 
@@ -48,25 +47,6 @@ def row(
     )
 
 
-def point(
-    size: int | None, group: str, parameters: str, x: float, y: float, **fronts: bool
-) -> FrontRow:
-    return FrontRow(
-        benchmark="random-mdps",
-        size=size,
-        group=group,
-        algorithm=group,
-        parameters=parameters,
-        mean=x,
-        mean_low=x - 0.01,
-        mean_high=x + 0.01,
-        cvar=y,
-        cvar_low=y - 0.01,
-        cvar_high=y + 0.01,
-        **fronts,
-    )
-
-
 def rows(
     low: float = 0.0, benchmark: str = "random-mdps", names: tuple[str, ...] = tuple(STYLES)
 ) -> list[SummaryRow]:
@@ -79,16 +59,6 @@ def rows(
     return made
 
 
-def points() -> list[FrontRow]:
-    made = []
-    for size in (10, None):
-        for i, group in enumerate(("neither", "penalises", "restricts", "both")):
-            for k in range(3):
-                x, y = 0.1 * i + 0.01 * k, 0.1 * i - 0.02 * k
-                made.append(point(size, group, f"k={k}", x, y, on_front=True, on_combined=i == 3))
-    return made
-
-
 def figures() -> list[Figure]:
     shares = [
         Share(gamma, size, 0.5, int(size > 10)) for gamma in (0.5, 0.9) for size in (10, 20, 50)
@@ -96,7 +66,6 @@ def figures() -> list[Figure]:
     return [
         study_figure(rows(5.0), baseline=0.0),
         assumption_1_figure(shares),
-        pareto_figure(points(), reference=("restricts", "k=0")),
     ]
 
 
@@ -175,7 +144,7 @@ def test_a_figure_of_two_benchmarks_or_none_is_refused() -> None:
     with pytest.raises(ProblemError, match="one benchmark"):
         study_figure([*rows(), *rows(benchmark="wet-chicken")])
     with pytest.raises(ProblemError, match="no rows"):
-        pareto_figure([])
+        study_figure([])
     with pytest.raises(ProblemError, match="at least one"):
         assumption_1_figure([])
 
@@ -185,11 +154,6 @@ def test_a_field_without_a_decisive_data_set_carries_no_number() -> None:
     assert ".25" in words(made)
     assert "hatched" in words(made)
     assert "\n0\n" not in words(made)
-
-
-def test_settings_outside_a_panel_are_counted() -> None:
-    far = point(10, "both", "k=9", -50, -50, on_front=False, on_combined=False)
-    assert "4 of 13 outside" in words(pareto_figure([*points(), far]))
 
 
 def test_matplotlib_is_loaded_when_drawing_and_pyplot_never() -> None:

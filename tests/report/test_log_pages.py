@@ -56,7 +56,6 @@ def page_of(command: list[str], log: Path, tmp_path: Path) -> tuple[str, dict[st
         (["check"], "Findings"),
         (["compare", "--gamma", "0.9", "--only", "basic-rl,pi-b-spibb"], "of 2 policies"),
         (TUNED, "This is a choice, not evidence"),
-        (["tune", "--bound", "5", "--gamma", "0.9"], "Asked: a loss of at most 5"),
     ],
 )
 def test_a_command_writes_its_page(command: list[str], says: str, tmp_path: Path) -> None:

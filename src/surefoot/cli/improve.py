@@ -1,5 +1,5 @@
-"""surefoot improve: from a log to a policy file and a verdict. surefoot compare: every algorithm on
-one log, in one table.
+"""surefoot improve: from a log to a policy file and a verdict; report: its page again. surefoot
+compare: every algorithm on one log, in one table.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from surefoot.cli.guard_options import GuardedOptions
-from surefoot.cli.log_options import LogOptions, listed, parsed_settings
+from surefoot.cli.log_options import GuardedOptions, LogOptions, listed, parsed_settings
 from surefoot.cli.options import (
     METHOD,
     OUTPUT,
@@ -23,7 +22,7 @@ from surefoot.cli.options import (
     option,
 )
 from surefoot.cli.progress import reading, reading_progress
-from surefoot.cli.terminal import DESPITE, NO_SUPPORT, bars, show, show_with_page
+from surefoot.cli.terminal import DESPITE, NO_SUPPORT, bars, show, show_document, show_with_page
 
 Algorithm = Annotated[str, option(METHOD, "NAME", "The algorithm; surefoot list shows all.")]
 Settings = Annotated[
@@ -128,6 +127,30 @@ def improve(
         raise typer.Exit(NO_SUPPORT)
     if advice.waived:
         raise typer.Exit(DESPITE)
+
+
+def report(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="What surefoot improve wrote (its --out).")
+    ],
+    out: Annotated[
+        Path | None,
+        option(OUTPUT, "FILE", "Where the page goes; report.html in the folder if not given."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the page of an improvement: verdict, changes, evidence, in one HTML file.
+
+    surefoot improve writes it too, unless told --no-report. The page needs no network and no
+    program but a browser; it can be printed. If surefoot safety-test --json tested the policy of
+    the folder, put its output into safety-test.json there: the page then has the test, too.
+    """
+    from surefoot.atomic import write_whole
+    from surefoot.report.folder import REPORT
+    from surefoot.report.improvement_page import page_of_folder
+
+    path = str(write_whole(folder / REPORT if out is None else out, page_of_folder(folder)))
+    show_document("report", {"report": path}, lambda: [], as_json)
 
 
 def compare(

@@ -65,8 +65,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="random-mdps, wet-chicken, table-1, assumption-1, guarantees, hcpi, product,"
-            " priced, or all.",
+            help="random-mdps, wet-chicken, table-1, assumption-1, guarantees, hcpi, or all.",
         ),
     ],
     out: Out = Path("results"),
@@ -77,10 +76,8 @@ def reproduce(
 ) -> None:
     """Reproduce the results of Scholl et al. 2022.
 
-    These are its figures, Table 1, Assumption 1 and its guarantees. The targets product and priced
-    go beyond the paper: a study of all algorithms, and one of priced-soft-spibb. Writes summaries,
-    figures, and a file of claims with a verdict on each: claims.md for all, claims-TARGET.md for
-    one.
+    These are its figures, Table 1, Assumption 1 and its guarantees. Writes summaries, figures, and
+    a file of claims with a verdict on each: claims.md for all, claims-TARGET.md for one.
     """
     from surefoot.paper.reproduction import RunOptions
     from surefoot.paper.reproduction import reproduce as reproduce_target

@@ -92,17 +92,8 @@ def show_document(
     found: Mapping[str, Any],
     lines: Callable[[], Iterable[str | Text]],
     as_json: bool,
-    report: Path | None = None,
-    page: Callable[[], str] | None = None,
 ) -> None:
-    """Print what a command found: a JSON document (docs/json.md has the fields), or its lines.
-
-    With `report`, its page is written there first.
-    """
-    if report is not None and page is not None:
-        from surefoot.atomic import write_whole
-
-        found = {**found, "report": str(write_whole(report, page()))}
+    """Print what a command found: a JSON document (docs/json.md has the fields), or its lines."""
     if as_json:
         typer.echo(json_text(command, found))
         return

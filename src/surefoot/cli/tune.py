@@ -13,21 +13,33 @@ from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import METHOD, OUTPUT, AsJson, ReportFile, Source, option
 from surefoot.cli.progress import reading
 from surefoot.cli.terminal import NO_SUPPORT, bars, show_with_page
-from surefoot.errors import ParameterError
 
 Table = Annotated[
     Path | None, option(OUTPUT, "FILE", "Also write the table, to a .csv or .json file.")
 ]
 
 
+BY_CVAR = (
+    "the setting with the best CVaR in models of this log is chosen; choosing by the mean or by"
+    " simulated logs had a tail far below the baseline"
+)
+BY_PROOF = (
+    "learn with surefoot improve --algorithm pi-b-spibb --set n_wedge=N; surefoot certify --method"
+    " spibb then proves what that policy loses at most"
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(LogOptions):
     """The options of the choice."""
 
-    refused: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("rule", "by", "tolerance"),
-        "the setting with the best CVaR on this log is chosen; surefoot.tuning.choose in"
-        " Python has other rules (rule=, by=, tolerance=)",
+    refused: ClassVar[Mapping[str, str]] = (
+        dict.fromkeys(("rule", "by", "tolerance"), BY_CVAR)
+        | dict.fromkeys(("bound", "delta"), BY_PROOF)
+        | {
+            "histories": "surefoot check names the shortest history at which the test for memory"
+            " finds nothing; give that with --history"
+        }
     )
 
     tried: Annotated[
@@ -45,37 +57,22 @@ class TuneOptions(LogOptions):
         int, option(METHOD, "NUMBER", "How many models to draw from the posterior.")
     ] = 200
     simulated: Annotated[
-        int, option(METHOD, "NUMBER", "In how many of them a new log is simulated.")
+        int,
+        option(
+            METHOD,
+            "NUMBER",
+            "In how many of them a log is simulated, to see whether they fit the log.",
+        ),
     ] = 100
     alpha: Annotated[
         float, option(METHOD, "SHARE", "The CVaR is the mean over this share of worst models.")
     ] = 0.2
     seed: Annotated[int, option(METHOD, "NUMBER", "The seed of the draws.")] = 0
-    histories: Annotated[
-        str,
-        option(
-            METHOD,
-            "K,...",
-            "Choose first how many steps states remember, such as 0,1,2: the shortest that leaves"
-            " no memory and gains nearly most.",
-        ),
-    ] = ""
-    bound: Annotated[
-        float | None,
-        option(
-            METHOD, "NUMBER", "Instead: find the n_wedge at which Pi_b-SPIBB loses at most this."
-        ),
-    ] = None
-    delta: Annotated[
-        float | None,
-        option(METHOD, "NUMBER", "The failure probability of --bound.", default="0.05"),
-    ] = None
 
     def asking(self) -> dict[str, Any]:
         """What was given on the command line, as the keywords of the question."""
         found = super().asking()
-        found |= {"settings": found.pop("tried")} if "tried" in found else {}
-        return found | ({"histories": _steps(self.histories)} if "histories" in found else {})
+        return found | ({"settings": found.pop("tried")} if "tried" in found else {})
 
 
 def tune(
@@ -106,11 +103,3 @@ def tune(
     show_with_page(found, as_json, report)
     if found.next is None:
         raise typer.Exit(NO_SUPPORT)
-
-
-def _steps(text: str) -> list[int]:
-    """The numbers of --histories."""
-    words = [x.strip() for x in text.split(",")]
-    if not all(x.isdigit() for x in words):
-        raise ParameterError(f"--histories takes numbers of steps, such as 0,1,2, got {text!r}")
-    return [int(x) for x in words]

@@ -9,8 +9,6 @@ C11, C11b, C12       guarantees     Theorem 1, overspent budgets, the exact step
 C13                  step_claims    exact against approximate
 C16                  hcpi_claims    HCPI and Robust MDP
 
-`priced_study` judges no claim of the paper: it compares priced-soft-spibb with its rivals.
-
 `claim` has the words and the verdicts, `comparisons` the test, `reproduction` the targets.
 """
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from surefoot.algorithms import PENALISES, RESTRICTS, parts, taxonomy
 from surefoot.atomic import write_csv, write_whole
 from surefoot.errors import StudyError
 from surefoot.paper import ClaimVerdict, judge_figures, render_claims
@@ -22,49 +21,27 @@ from surefoot.paper.guarantees import (
     guarantees_study,
 )
 from surefoot.paper.hcpi_claims import c16, hcpi_table
-from surefoot.paper.priced_study import (
-    FIGURES,
-    UNTOUCHED,
-    curves,
-    elsewhere,
-    on_figures,
-    paired,
-    priced_words,
-    write_paired,
-)
 from surefoot.paper.step_claims import c13, mending
 from surefoot.paper.table_1 import c9, render_table_1
 from surefoot.report.figures import (
     Share,
     assumption_1_figure,
-    differences_figure,
-    pareto_figure,
     study_figure,
 )
 from surefoot.report.folder import REPORT
 from surefoot.report.study_page import study_page
 from surefoot.report.style import save
 from surefoot.studies.metrics import Intervals
-from surefoot.studies.pareto import (
-    Rival,
-    good_everywhere,
-    pareto_table,
-    rivals_of,
-    write_fronts,
-    write_rivals,
-)
-from surefoot.studies.results import Cell, Results, SummaryRow, summary_rows, write_summary
+from surefoot.studies.results import Results, SummaryRow, summary_rows, write_summary
 from surefoot.studies.runner import check_device, run
 from surefoot.studies.spec import Study, shipped_study, variants
 
 BENCHMARKS = ("random-mdps", "wet-chicken")
-PRODUCT = (
-    *(f"{name}-product" for name in (*BENCHMARKS, "icu-sepsis")),
-    *(f"{name}-proved" for name in BENCHMARKS),
-)
-# what the product study compares with: at Table 1's setting, on ICU-Sepsis at Wet Chicken's
-REFERENCE = "lower-approx-soft-spibb"
-
+# studies beyond the paper are scripts beside their results
+MOVED = {
+    "priced": "papers/priced/priced_study.py",
+    "product": "papers/scholl2022/product_study.py",
+}
 Progress = Callable[[str, int, int], None]  # (what, done, total)
 Verdicts = tuple[ClaimVerdict, ...]
 
@@ -147,6 +124,8 @@ def write_page(done: FinishedStudy, verdicts: Verdicts = ()) -> Path:
 
 def reproduce(target: str, options: RunOptions) -> Verdicts:
     """Run what a target needs, write its outputs under `options.out`, and return its verdicts."""
+    if target in MOVED:
+        raise StudyError(f"{target} is no target: run {MOVED[target]} of the repository")
     if target not in TARGETS:
         raise StudyError(f"nothing is called {target!r}; reproduce one of: {', '.join(TARGETS)}")
     for name, number in (("trials", options.trials), ("workers", options.workers)):
@@ -230,62 +209,6 @@ def _hcpi(options: RunOptions) -> Verdicts:
     return (c16(done.results),)
 
 
-def _product(options: RunOptions) -> Verdicts:
-    """The product study: fronts and rivals of every benchmark; it judges no claim of the paper."""
-    for name in PRODUCT:
-        done = _shipped(name, options)
-        study, out, results = done.study, done.out, done.results
-        reference = next(
-            (c.algorithm, c.parameters) for c in results.cells if c.algorithm == REFERENCE
-        )
-        fronts = pareto_table(results, class_of, done.how)
-        write_fronts(out / "fronts.csv", fronts)
-        title = f"{study.benchmark.name}, {study.trials:,} trials: mean against CVaR"
-        drawn = pareto_figure(fronts, reference=reference, alpha=study.alpha, title=title)
-        save(drawn, out / "fronts")
-        rivals = rivals_of(results, reference, class_of, done.how)
-        write_rivals(out / "rivals.csv", rivals)
-        write_whole(out / "product.md", _product_words(study, " ".join(reference), rivals))
-    return ()
-
-
-def _product_words(study: Study, reference: str, rivals: Sequence[Rival]) -> str:
-    """In words, which settings are at least as good as the reference in both metrics."""
-    lines = [f"# {study.benchmark.name}: against {reference}, {study.trials:,} trials", ""]
-    for word, strictly in (("at least as good", False), ("strictly better", True)):
-        found = good_everywhere(rivals, strictly=strictly)
-        title = f"## {word} in mean and CVaR at every size: {len(found)} of {len(rivals)} settings"
-        listed = [f"- {' '.join(x).strip()} ({class_of(Cell('', 0, *x))})" for x in found]
-        lines += [title, "", *(listed or ["- none"]), ""]
-    return "\n".join(lines)
-
-
-def _priced(options: RunOptions) -> Verdicts:
-    """The price against its rivals, on the figures' trials and elsewhere; no claim of the paper."""
-    found = []
-    for stem, names, label in (
-        ("priced-figures", FIGURES, on_figures),
-        ("priced-elsewhere", UNTOUCHED, elsewhere),
-    ):
-        done = [_shipped(name, options) for name in names]
-        cells = [x for one in done for x in paired(one.study, one.results, one.how)]
-        write_paired(options.out / f"{stem}.csv", cells)
-        drawn = differences_figure(
-            curves(cells, label),
-            title="Difference to Lower-Approx-Soft-SPIBB, in shares of the way to the optimum",
-        )
-        save(drawn, options.out / stem)
-        found.append(cells)
-    write_whole(options.out / "priced.md", priced_words(*found))
-    return ()
-
-
-def class_of(cell: Cell) -> str:
-    """The paper's taxonomy: "penalises", "restricts", "both" or "neither"."""
-    found = taxonomy(*parts(cell.algorithm))
-    return "both" if found == f"{PENALISES} and {RESTRICTS}" else found
-
-
 def _write_rows(
     path: Path, rows: Sequence[AssumptionRow | BoundRow | BudgetRow | ExactRow]
 ) -> None:
@@ -293,7 +216,7 @@ def _write_rows(
 
 
 def _all(options: RunOptions) -> Verdicts:
-    targets = (_figures, _table_1, _assumption_1, _guarantees, _hcpi, _product, _priced)
+    targets = (_figures, _table_1, _assumption_1, _guarantees, _hcpi)
     return tuple(verdict for target in targets for verdict in target(options))
 
 
@@ -304,7 +227,5 @@ TARGETS: dict[str, Callable[[RunOptions], Verdicts]] = {
     "assumption-1": _assumption_1,
     "guarantees": _guarantees,
     "hcpi": _hcpi,
-    "product": _product,
-    "priced": _priced,
     "all": _all,
 }

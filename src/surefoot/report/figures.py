@@ -1,4 +1,4 @@
-"""Figures: mean and CVaR over the size of the data, the heat map of Assumption 1, fronts."""
+"""Figures: mean and CVaR over the size of the data, the heat map of Assumption 1."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefoot.errors import ProblemError
-from surefoot.report.style import CLASSES, FAINT, STYLES, Style, figure, style_of
-from surefoot.studies.pareto import FrontRow
+from surefoot.report.style import FAINT, STYLES, Style, figure, style_of
 from surefoot.studies.results import SummaryRow
 
 if TYPE_CHECKING:
@@ -32,16 +31,6 @@ class Share:
     data_sets: int
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Differences over sizes: of the mean and of the CVaR, each as (low, value, high)."""
-
-    benchmark: str
-    label: str
-    sizes: Sequence[int]
-    ends: Sequence[Sequence[Sequence[float]]]
-
-
 def study_figure(
     rows: Sequence[SummaryRow],
     *,
@@ -56,8 +45,10 @@ def study_figure(
         for panel, metric, name in zip(panels, ("mean", "cvar"), names, strict=True):
             panel.set_title(f"{name} of the {score}", loc="left")
             draw_metric(panel, rows, metric, baseline=baseline)
-        _legend(made, panels[0], loc="outside right center", handlelength=3.6, labelspacing=0.7)
-        _title(made, title)
+        lines = panels[0].get_legend_handles_labels()
+        made.legend(*lines, loc="outside right center", handlelength=3.6, labelspacing=0.7)
+        if title:
+            made.suptitle(title, x=0.01, ha="left", fontsize=11)
     return made
 
 
@@ -65,21 +56,45 @@ def draw_metric(
     panel: Axes, rows: Sequence[SummaryRow], metric: str, *, baseline: float | None = None
 ) -> None:
     """The metric "mean" or "cvar" of one benchmark over the size of the data."""
-    _check_one_benchmark([row.benchmark for row in rows])
+    check_one_benchmark([row.benchmark for row in rows])
     lines: dict[tuple[str, str], list[SummaryRow]] = {}
     for row in rows:
         lines.setdefault((row.algorithm, row.parameters), []).append(row)
     styles = _line_styles(list(lines))
-    sizes, unit = sorted({row.size for row in rows}), _unit(rows[0].benchmark)
     for key, line in lines.items():
         _draw_line(panel, sorted(line, key=lambda row: row.size), metric, styles[key])
     if baseline is not None:
         dashes = (0, (4, 3))
         look: Look = {"color": FAINT, "linewidth": 0.9, "linestyle": dashes, "zorder": 1}
         panel.axhline(baseline, label="Baseline", **look)
-    _size_axis(panel, sizes, unit or "size of the data")
+    size_axis(panel, sorted({row.size for row in rows}), rows[0].benchmark)
     labels = {key: style.label for key, style in styles.items()}
     _clip(panel, rows, metric, labels, baseline)
+
+
+def draw_curve(
+    panel: Axes,
+    sizes: Sequence[int],
+    low: Sequence[float],
+    value: Sequence[float],
+    high: Sequence[float],
+    style: Style,
+) -> None:
+    """A line over the size of the data, with the band of its intervals."""
+    panel.fill_between(sizes, low, high, color=style.colour, alpha=0.13, linewidth=0)
+    panel.plot(
+        sizes, value, label=style.label, markeredgecolor="white", markeredgewidth=0.4, **style.line
+    )
+
+
+def size_axis(panel: Axes, sizes: Sequence[int], benchmark: str) -> None:
+    """Sizes of the data of a benchmark on the x axis."""
+    panel.set_xscale("log")
+    panel.set_xticks(sizes, [f"{n:g}" if n < 1000 or n % 100 else f"{n / 1000:g}k" for n in sizes])
+    panel.minorticks_off()
+    panel.set_xlabel(unit_of(benchmark) or "size of the data")
+    panel.grid(axis="y", color="#E4E4E4", linewidth=0.6)
+    panel.set_axisbelow(True)
 
 
 def assumption_1_figure(shares: Sequence[Share], *, title: str = "") -> Figure:
@@ -118,91 +133,13 @@ def assumption_1_figure(shares: Sequence[Share], *, title: str = "") -> Figure:
     return made
 
 
-def pareto_figure(
-    rows: Sequence[FrontRow],
-    *,
-    reference: tuple[str, str] | None = None,
-    alpha: float = 0.01,
-    title: str = "",
-) -> Figure:
-    """Mean against CVaR of every setting, and the fronts: a panel per size, one for the average.
-
-    Panels show the neighbourhood of the fronts; how many settings lie outside is written into them.
-    The reference (algorithm, parameters) is a star.
-    """
-    _check_one_benchmark([row.benchmark for row in rows])
-    sizes = sorted({row.size for row in rows if row.size is not None})
-    wanted: list[int | None] = [*sizes, *([None] if any(row.size is None for row in rows) else [])]
-    order = list(CLASSES)
-    groups = sorted(
-        {row.group for row in rows},
-        key=lambda group: (order.index(group) if group in order else 99, group),
-    )
-    styles = {group: style_of(group, CLASSES, i) for i, group in enumerate(groups)}
-    columns = min(len(wanted), 5 if len(wanted) > 9 else 3)
-    height = -(-len(wanted) // columns)
-    unit = _unit(rows[0].benchmark)
-    with figure(3.1 * columns + 0.3, 2.6 * height + 0.6, height, columns) as (made, panels):
-        for panel, size in zip(panels, wanted, strict=False):
-            name = "average over sizes" if size is None else f"{size:,} {unit}".strip()
-            panel.set_title(name, loc="left")
-            panel.set(xlabel="mean", ylabel=f"{100 * alpha:g}%-CVaR")
-            here = [x for x in rows if x.size == size and np.isfinite([x.mean, x.cvar]).all()]
-            _draw_fronts(panel, here, styles, reference)
-        for panel in panels[len(wanted) :]:
-            panel.set_axis_off()
-        _legend(made, panels[0], loc="outside lower center", ncols=3, handlelength=3.0)
-        _title(made, title)
-    return made
-
-
-def differences_figure(curves: Sequence[Curve], *, title: str = "") -> Figure:
-    """Paired differences of mean and CVaR over the size of the data: a row of panels a benchmark.
-
-    A line for each label, with its intervals; 0 is the rival.
-    """
-    benchmarks = list(dict.fromkeys(one.benchmark for one in curves))
-    labels = list(dict.fromkeys(one.label for one in curves))
-    styles = {label: style_of(label, {}, i) for i, label in enumerate(labels)}
-    with figure(10.0, 2.5 * len(benchmarks) + 0.7, len(benchmarks), 2) as (made, panels):
-        places = [(name, metric) for name in benchmarks for metric in (0, 1)]
-        for panel, (name, metric) in zip(panels, places, strict=True):
-            panel.set_title(f"{name}: {('mean', 'CVaR')[metric]}", loc="left")
-            panel.axhline(0.0, color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-            here = [one for one in curves if one.benchmark == name]
-            for one in here:
-                low, value, high = one.ends[metric]
-                _draw_curve(panel, one.sizes, low, value, high, styles[one.label])
-            sizes = sorted({n for one in here for n in one.sizes})
-            _size_axis(panel, sizes, _unit(name) or "size of the data")
-        handles = {
-            label: handle
-            for panel in panels
-            for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
-        }
-        made.legend(
-            [handles[label] for label in labels], labels, loc="outside lower center", ncols=2
-        )
-        _title(made, title)
-    return made
-
-
-def _unit(benchmark: str) -> str:
+def unit_of(benchmark: str) -> str:
     """In what the size of a data set is counted; variants are called "random-mdps eta=0.9"."""
     return UNITS.get(benchmark.split(" ")[0], "")
 
 
-def _legend(made: Figure, panel: Axes, **look: Any) -> None:
-    handles, labels = panel.get_legend_handles_labels()
-    made.legend(handles, labels, **look)
-
-
-def _title(made: Figure, title: str) -> None:
-    if title:
-        made.suptitle(title, x=0.01, ha="left", fontsize=11)
-
-
-def _check_one_benchmark(names: Sequence[str]) -> None:
+def check_one_benchmark(names: Sequence[str]) -> None:
+    """Raise unless all rows are of one benchmark."""
     if len(set(names)) != 1:
         raise ProblemError(
             f"a figure shows one benchmark, got {', '.join(sorted(set(names))) or 'no rows'}:"
@@ -230,30 +167,7 @@ def _draw_line(panel: Axes, line: Sequence[SummaryRow], metric: str, style: Styl
     low, value, high = (
         [getattr(row, name) for row in line] for name in (f"{metric}_low", metric, f"{metric}_high")
     )
-    _draw_curve(panel, [row.size for row in line], low, value, high, style)
-
-
-def _draw_curve(
-    panel: Axes,
-    sizes: Sequence[int],
-    low: Sequence[float],
-    value: Sequence[float],
-    high: Sequence[float],
-    style: Style,
-) -> None:
-    panel.fill_between(sizes, low, high, color=style.colour, alpha=0.13, linewidth=0)
-    panel.plot(
-        sizes, value, label=style.label, markeredgecolor="white", markeredgewidth=0.4, **style.line
-    )
-
-
-def _size_axis(panel: Axes, sizes: Sequence[int], unit: str) -> None:
-    panel.set_xscale("log")
-    panel.set_xticks(sizes, [f"{n:g}" if n < 1000 or n % 100 else f"{n / 1000:g}k" for n in sizes])
-    panel.minorticks_off()
-    panel.set_xlabel(unit)
-    panel.grid(axis="y", color="#E4E4E4", linewidth=0.6)
-    panel.set_axisbelow(True)
+    draw_curve(panel, [row.size for row in line], low, value, high, style)
 
 
 def _clip(
@@ -298,56 +212,3 @@ def _clip(
 
 def _span(sizes: Sequence[int]) -> str:
     return f"{sizes[0]:,}" if len(sizes) == 1 else f"{min(sizes):,}–{max(sizes):,}"
-
-
-def _draw_fronts(
-    panel: Axes,
-    rows: Sequence[FrontRow],
-    styles: dict[str, Style],
-    reference: tuple[str, str] | None,
-) -> None:
-    best = sorted((row for row in rows if row.on_combined), key=lambda row: row.mean)
-    look: Look = {"color": "#C8C8C8", "linewidth": 7, "marker": "o", "markersize": 9}
-    panel.plot(*_points(best), zorder=1, label="front of all", **look)
-    for group, style in styles.items():
-        _draw_class(panel, [row for row in rows if row.group == group], style)
-    star = [row for row in rows if (row.algorithm, row.parameters) == reference]
-    if reference is not None:
-        look = {"color": "white", "markeredgecolor": "black", "markersize": 11, "linewidth": 0}
-        panel.plot(*_points(star), "*", zorder=5, label=" ".join(reference).strip(), **look)
-    edge = [row for row in rows if row.on_combined or (row.on_front and row.group != "neither")]
-    _near_fronts(panel, edge + star, rows)
-    panel.grid(color="#ECECEC", linewidth=0.6)
-    panel.set_axisbelow(True)
-
-
-def _draw_class(panel: Axes, mine: Sequence[FrontRow], style: Style) -> None:
-    """The settings of one class, and its front with intervals."""
-    look: Look = {"color": style.colour, "markersize": 2.5, "alpha": 0.45, "linewidth": 0}
-    panel.plot(*_points(mine), style.marker, **look)
-    edge = sorted((row for row in mine if row.on_front), key=lambda row: (row.mean, -row.cvar))
-    across = [[r.mean - r.mean_low for r in edge], [r.mean_high - r.mean for r in edge]]
-    upright = [[r.cvar - r.cvar_low for r in edge], [r.cvar_high - r.cvar for r in edge]]
-    look = {"fmt": "none", "ecolor": style.colour, "alpha": 0.35, "elinewidth": 0.8}
-    panel.errorbar(*_points(edge), xerr=across, yerr=upright, **look)
-    line = {**style.line, "markersize": 4, "linewidth": 1.2}
-    panel.plot(*_points(edge), label=f"front: {style.label}", **line)
-
-
-def _points(rows: Sequence[FrontRow]) -> tuple[list[float], list[float]]:
-    return [row.mean for row in rows], [row.cvar for row in rows]
-
-
-def _near_fronts(panel: Axes, edge: Sequence[FrontRow], rows: Sequence[FrontRow]) -> None:
-    """Limits around the fronts, and how many settings lie outside."""
-    if not edge:
-        return
-    points = np.array([(row.mean, row.cvar) for row in edge])
-    low, high = points.min(axis=0), points.max(axis=0)
-    room = np.maximum(0.12 * (high - low), 1e-9 + 0.002 * np.abs(high))
-    low, high = low - room, high + room
-    panel.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
-    everything = np.array([(row.mean, row.cvar) for row in rows])
-    outside = int(np.count_nonzero(((everything < low) | (everything > high)).any(axis=1)))
-    if outside:
-        panel.set_title(f"{outside} of {len(rows)} outside", loc="right", fontsize=7, color=FAINT)

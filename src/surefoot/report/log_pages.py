@@ -175,9 +175,6 @@ def tune_page(found: Mapping[str, Any]) -> str:
         good=yes,
         sentences=[
             f"It gains most in the {tail} of {plural(found['models'], 'model')} that fit the log."
-            if yes and found["rule"] == "cvar"
-            else f"It has the highest mean gain of those that do not lose in the {tail} of"
-            f" {plural(found['models'], 'model')}."
             if yes
             else f"No setting beats the baseline in the {tail} of"
             f" {plural(found['models'], 'model')} that fit the log.",
@@ -208,8 +205,6 @@ def tune_page(found: Mapping[str, Any]) -> str:
 
 def _settings(found: Mapping[str, Any], tail: str) -> PageTable:
     """Every setting with its gains."""
-    names = {"simulated_mean": "simulated: mean", "simulated_cvar": f"simulated: {tail}"}
-    names = {k: v for k, v in names.items() if all(_known(x[k]) for x in found["settings"])}
     rows = [
         [
             f"{x['setting']} (chosen)" if x["chosen"] else x["setting"],
@@ -218,24 +213,17 @@ def _settings(found: Mapping[str, Any], tail: str) -> PageTable:
                 for k in ("mean", "cvar")
             ),
             percent(x["loses"]),
-            *(signed_number(x[k]) for k in names),
         ]
         for x in found["settings"]
     ]
     return PageTable(
         f"Gains over the baseline at the start, with 95 % intervals: the mean over all models, and"
         f" over the {tail} of them. Loses: the share of models in which the policy is worse than"
-        " the baseline; it is no probability of the real world."
-        + " Simulated: what the setting gains from logs that were drawn from the models."
-        * bool(names),
-        ("setting", "mean gain", tail, "loses", *names.values()),
+        " the baseline; it is no probability of the real world.",
+        ("setting", "mean gain", tail, "loses"),
         rows,
-        frozenset(range(1, 4 + len(names))),
+        frozenset(range(1, 4)),
     )
-
-
-def _known(x: float | None) -> bool:
-    return x is not None and math.isfinite(x)
 
 
 def _shared(settings: list[str]) -> list[str]:
@@ -259,40 +247,6 @@ def _fit(found: Mapping[str, Any]) -> list[str]:
         f" the models, where it is {number(low)} to {number(high)} in nine of ten"
         f" (p = {check['p_value']:.2g}). {prior}"
     ]
-
-
-def bound_page(found: Mapping[str, Any]) -> str:
-    """The n_wedge at which Pi_b-SPIBB provably loses at most so much."""
-    yes = found["next"] is not None
-    return sections_page(
-        heading=f"A bound for Pi_b-SPIBB on {found['log']}",
-        word=f"n_wedge = {found['n_wedge']:,} loses at most {number(found['bound'])}"
-        if yes
-        else "This log proves no such bound for any change",
-        good=yes,
-        sentences=[
-            f"Asked: a loss of at most {number(found['loss'])} with probability"
-            f" {percent(1 - found['delta'])}. "
-            + (
-                f"The bound is {found['label']}."
-                if yes
-                else "Pi_b-SPIBB would have to keep the baseline everywhere."
-            ),
-            *said_of_reward(found),
-        ],
-        figures=[
-            ("pairs that may change", f"{found['known']:,}"),
-            ("decisions that may change", percent(found["free"])),
-        ],
-        sections=[
-            *_next(found["next"]),
-            Section(
-                title="What must be true", items=[Item(sentence(x)) for x in found["assumptions"]]
-            ),
-            *notes_section(found["notes"]),
-        ],
-        made={"data": found["log"]},
-    )
 
 
 def said_of_reward(log: Mapping[str, Any]) -> list[str]:

@@ -63,14 +63,6 @@ SPARE = (
     ("#6B8E23", "-.", ">"),
     ("#B8860B", ":", "H"),
 )
-CLASSES: Mapping[str, Style] = MappingProxyType(
-    {
-        "neither": Style("neither", "#000000", (0, (1, 1.6)), "X"),
-        "penalises": Style("penalises the value", "#E69F00", (0, (5, 2)), "^"),
-        "restricts": Style("restricts the policy", "#0072B2", "-", "o"),
-        "both": Style("both", "#8C1C4B", (0, (6, 1.5, 1.5, 1.5)), "s"),
-    }
-)
 FAINT = "#666666"
 MISSING = "figures need matplotlib: pip install matplotlib"
 SETTINGS: Mapping[str, Any] = MappingProxyType(

@@ -1,6 +1,6 @@
 """Studies: read from TOML (spec), run in shards that are never lost, and summarised.
 
-Running: runner, shards, trials. Summaries: results, metrics, pareto.
+Running: runner, shards, trials. Summaries: results, metrics.
 """
 
 from surefoot.studies.metrics import Intervals

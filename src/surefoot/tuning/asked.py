@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Unpack, get_type_hints
 
 import numpy as np
 
-from surefoot.advice import chosen_algorithm
 from surefoot.advice.answers import Paged
 from surefoot.advice.posing import (
     Posed,
@@ -32,9 +31,7 @@ from surefoot.problems import Problem
 from surefoot.report.log_words import reward_text
 from surefoot.text import aligned, interval, signed
 from surefoot.tuning.choice import Tuning, choose
-from surefoot.tuning.history_choice import best_history, try_history
 from surefoot.tuning.settings import parsed_settings
-from surefoot.tuning.wedge import n_wedge_for
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,35 +60,14 @@ class Tuned(Paged):
 
     def save(self, path: str | Path) -> Path:
         """Write the table as .csv, or everything as .json; whole or not at all."""
-        return _save(self, Path(path))
-
-
-@dataclass(frozen=True, repr=False)
-class Bounded(Paged):
-    """The n_wedge with which Pi_b-SPIBB provably loses at most so much."""
-
-    command: ClassVar[str] = "tune-bound"
-    document: Mapping[str, Any]
-
-    @property
-    def next(self) -> str | None:
-        """The command that runs it on the same log; None: no change has such a proof."""
-        found: str | None = self.document["next"]
-        return found
-
-    def said(self, document: Mapping[str, Any], *, explain: bool = False) -> str:
-        """The bound for people."""
-        return "\n".join(_bound_lines(document))
-
-    def page(self) -> str:
-        """The page of the bound."""
-        from surefoot.report.log_pages import bound_page
-
-        return bound_page(self.document)
-
-    def save(self, path: str | Path) -> Path:
-        """Write it as .csv or .json; whole or not at all."""
-        return _save(self, Path(path))
+        path = Path(path)
+        if path.suffix == ".json":
+            return write_whole(path, self.to_json() + "\n")
+        if path.suffix == ".csv":
+            rows = self.document["settings"]
+            cells = [["" if x is None else x for x in row.values()] for row in rows]
+            return write_csv(path, tuple(rows[0]), cells)
+        raise ParameterError(f"--out takes a .csv or .json file, got {str(path)!r}")
 
 
 def tune(source: Any, *how: Any, **given: Any) -> Any:
@@ -113,32 +89,16 @@ def tune_log(
     simulated: int = 100,
     alpha: float = 0.2,
     seed: int = 0,
-    histories: Sequence[int] = (),
-    bound: float | None = None,
-    delta: float | None = None,
     shown: Shown = silent,
     **how: Unpack[Question],
-) -> Tuned | Bounded:
+) -> Tuned:
     """Choose by gains in models drawn from the posterior of the log: `surefoot tune`.
 
     settings    such as "pi-b-spibb n_wedge=5,20" (one for each value); none: the default method at
                 three budgets
-    histories   choose first how many steps states remember
-    bound       instead: the n_wedge at which Pi_b-SPIBB loses at most this, with probability
-                1 - `delta` (0.05)
     """
-    if delta is not None and bound is None:
-        raise ParameterError(
-            "--delta is the failure probability of --bound: give --bound, too, or leave --delta out"
-        )
     of_the_whole(how)
-    asked: dict[str, Any] = dict(how)
-    tried = _tried(source, asked, histories) if histories else []
-    if tried:
-        asked["history"] = next(x["history"] for x in tried if x["chosen"])
-    posed = pose(source, **asked)
-    if bound is not None:
-        return Bounded(_bound_document(posed, source, asked, bound, delta))
+    posed = pose(source, **how)
     tuning = choose(
         posed.problem,
         parsed_settings(posed.problem, several(settings)) if settings else None,
@@ -148,21 +108,7 @@ def tune_log(
         seed=seed,
         progress=lambda done, total: shown("models x settings", done, total),
     )
-    document = _document(tuning, posed, source, asked)
-    return Tuned(document | ({"histories": tried} if tried else {}), tuning)
-
-
-def _tried(source: Any, asked: Mapping[str, Any], histories: Sequence[int]) -> list[dict[str, Any]]:
-    """What each history is worth, and which one is chosen."""
-    if asked.get("history"):
-        raise ParameterError("--histories chooses the history: leave --history out")
-    tried = []
-    for k in sorted({int(x) for x in histories}):
-        found = pose(source, **{**asked, "history": k})
-        algorithm = chosen_algorithm(found.problem, "priced-soft-spibb")
-        tried.append(try_history(found.log, found.problem, algorithm, k))
-    best = best_history(tried)
-    return [dataclasses.asdict(x) | {"passes": x.passes, "chosen": x is best} for x in tried]
+    return Tuned(_document(tuning, posed, source, dict(how)), tuning)
 
 
 def next_line(source: Any, asked: Mapping[str, Any], setting: Sequence[str]) -> str:
@@ -194,20 +140,14 @@ def _document(
         "warnings": list(posed.log.warnings),
         "gamma": posed.gamma,
         "chosen": chosen.label,
-        "rule": tuning.rule,
-        "by": tuning.by,
         "alpha": tuning.alpha,
         "models": simulation.on_log.shape[1],
-        "simulated": simulation.on_simulated.shape[1],
+        "simulated": len(simulation.reward),
         "next": next_line(source, asked, chosen.options) if tuning.changes else None,
         "settings": [
             {"setting": row.setting.label, "chosen": row is tuning.chosen}
             | dataclasses.asdict(row.on_log)
-            | {
-                "loses": row.loses,
-                "simulated_mean": row.on_simulated and row.on_simulated.mean,
-                "simulated_cvar": row.on_simulated and row.on_simulated.cvar,
-            }
+            | {"loses": row.loses}
             for row in tuning.rows
         ],
         "baseline": {
@@ -230,10 +170,8 @@ def _document(
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     """The choice for people."""
-    simulated = found["simulated"] > 0
     yield reward_text(found)
-    yield from _history_lines(found.get("histories", []))
-    yield from _table(found["settings"], f"CVaR {found['alpha']:.0%}", simulated)
+    yield from _table(found["settings"], f"CVaR {found['alpha']:.0%}")
     yield (
         f"\ngains over the baseline at the start, in {found['models']} models drawn from the"
         f" posterior of this log ({found['prior']['successors']:.2g} successors a pair on average)"
@@ -243,7 +181,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         " probability of the real world"
     )
     nothing = "nothing: no setting beats the baseline in the worst models"
-    if simulated:
+    if found["simulated"]:
         check, (low, high) = found["check"], found["check"]["reward_simulated"]
         yield (
             f"check     mean reward a step {check['reward_observed']:.4g}; of simulated logs"
@@ -254,78 +192,13 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"note: {note}" for note in found["notes"])
 
 
-def _history_lines(tried: list[Mapping[str, Any]]) -> Iterator[str]:
-    """The histories that were tried."""
-    if not tried:
-        return
-    rows = [
-        (
-            f"{'>' if x['chosen'] else ' '} {x['history']}", f"{x['states']:,}", signed(x["gain"]),
-            f"{x['p_value']:.2g}" if x["passes"] else f"{x['p_value']:.2g}: memory is left",
-        )
-        for x in tried
-    ]  # fmt: skip
-    yield from aligned([("  history", "states", "gain", "p of the test for memory"), *rows], "<>><")
-    yield (
-        "gain: of a policy learned from one quarter of the log, in the model of another; the half"
-        " that improve tests on was not used for it\n"
-    )
-
-
-def _table(rows: list[Mapping[str, Any]], tail: str, simulated: bool) -> list[str]:
+def _table(rows: list[Mapping[str, Any]], tail: str) -> list[str]:
     """Each setting on a line, its numbers on the next."""
     lines = [["", "mean gain", "95 % interval", tail, "95 % interval", "loses"]]
-    lines[0] += ["simulated: mean", tail] if simulated else []
     for row in rows:
         cells = [""]
         for name in ("mean", "cvar"):
             cells += [signed(row[name]), interval(row[f"{name}_low"], row[f"{name}_high"], ".3g")]
-        cells += [f"{row['loses']:.0%}"]
-        cells += [signed(row[f"simulated_{name}"]) for name in ("mean", "cvar") if simulated]
-        lines += [[f"{'>' if row['chosen'] else ' '} {row['setting']}"], cells]
+        lines += [[f"{'>' if row['chosen'] else ' '} {row['setting']}"]]
+        lines += [[*cells, f"{row['loses']:.0%}"]]
     return aligned(lines, "<" + ">" * (len(lines[0]) - 1))
-
-
-def _bound_document(
-    posed: Posed, source: Any, asked: Mapping[str, Any], bound: float, delta: float | None
-) -> dict[str, Any]:
-    """The n_wedge with which Pi_b-SPIBB provably loses at most --bound."""
-    wedge = n_wedge_for(posed.problem, bound, 0.05 if delta is None else delta)
-    setting = ["--algorithm", "pi-b-spibb", "--set", f"n_wedge={wedge.n_wedge}"]
-    width, notes = posed.problem.return_range.width, posed.notes
-    if wedge.bound >= width:
-        notes.append(
-            f"VACUOUS: no policy can lose more than {width:.4g}, the width of the return range; ask"
-            " for less"
-        )
-    after = {"next": next_line(source, asked, setting) if wedge.free > 0 else None, "notes": notes}
-    said = {"reward": posed.log.reward_summary, "warnings": list(posed.log.warnings)}
-    return {"log": posed.source} | said | dataclasses.asdict(wedge) | after
-
-
-def _bound_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    yield reward_text(found)
-    yield (
-        f"n_wedge   {found['n_wedge']:,}: Pi_b-SPIBB then loses at most {found['bound']:.4g}"
-        f" (asked: {found['loss']:.4g}) with probability {1 - found['delta']:g}"
-    )
-    yield f"          {found['label']}: {'; '.join(found['assumptions'])}"
-    yield (
-        f"known     {found['known']} pairs were seen more often; {found['free']:.1%} of decisions"
-        " may change"
-    )
-    nothing = "nothing: this log proves no such bound for any change"
-    yield f"next      {found['next'] or nothing}"
-    yield from (f"note: {note}" for note in found["notes"])
-
-
-def _save(found: Tuned | Bounded, path: Path) -> Path:
-    """The table as CSV, or everything as JSON; whole or not at all."""
-    if path.suffix == ".json":
-        return write_whole(path, found.to_json() + "\n")
-    if path.suffix == ".csv":
-        rows = found.document.get("settings", [found.document])
-        columns = tuple(k for k in rows[0] if not isinstance(rows[0][k], (dict, list, tuple)))
-        cells = [["" if row[k] is None else row[k] for k in columns] for row in rows]
-        return write_csv(path, columns, cells)
-    raise ParameterError(f"--out takes a .csv or .json file, got {str(path)!r}")

@@ -41,7 +41,6 @@ ALPHAS = tuple(float(x) for x in 0.1 * 2.0 ** np.arange(0, 8.5, 0.5))  # 0.1 ...
 ROUNDS = 50  # of EM
 PAIR_MOST = 20  # visits with which a pair counts at most in q
 PULL = 20.0  # visits with which an even share counts in q
-GUESSES = ("anywhere", "same state", "companions")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ reference everywhere.
 from __future__ import annotations
 
 import csv
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +14,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefoot.errors import ProblemError
+from surefoot.paper.reproduction import RunOptions
+from surefoot.report.style import save
 from surefoot.studies.metrics import Intervals, cvar, mean_and_cvar
-from surefoot.studies.pareto import (
+from surefoot.studies.results import Cell, Results
+from surefoot.studies.spec import Study, read_study, settings, variants
+
+pytest.importorskip("matplotlib")
+import matplotlib
+
+sys.path.append(str(Path(__file__).parents[2] / "papers" / "scholl2022"))
+
+import product_study
+from product_study import (
+    PRODUCT,
+    STUDIES,
+    FrontRow,
+    class_of,
     front,
     good_everywhere,
+    make,
+    pareto_figure,
     pareto_table,
     rivals_of,
     write_fronts,
     write_rivals,
 )
-from surefoot.studies.results import Cell, Results
 
 POINTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12)
 REFERENCE = ("lower", "epsilon=1")
@@ -220,3 +237,129 @@ def test_both_tables_are_written_with_their_intervals(tmp_path: Path) -> None:
         float(row["cvar_low"]) < float(row["cvar"]) < float(row["cvar_high"])
         for row in fronts + rivals
     )
+
+
+def point(
+    size: int | None, group: str, parameters: str, x: float, y: float, **fronts: bool
+) -> FrontRow:
+    return FrontRow(
+        benchmark="random-mdps",
+        size=size,
+        group=group,
+        algorithm=group,
+        parameters=parameters,
+        mean=x,
+        mean_low=x - 0.01,
+        mean_high=x + 0.01,
+        cvar=y,
+        cvar_low=y - 0.01,
+        cvar_high=y + 0.01,
+        **fronts,
+    )
+
+
+def points() -> list[FrontRow]:
+    made = []
+    for size in (10, None):
+        for i, group in enumerate(("neither", "penalises", "restricts", "both")):
+            for k in range(3):
+                x, y = 0.1 * i + 0.01 * k, 0.1 * i - 0.02 * k
+                made.append(point(size, group, f"k={k}", x, y, on_front=True, on_combined=i == 3))
+    return made
+
+
+def test_settings_outside_a_panel_are_counted() -> None:
+    far = point(10, "both", "k=9", -50, -50, on_front=False, on_combined=False)
+    assert "4 of 13 outside" in words(pareto_figure([*points(), far]))
+
+
+def test_fronts_drawn_twice_give_the_same_bytes(tmp_path: Path) -> None:
+    one, two = (
+        save(pareto_figure(points(), reference=("restricts", "k=0")), tmp_path / name)
+        for name in ("one", "two")
+    )
+    assert [x.read_bytes() for x in one] == [x.read_bytes() for x in two]
+
+
+def test_fronts_of_no_setting_are_refused() -> None:
+    with pytest.raises(ProblemError, match="no rows"):
+        pareto_figure([])
+
+
+@pytest.mark.parametrize("name", PRODUCT)
+def test_every_study_is_a_study_that_can_be_cut_short(name: str) -> None:
+    study = read_study(STUDIES / f"{name}.toml", 3)
+    assert study.name == name and study.trials == 3 and settings(study) and variants(study)
+
+
+def words(figure: matplotlib.figure.Figure) -> str:
+    return "\n".join(text.get_text() for text in figure.findobj(matplotlib.text.Text))
+
+
+def test_the_classes_are_those_of_the_papers_taxonomy() -> None:
+    cells = {
+        name: class_of(Cell("", 1, name, ""))
+        for name in ("basic-rl", "ramdp", "pi-b-spibb", "ramdp+pi-b-spibb")
+    }
+    assert cells == {
+        "basic-rl": "neither",
+        "ramdp": "penalises",
+        "pi-b-spibb": "restricts",
+        "ramdp+pi-b-spibb": "both",
+    }
+
+
+KEPT = (
+    "lower-approx-soft-spibb",
+    "basic-rl",
+    "ramdp",
+    "pi-b-spibb",
+    "ramdp+pi-b-spibb",
+    "approx-soft-spibb",
+    "adv-approx-soft-spibb",
+    "exact-soft-spibb",
+    "adv-exact-soft-spibb",
+)
+
+
+def small(place: Path, trials: int | None = None) -> Study:
+    """A study with two small sizes, few trials, and one setting of some algorithms."""
+    study = read_study(place, 12)
+    cut = {
+        k: v[0] if isinstance(v, list) else v
+        for k, v in (study.benchmark.model_extra or {}).items()
+    }
+    chosen = [
+        one.model_copy(
+            update={
+                k: v[0] if isinstance(v, list) and k != "published" else v
+                for k, v in (one.model_extra or {}).items()
+            }
+        )
+        for one in study.algorithms
+        if one.name in KEPT
+    ]
+    chosen = list({one.name: one for one in chosen}.values())
+    benchmark = study.benchmark.model_copy(update={"sizes": study.benchmark.sizes[:2], **cut})
+    return study.model_copy(update={"benchmark": benchmark, "algorithms": chosen})
+
+
+@pytest.mark.slow
+def test_the_product_study_becomes_fronts_and_rivals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="PyTorch is an extra; make test-all installs it")
+    monkeypatch.setattr(product_study, "read_study", small)
+    monkeypatch.setattr(product_study, "PRODUCT", ("wet-chicken-product",))
+    options = RunOptions(out=tmp_path / "out", trials=12, device="torch")
+    make(options)
+    out = options.out / "wet-chicken-product"
+    assert {
+        "summary.csv",
+        "fronts.csv",
+        "fronts.svg",
+        "fronts.png",
+        "rivals.csv",
+        "product.md",
+    } <= {x.name for x in out.iterdir()}
+    assert "at least as good in mean and CVaR at every size" in (out / "product.md").read_text()

@@ -1,19 +1,30 @@
-"""What `surefoot reproduce priced` shows: the price against its rivals, paired, cell by cell."""
+"""The price against its rivals, paired, cell by cell: how papers/priced is made.
+
+    python papers/priced/priced_study.py --out results [--trials 100] [--workers 2] [--device cuda]
+
+Both figures of the paper with 10,000 trials, and ten other benchmarks; the studies are in the
+folder studies. What is finished is never computed again: run the same command to resume.
+"""
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.special import bdtr
 
-from surefoot.atomic import write_csv
+from surefoot.atomic import write_csv, write_whole
 from surefoot.benchmarks import NORMALISED
+from surefoot.cli.terminal import bars
 from surefoot.paper.claim import ALL, LOWER, RANDOM_MDPS, WET_CHICKEN
-from surefoot.report.figures import Curve
+from surefoot.paper.reproduction import FinishedStudy, RunOptions, run_study
+from surefoot.report.figures import draw_curve, size_axis
+from surefoot.report.style import FAINT, figure, save, style_of
 from surefoot.simulate import first_key, trial_numbers
 from surefoot.studies.metrics import (
     CVAR,
@@ -25,9 +36,10 @@ from surefoot.studies.metrics import (
     worse_trials,
 )
 from surefoot.studies.results import Cell, Results
-from surefoot.studies.spec import Study, Variant, variants
+from surefoot.studies.spec import Study, Variant, read_study, variants
 from surefoot.text import Table, signed, with_interval
 
+STUDIES = Path(__file__).parent / "studies"
 FIGURES = ("random-mdps-priced", "wet-chicken-priced")
 UNTOUCHED = (
     "random-mdps-other-priced",
@@ -315,6 +327,16 @@ def _not_above(line: Sequence[PairedCell]) -> str:
     return "; ".join(found) or "none"
 
 
+@dataclass(frozen=True)
+class Curve:
+    """Differences over sizes: of the mean and of the CVaR, each as (low, value, high)."""
+
+    benchmark: str
+    label: str
+    sizes: Sequence[int]
+    ends: Sequence[Sequence[Sequence[float]]]
+
+
 def curves(cells: Sequence[PairedCell], name: Callable[[PairedCell], str]) -> list[Curve]:
     """What is drawn against Lower-Approx: a curve for each line of cells that gets a name."""
     return [
@@ -342,6 +364,37 @@ def elsewhere(cell: PairedCell) -> str:
     epsilon = cell.rival_parameters.split("epsilon=")[-1]
     ours = "the default" if cell.is_default else f"priced, epsilon {epsilon},"
     return f"{ours} against Lower-Approx, epsilon {epsilon}"
+
+
+def differences_figure(curves: Sequence[Curve], title: str) -> Figure:
+    """Paired differences of mean and CVaR over the size of the data: a row of panels a benchmark.
+
+    A line for each label, with its intervals; 0 is the rival.
+    """
+    benchmarks = list(dict.fromkeys(one.benchmark for one in curves))
+    labels = list(dict.fromkeys(one.label for one in curves))
+    styles = {label: style_of(label, {}, i) for i, label in enumerate(labels)}
+    with figure(10.0, 2.5 * len(benchmarks) + 0.7, len(benchmarks), 2) as (made, panels):
+        places = [(name, metric) for name in benchmarks for metric in (0, 1)]
+        for panel, (name, metric) in zip(panels, places, strict=True):
+            panel.set_title(f"{name}: {('mean', 'CVaR')[metric]}", loc="left")
+            panel.axhline(0.0, color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+            here = [one for one in curves if one.benchmark == name]
+            for one in here:
+                low, value, high = one.ends[metric]
+                draw_curve(panel, one.sizes, low, value, high, styles[one.label])
+            sizes = sorted({n for one in here for n in one.sizes})
+            size_axis(panel, sizes, name)
+        handles = {
+            label: handle
+            for panel in panels
+            for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+        }
+        made.legend(
+            [handles[label] for label in labels], labels, loc="outside lower center", ncols=2
+        )
+        made.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return made
 
 
 def priced_words(figures: Sequence[PairedCell], others: Sequence[PairedCell]) -> str:
@@ -391,3 +444,38 @@ def _count(cells: Sequence[PairedCell]) -> str:
         f"Of {len(cells)} cells: {'; '.join(found)}. Worse than the baseline decidedly more often"
         f" than the rival in {more}, less often in {less}."
     )
+
+
+def make(options: RunOptions) -> None:
+    """Run the studies or resume them, and write all of papers/priced but the README."""
+    found = []
+    for stem, names, label in (
+        ("priced-figures", FIGURES, on_figures),
+        ("priced-elsewhere", UNTOUCHED, elsewhere),
+    ):
+        cells = [x for one in _run(names, options) for x in paired(one.study, one.results, one.how)]
+        write_paired(options.out / f"{stem}.csv", cells)
+        title = "Difference to Lower-Approx-Soft-SPIBB, in shares of the way to the optimum"
+        save(differences_figure(curves(cells, label), title), options.out / stem)
+        found.append(cells)
+    write_whole(options.out / "priced.md", priced_words(*found))
+
+
+def _run(names: Sequence[str], options: RunOptions) -> list[FinishedStudy]:
+    """Each study, run or resumed in its own folder."""
+    studies = [read_study(STUDIES / f"{name}.toml", options.trials) for name in names]
+    return [run_study(study, options.out / study.name, options) for study in studies]
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--trials", type=int, help="default: as many as each study says")
+    parser.add_argument("--workers", type=int, help="default: one for each core")
+    parser.add_argument("--device", default="cpu")
+    with bars() as progress:
+        make(RunOptions(**vars(parser.parse_args()), progress=progress))
+
+
+if __name__ == "__main__":
+    _main()
