@@ -26,7 +26,8 @@ def missing(log: Log) -> list[Finding]:
     with log.database() as database:
         found = database.rows(
             "looking at the numbers of episodes",
-            f"""with labels as (select distinct episode::varchar as x from {log.reading.steps()}),
+            f"""with labels as (select distinct episode::varchar as x
+                                from (select distinct episode from {log.reading.steps()})),
                      numbers as (select try_cast({digits} as bigint) as i,
                                         regexp_replace(x, '[0-9]+$', '') as letters
                                  from labels where length({digits}) between 1 and 15),

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 
 from surefoot.core import Batch
 from surefoot.diagnosis.copies import Contents, contents, with_look_back
-from surefoot.diagnosis.independence import Alike, Tables, alike, g_tests, in_pieces, tables
+from surefoot.diagnosis.independence import (
+    Alike,
+    Tables,
+    alike,
+    g_tests,
+    in_pieces,
+    tables,
+    together,
+)
 from surefoot.diagnosis.time_order import Clock, clock
 from surefoot.errors import NotAvailableError
 from surefoot.logs import Log
@@ -23,6 +33,7 @@ MOST_PAIRS = 20_000  # the most visited pairs are tested: enough to find faults,
 PIECES, SHORTEST = 100, 64
 FEWEST_PIECES = 40  # so many pieces can be put into eight parts by lots,
 LOTS, LOTS_ROWS = (4, 20), 1_000_000  # so often, on so many rows in all
+MOST_ENTRIES = 2_000_000  # of tables that wait to be put together with those of earlier blocks
 NEXT, REWARD, ACTION = "the next state", "the reward", "the action"
 PAIR, SECOND, THIRD = "previous pair", "pair two steps back", "pair three steps back"
 LEVEL_BEFORE, FIRST, TIME = "previous reward", "first state", "time"
@@ -96,6 +107,11 @@ class Walk:
     rows_after: int
     contradictions: tuple[str, ...]
 
+    @property
+    def entries(self) -> int:
+        """Of all tables."""
+        return sum(map(len, self.tables.values()))
+
 
 def tested_pairs(log: Log) -> Pairs:
     """The most visited pairs of a log that have enough visits."""
@@ -132,15 +148,16 @@ def walk(log: Log, gamma: float | None = None) -> Walk:
             "this log holds counts alone: its rows were counted elsewhere, or their order was not"
             " looked at"
         )
-    found: Walk | None = None
+    parts: list[Walk] = []
     pairs, time = tested_pairs(log), clock(log)
     length = piece_length(log)
     for look, block in with_look_back(log.blocks(), log.accounting.used):
-        part = _walk_block(block, pairs, gamma, time, length if look else 0)
-        found = part if found is None else _joined(found, part)
-    if found is None:
+        parts.append(_walk_block(block, pairs, gamma, time, length if look else 0))
+        if sum(x.entries for x in parts[1:]) > max(parts[0].entries, MOST_ENTRIES):
+            parts = [_joined(parts)]
+    if not parts:
         raise NotAvailableError("no row of the log has a successor")
-    return found
+    return _joined(parts)
 
 
 def piece_length(log: Log) -> int:
@@ -178,7 +195,7 @@ def _walk_block(block: Batch, pairs: Pairs, gamma: float | None, time: Clock, le
     pair = block.pair
     stratum = pairs.place[pair]
     tested = stratum >= 0
-    use = np.flatnonzero(tested)
+    use = slice(None) if tested.all() else np.flatnonzero(tested)
     level = pairs.reward.levels(pair, block.reward)
     when = {TIME: time.segments(block.row)} | {
         name: x[block.row].astype(np.int64) for name, x in time.calendar.items()
@@ -186,14 +203,16 @@ def _walk_block(block: Batch, pairs: Pairs, gamma: float | None, time: Clock, le
     beside = {} if block.propensity is None else {CHOSEN: _levels_of(block.propensity)}
     past = _past(block, pair, level) if look_back else {}
     found = {}
-    for what, x in ((NEXT, block.next_state), (REWARD, level)):
+    strata = stratum[use]
+    piece = np.cumsum(block.time % length == 0)[use] if look_back else None
+    for what, outcome in ((NEXT, block.next_state), (REWARD, level)):
+        x = outcome[use]
         for name, context in (when | beside).items():
-            found[what, name] = tables(stratum[use], context[use], x[use])
-        if look_back:
-            piece = np.cumsum(block.time % length == 0)
-            own = in_pieces(stratum[use], piece[use], pairs.score(what, pair[use], x[use]))
+            found[what, name] = tables(strata, context[use], x)
+        if piece is not None:
+            own = in_pieces(strata, piece, pairs.score(what, pair[use], x))
         for name, context in past.items():
-            found[what, name] = tables(stratum[use], context[use], x[use], None, *own)
+            found[what, name] = tables(strata, context[use], x, None, *own)
     for name, context in when.items():
         found[ACTION, name] = tables(block.state, context, block.action)
     outcomes = (NEXT, pairs.successor, block.next_state), (REWARD, pairs.reward, block.reward)
@@ -252,15 +271,19 @@ def _past(block: Batch, pair: np.ndarray, level: np.ndarray) -> dict[str, np.nda
     }
 
 
-def _joined(x: Walk, y: Walk) -> Walk:
-    """What was seen on both; a later block may have no look back."""
-    return Walk(
-        pairs=x.pairs,
-        clock=x.clock,
-        tables={key: a + y.tables[key] if key in y.tables else a for key, a in x.tables.items()},
-        alike={key: a + y.alike[key] if key in y.alike else a for key, a in x.alike.items()},
-        contents=x.contents + y.contents,
-        thinned=x.thinned + y.thinned,
-        rows_after=x.rows_after + y.rows_after,
-        contradictions=x.contradictions + y.contradictions,
+def _joined(parts: list[Walk]) -> Walk:
+    """What was seen on all parts, added up in their order; a later one may have no look back."""
+    first = parts[0]
+    return replace(
+        first,
+        tables={
+            key: together([x.tables[key] for x in parts if key in x.tables]) for key in first.tables
+        },
+        alike={
+            key: reduce(add, [x.alike[key] for x in parts if key in x.alike]) for key in first.alike
+        },
+        contents=tuple(content for x in parts for content in x.contents),
+        thinned=reduce(add, [x.thinned for x in parts]),
+        rows_after=sum(x.rows_after for x in parts),
+        contradictions=tuple(words for x in parts for words in x.contradictions),
     )

@@ -160,13 +160,20 @@ def _checked(limit: float | None, shortest: float) -> float:
 def apart(batch: Batch, use: np.ndarray, k: int) -> np.ndarray:
     """Which visits stay if those of a pair in an episode must lie more than k steps apart."""
     # No episode is longer, and the products below must not overflow.
-    k = min(k, int(np.bincount(batch.episode).max()))
+    longest = int(np.bincount(batch.episode).max())
+    k = min(k, longest)
     # Episodes are independent: further apart than k.
     time = np.arange(len(batch)) + batch.episode * (k + 1)
     pair, rows = batch.pair, np.flatnonzero(use)
     short = np.uint16 if batch.n_states * batch.n_actions <= 2**16 else np.int64
     # by pair, then by time, in which they lie; NumPy sorts short numbers by their digits
     rows = rows[np.argsort(pair[rows].astype(short), kind="stable")]
+    if k == longest:  # the first visit of a pair in an episode
+        pair, episode = pair[rows], batch.episode[rows]
+        new = (pair[1:] != pair[:-1]) | (episode[1:] != episode[:-1])
+        keep = np.zeros(len(batch), dtype=bool)
+        keep[rows[np.append(True, new)[: len(rows)]]] = True
+        return keep
     span = int(time[-1]) + k + 2 if len(time) else 1
     key = pair[rows] * span + time[rows]
     keep = np.zeros(len(batch), dtype=bool)
