@@ -99,15 +99,21 @@ def tables(
         )
         short = tables(stratum, c, o, k, own, pieces)
         return replace(short, context=contexts[short.context], outcome=outcomes[short.outcome])
-    key = (stratum * wider + (context - early)) * wide + outcome
+    key = np.multiply(stratum, wider, dtype=np.int64)
+    key += context
+    key -= early
+    key *= wide
+    key += outcome
     cells = tall * wider * wide
-    if cells <= max(CROWDED * len(key), SHORTEST_TABLE):
-        place, found = key, np.flatnonzero(np.bincount(key, minlength=cells))
-        there = found
-    else:
+    place = key
+    if cells > max(CROWDED * len(key), SHORTEST_TABLE):
         found, place = distinct(key, cells)
-        there, cells = np.arange(len(found)), len(found)
-    k = np.bincount(place, k, cells)[there].astype(float)
+        cells = len(found)
+        sums, there = np.bincount(place, k, cells), np.arange(cells)
+    else:
+        sums = np.bincount(key, k, cells)
+        found = there = np.flatnonzero(sums)
+    k = sums[there].astype(float)
     own, pieces = (
         None if x is None else np.bincount(place, x, cells)[there] for x in (own, pieces)
     )

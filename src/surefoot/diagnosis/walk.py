@@ -23,7 +23,7 @@ from surefoot.diagnosis.independence import (
 from surefoot.diagnosis.time_order import Clock, clock
 from surefoot.errors import NotAvailableError
 from surefoot.logs import Log
-from surefoot.problems import monte_carlo
+from surefoot.problems import monte_carlo, thinned_counts
 
 # Pairs with fewer visits are not tested. A table of its own needs 20, sums over pairs do not.
 ENOUGH = 5
@@ -224,7 +224,10 @@ def _walk_block(block: Batch, pairs: Pairs, gamma: float | None, time: Clock, le
     }
     thinned = np.zeros(())
     if gamma is not None:
-        thinned = monte_carlo(block, gamma, visits="thinned" if gamma < 1 else "first").n
+        first = gamma == 1
+        thinned = (
+            monte_carlo(block, gamma, visits="first").n if first else thinned_counts(block, gamma)
+        )
     wrong = block.contradictions()
     return Walk(
         pairs=pairs,
