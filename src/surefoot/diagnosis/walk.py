@@ -165,15 +165,14 @@ def piece_length(log: Log) -> int:
     return max(log.accounting.used // PIECES, SHORTEST)
 
 
-def larger_by_chance(log: Log, seen: Walk, what: str, parts: int) -> float:
+def larger_by_chance(block: Batch, length: int, seen: Walk, what: str, parts: int) -> float:
     """How much larger the G of tables by time is than that of independent rows, where nothing
     drifts: the rows of an episode come together, and outcomes decide how many they are.
 
-    Every piece of the (first) block is put into one of so many parts of the log by lots, which
-    leaves nothing of time; mean of G / degrees, at least 1.
+    Every piece of the (first) block, of at most `length` rows, is put into one of so many parts of
+    the log by lots, which leaves nothing of time; mean of G / degrees, at least 1.
     """
-    block = next(iter(log.blocks()))
-    piece = np.cumsum(block.time % piece_length(log) == 0) - 1
+    piece = np.cumsum(block.time % length == 0) - 1
     if piece[-1] + 1 in (len(block), *range(FEWEST_PIECES)):
         return 1.0  # rows are independent, or hardly a piece is
     stratum = block.state if what == ACTION else seen.pairs.place[block.pair]
