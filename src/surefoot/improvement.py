@@ -137,7 +137,7 @@ def _smoothed(log: Log, policy: Any, smoothing: float, allowed: Any, forbidden: 
     something added to every count.
     """
     from surefoot.logs import permitted
-    from surefoot.logs.policy_rows import baseline_of
+    from surefoot.logs.given_policies import baseline_of
 
     mask = permitted(log, allowed, forbidden)
     if policy is not None:

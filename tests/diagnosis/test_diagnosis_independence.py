@@ -20,6 +20,7 @@ from surefoot.diagnosis.independence import (
     in_pieces,
     mantel,
     tables,
+    together,
 )
 
 
@@ -85,9 +86,37 @@ def test_the_tests_of_a_log_in_parts_are_those_of_the_whole() -> None:
     columns = [rng.integers(0, k, 3000) for k in (4, 3, 5)]
     whole = g_tests(tables(*columns), 4)
     parts = [tables(*(x[i : i + 700] for x in columns)) for i in range(0, 3000, 700)]
-    together = g_tests(parts[0] + parts[1] + parts[2] + parts[3] + parts[4], 4)
-    assert np.allclose(together.g, whole.g)
-    assert (together.degrees == whole.degrees).all()
+    joined = g_tests(together(parts), 4)
+    assert np.allclose(joined.g, whole.g)
+    assert (joined.degrees == whole.degrees).all()
+
+
+def test_tables_put_together_at_once_are_to_the_last_bit_those_put_together_one_by_one() -> None:
+    rng = np.random.default_rng(3)
+    parts = []
+    for _ in range(5):
+        columns = [rng.integers(3, 3 + k, 700) for k in (4, 2, 5)]
+        parts.append(tables(*columns, None, rng.normal(size=700), rng.random(700)))
+    at_once, one_by_one = together(parts), parts[0]
+    for part in parts[1:]:
+        one_by_one = together([one_by_one, part])
+    for name in ("stratum", "context", "outcome", "k", "own", "pieces"):
+        assert (getattr(at_once, name) == getattr(one_by_one, name)).all()
+
+
+@pytest.mark.parametrize("wide", [2, 40, 10**6])
+def test_tables_crowded_or_not_count_as_a_dictionary_does(wide: int) -> None:
+    rng = np.random.default_rng(4)
+    columns = [rng.integers(0, k, 90_000) for k in (3, 4, wide)]
+    own = rng.normal(size=90_000)
+    found = tables(columns[0], columns[1] + 7, columns[2], None, own, own)
+    rows: dict[tuple[int, ...], list[float]] = {}
+    for *key, x in zip(*columns, own, strict=True):
+        rows.setdefault(tuple(map(int, key)), []).append(float(x))
+    assert list(zip(found.stratum, found.context - 7, found.outcome, strict=True)) == sorted(rows)
+    assert found.k.tolist() == [len(rows[key]) for key in sorted(rows)]
+    assert found.own is not None
+    assert np.allclose(found.own, [sum(rows[key]) for key in sorted(rows)])
 
 
 def test_the_sum_over_many_small_tables_keeps_its_level() -> None:
@@ -175,7 +204,7 @@ def test_with_pieces_couples_of_different_pieces_alone_count() -> None:
         for own in [in_pieces(stratum, piece, y.astype(float))]
         for at in (slice(0, 25), slice(25, 60))
     ]
-    table = parts[0] + parts[1]
+    table = together(parts)
     assert mantel(table, table.outcome.astype(float), f, 3).t == pytest.approx(naive)
 
 

@@ -31,8 +31,7 @@ from surefoot.logs import (
 from surefoot.logs.column_roles import NONE, Column
 from surefoot.logs.database import Progress
 from surefoot.logs.description import PATHS, POSING, described, description_of
-from surefoot.logs.given_policies import policy_for
-from surefoot.logs.policy_rows import baseline_of
+from surefoot.logs.given_policies import baseline_of, policy_for
 from surefoot.problems import Problem
 from surefoot.problems.guards import guards_of, with_guards
 

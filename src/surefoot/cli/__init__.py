@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -80,5 +81,10 @@ def _surefoot(
 
 
 def main() -> None:
-    """The entry point of the command `surefoot`."""
+    """The entry point of the command `surefoot`.
+
+    Its matrices are small: more threads of OpenBLAS only wait for each other (a third of the
+    processor time of `surefoot improve` on the log that ships). Who sets their number has it.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported
     run_to_the_end(app)

@@ -119,14 +119,15 @@ def missing(log: Log) -> list[Finding]:
     log = _as_read(log)
     if log.reading is None or log.bandit or (log.n_episodes or 0) < FEWEST_NUMBERS:
         return []
-    digits = "regexp_extract(x, '[0-9]+$')"
-    with log.database() as database:
+    with log.database(log.reading.options.threads) as database:
         found = database.rows(
             "looking at the numbers of episodes",
-            f"""with labels as (select distinct episode::varchar as x from {log.reading.steps()}),
-                     numbers as (select try_cast({digits} as bigint) as i,
-                                        regexp_replace(x, '[0-9]+$', '') as letters
-                                 from labels where length({digits}) between 1 and 15),
+            f"""with labels as (select distinct episode::varchar as x
+                                from (select distinct episode from {log.reading.steps()})),
+                     ends as (select x, regexp_extract(x, '[0-9]+$') as digits from labels),
+                     numbers as (select try_cast(digits as bigint) as i,
+                                        left(x, length(x) - length(digits)) as letters
+                                 from ends where length(digits) between 1 and 15),
                      steps as (select distinct letters, i,
                                       i - lag(i) over (partition by letters order by i) - 1 as gap
                                from (select distinct letters, i from numbers where i is not null))

@@ -21,7 +21,7 @@ from surefoot.diagnosis.finding import (
 )
 from surefoot.diagnosis.independence import GROUPS, Result, Tables, mantel
 from surefoot.diagnosis.time_order import SEGMENTS
-from surefoot.diagnosis.walk import ACTION, NEXT, REWARD, TIME, Walk, larger_by_chance
+from surefoot.diagnosis.walk import ACTION, NEXT, REWARD, TIME, Walk, larger_by_chance, piece_length
 from surefoot.logs import Log
 
 PARTS = {
@@ -121,7 +121,8 @@ def _calibrated(
     first = verdict(log, state, found, evidence, inflation)
     if first.p_value >= LEVEL:
         return first
-    chance = max(larger_by_chance(log, seen, what, max(PARTS)) for what in outcomes)
+    block, length = next(iter(log.blocks())), piece_length(log)
+    chance = max(larger_by_chance(block, length, seen, what, max(PARTS)) for what in outcomes)
     return verdict(log, state, found, evidence, inflation * chance)
 
 

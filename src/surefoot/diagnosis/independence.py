@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -20,6 +21,8 @@ LENGTHS = (8, 64)
 # Numbers are looked up in a table, not sorted, where it has at most so many cells for each of them,
 # or in all.
 DENSE, SHORTEST_TABLE = 16, 2**16
+CROWDED = 2  # sums are made in the table itself, where it has at most so many cells for each number
+Centred = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,14 +41,8 @@ class Tables:
     own: np.ndarray | None = None
     pieces: np.ndarray | None = None
 
-    def __add__(self, other: Tables) -> Tables:
-        """The rows of both."""
-
-        def both(name: str) -> Any:
-            mine, theirs = getattr(self, name), getattr(other, name)
-            return None if mine is None else np.append(mine, theirs)
-
-        return tables(*map(both, ("stratum", "context", "outcome", "k", "own", "pieces")))
+    def __len__(self) -> int:
+        return len(self.k)
 
 
 def _chi_square_tail(x: np.ndarray | float, degrees: np.ndarray | float) -> np.ndarray:
@@ -97,18 +94,48 @@ def tables(
     pieces: np.ndarray | None = None,
 ) -> Tables:
     """Rows counted into tables: each combination once, in order."""
+    early = int(context.min()) if len(context) else 0
     tall, wider, wide = (int(x.max(initial=0)) + 1 for x in (stratum, context, outcome))
+    wider -= early
     if tall * wider * wide >= 2**62:  # too many combinations for one number: use shorter codes
         (contexts, c), (outcomes, o) = (
             np.unique(x, return_inverse=True) for x in (context, outcome)
         )
         short = tables(stratum, c, o, k, own, pieces)
         return replace(short, context=contexts[short.context], outcome=outcomes[short.outcome])
-    key = (stratum * wider + context) * wide + outcome
-    key, place = distinct(key, tall * wider * wide)
-    k = np.bincount(place, k, len(key)).astype(float)
-    own, pieces = (None if x is None else np.bincount(place, x, len(key)) for x in (own, pieces))
-    return Tables(key // wide // wider, key // wide % wider, key % wide, k, own, pieces)
+    key = np.multiply(stratum, wider, dtype=np.int64)
+    key += context
+    key -= early
+    key *= wide
+    key += outcome
+    cells = tall * wider * wide
+    place = key
+    if cells > max(CROWDED * len(key), SHORTEST_TABLE):
+        found, place = distinct(key, cells)
+        cells = len(found)
+        sums, there = np.bincount(place, k, cells), np.arange(cells)
+    else:
+        sums = np.bincount(key, k, cells)
+        found = there = np.flatnonzero(sums)
+    k = sums[there].astype(float)
+    own, pieces = (
+        None if x is None else np.bincount(place, x, cells)[there] for x in (own, pieces)
+    )
+    before, outcome = np.divmod(found, wide)
+    stratum, context = np.divmod(before, wider)
+    return Tables(stratum, context + early, outcome, k, own, pieces)
+
+
+def together(parts: Sequence[Tables]) -> Tables:
+    """The rows of all parts as one, their sums added up in this order."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def column(name: str) -> Any:
+        columns = [getattr(part, name) for part in parts]
+        return None if columns[0] is None else np.concatenate(columns)
+
+    return tables(*map(column, ("stratum", "context", "outcome", "k", "own", "pieces")))
 
 
 @dataclass(frozen=True, repr=False)
@@ -250,7 +277,13 @@ class Mantel:
         return chi, degrees
 
 
-def mantel(given: Tables, y: np.ndarray, f: np.ndarray, n_strata: int) -> Mantel:
+def mantel(
+    given: Tables,
+    y: np.ndarray,
+    f: np.ndarray,
+    n_strata: int,
+    centred: Centred | None = None,
+) -> Mantel:
     """T = sum over strata of sum_i (y_i - mean y)(f_i - mean f).
 
     y is the score of each entry's outcome, f [contexts, m] are functions of the context. If context
@@ -269,12 +302,14 @@ def mantel(given: Tables, y: np.ndarray, f: np.ndarray, n_strata: int) -> Mantel
     optional stopping, so every A, B has mean 0, exactly. Mantel's sum over all couples, divided by
     n, has the variance above; times (n / m)^2 it is that of T, or more, since T has fewer couples.
     """
-    n, from_mean, scatter = _centred(given, y, n_strata)
+    n, from_mean, scatter = _centred(given, y, n_strata) if centred is None else centred
     m = n if given.pieces is None else np.bincount(given.stratum, given.pieces, n_strata)
     scatter = np.where((m > 1.5) & (scatter > 1e-12 * n), scatter, 0.0)
     each = n / np.maximum(m, 1)  # rows of a piece
     weight = scatter * each**2 / np.maximum(n - 1, 1)
-    counts = sparse.csr_array((given.k, (given.stratum, given.context)), shape=(n_strata, len(f)))
+    key, place = distinct(given.stratum * len(f) + given.context, n_strata * len(f))
+    cells = np.bincount(place, given.k, len(key)), np.divmod(key, len(f))
+    counts = sparse.csr_array(cells, shape=(n_strata, len(f)))
     deviation = given.k * from_mean * each[given.stratum]
     if given.own is not None:
         deviation -= given.own / np.maximum(m, 1)[given.stratum]
@@ -286,9 +321,7 @@ def mantel(given: Tables, y: np.ndarray, f: np.ndarray, n_strata: int) -> Mantel
     return Mantel(t, variance, int(n[scatter > 0].sum()), float((scatter * each**2).sum()))
 
 
-def _centred(
-    given: Tables, y: np.ndarray, n_strata: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _centred(given: Tables, y: np.ndarray, n_strata: int) -> Centred:
     """n of every stratum, y less its mean there [entries], and the sum of its squares."""
     n, total = (np.bincount(given.stratum, x, n_strata) for x in (given.k, given.k * y))
     from_mean = y - (total / np.maximum(n, 1))[given.stratum]
@@ -313,11 +346,11 @@ def by_context(source: str, given: Tables, y: np.ndarray, n_strata: int) -> Resu
     (sum z^2)^2 / sum z^4 of them (Kish's effective sample size with weights z^2), where z is a
     score in standard deviations of its stratum: as many as successes where successes are rare.
     """
-    n, from_mean, scatter = _centred(given, y, n_strata)
+    n, from_mean, scatter = centred = _centred(given, y, n_strata)
     variance = (scatter / np.maximum(n, 1))[given.stratum]
     z2 = np.where(variance > 1e-12, from_mean**2 / np.maximum(variance, 1e-12), 0.0)
     mattering = float((given.k @ z2) ** 2 / max(given.k @ z2**2, 1e-300))
-    known, context = np.unique(given.context, return_inverse=True)
+    known, context = distinct(given.context, int(given.context.max(initial=0)) + 1)
     k = np.bincount(context, given.k, len(known))
     place = np.empty(len(known), dtype=np.int64)
     place[np.argsort(-k, kind="stable")] = np.arange(len(known))
@@ -326,7 +359,7 @@ def by_context(source: str, given: Tables, y: np.ndarray, n_strata: int) -> Resu
     if width < 2:
         return Result(source, 1.0, 0.0, 0)
     pooled = replace(given, context=np.minimum(place, width - 1)[context])
-    found = mantel(pooled, y, np.eye(width)[:, :-1], n_strata)
+    found = mantel(pooled, y, np.eye(width)[:, :-1], n_strata, centred)
     return Result(source, *found.tested(), found.rows)
 
 

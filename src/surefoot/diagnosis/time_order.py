@@ -105,13 +105,15 @@ def _epoch(stamps: np.ndarray) -> bool:
 
 def _comparable(database: Database, reading: Reading) -> bool:
     """Whether times tell which of two episodes came first."""
-    episodes = f"(select min(t) as low, max(t) as high from {reading.steps()} group by episode)"
     most = [
-        f"(select max(k) from (select count(*) as k from {episodes} group by {edge}))"
+        f"(select max(k) from (select count(*) as k from episodes group by {edge}))"
         for edge in ("low", "high")
     ]  # how many episodes start, and how many end, at one and the same time
     n, starts, ends = database.rows(
-        "comparing times", f"select (select count(*) from {episodes}), {', '.join(most)}"
+        "comparing times",
+        f"""with episodes as materialized (
+                select min(t) as low, max(t) as high from {reading.steps()} group by episode)
+            select (select count(*) from episodes), {", ".join(most)}""",
     )[0]
     return bool(starts < n) if reading.dated else bool(2 * max(starts, ends) <= n)
 
@@ -175,20 +177,21 @@ def gaps(log: Log) -> Finding:
     with log.database(reading.options.threads) as database:
         view = f"create temp view gaps as select * from ({_gaps_sql(reading)}) where same"
         database.run("looking at times", view)
-        quantiles = "quantile_disc(gap, [0.5, 0.9])"
-        n, low, high, largest, quantiles = database.rows(
-            "looking at times",
-            f"select count(*), min(gap), max(gap), max(abs(t)), {quantiles} from gaps",
+        n, low, high, largest = database.rows(
+            "looking at times", "select count(*), min(gap), max(gap), max(abs(t)) from gaps"
         )[0]
         if not n:
             words = "no episode has two steps: there are no time gaps"
             return Finding("time", OK, words, {"steps": 0})
         largest = 0.0 if exact_times(reading) else float(largest)
         common, unequal = high, 0
+        middle = most = float(low)
+        if low != high:
+            quantiles = "select quantile_disc(gap, [0.5, 0.9]) from gaps"
+            middle, most = map(float, database.rows("looking at times", quantiles)[0][0])
         if high - low > _slack(float(high), largest):
             common, unequal = _unequal(database, largest)
     unit = " s" if reading.dated else ""
-    middle, most = (float(x) for x in quantiles)
     numbers = {
         "gaps": int(n),
         "shortest": float(low),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -19,10 +20,11 @@ from surefoot.diagnosis.independence import (
     g_tests,
     in_pieces,
     tables,
+    together,
 )
 from surefoot.diagnosis.time_order import Clock, clock
 from surefoot.logs import Log
-from surefoot.problems import monte_carlo
+from surefoot.problems import monte_carlo, thinned_counts
 
 # Pairs with fewer visits are not tested. A table of its own needs 20, sums over pairs do not.
 ENOUGH = 5
@@ -32,6 +34,7 @@ MOST_PAIRS = 20_000  # the most visited pairs are tested: enough to find faults,
 PIECES, SHORTEST = 100, 64
 FEWEST_PIECES = 40  # so many pieces can be put into eight parts by lots,
 LOTS, LOTS_ROWS = (4, 20), 1_000_000  # so often, on so many rows in all
+MOST_ENTRIES = 2_000_000  # of tables that wait to be put together with those of earlier blocks
 NEXT, REWARD, ACTION = "the next state", "the reward", "the action"
 PAIR, SECOND, THIRD = "previous pair", "pair two steps back", "pair three steps back"
 LEVEL_BEFORE, FIRST, TIME = "previous reward", "first state", "time"
@@ -120,6 +123,11 @@ class Walk:
             found.append(Result(words, x.p_value, x.explained, rows, of))
         return found
 
+    @property
+    def entries(self) -> int:
+        """Of all tables."""
+        return sum(map(len, self.tables.values()))
+
 
 def tested_pairs(log: Log) -> Pairs:
     """The most visited pairs of a log that have enough visits."""
@@ -152,9 +160,12 @@ def tested_pairs(log: Log) -> Pairs:
 def walk(log: Log, gamma: float | None = None) -> Walk:
     """Walk over the log once; returns are thinned where gamma is given."""
     pairs, time, length = tested_pairs(log), clock(log), piece_length(log)
-    blocks = with_look_back(log.blocks(), log.accounting.used)
-    parts = (_walk_block(x, pairs, gamma, time, length if look else 0) for look, x in blocks)
-    return reduce(_joined, parts)
+    parts: list[Walk] = []
+    for look, block in with_look_back(log.blocks(), log.accounting.used):
+        parts.append(_walk_block(block, pairs, gamma, time, length if look else 0))
+        if sum(x.entries for x in parts[1:]) > max(parts[0].entries, MOST_ENTRIES):
+            parts = [_joined(parts)]
+    return _joined(parts)
 
 
 def piece_length(log: Log) -> int:
@@ -162,15 +173,14 @@ def piece_length(log: Log) -> int:
     return max(log.accounting.used // PIECES, SHORTEST)
 
 
-def larger_by_chance(log: Log, seen: Walk, what: str, parts: int) -> float:
+def larger_by_chance(block: Batch, length: int, seen: Walk, what: str, parts: int) -> float:
     """How much larger the G of tables by time is than that of independent rows, where nothing
     drifts: the rows of an episode come together, and outcomes decide how many they are.
 
-    Every piece of the (first) block is put into one of so many parts of the log by lots, which
-    leaves nothing of time; mean of G / degrees, at least 1.
+    Every piece of the (first) block, of at most `length` rows, is put into one of so many parts of
+    the log by lots, which leaves nothing of time; mean of G / degrees, at least 1.
     """
-    block = next(iter(log.blocks()))
-    piece = np.cumsum(block.time % piece_length(log) == 0) - 1
+    piece = np.cumsum(block.time % length == 0) - 1
     if piece[-1] + 1 in (len(block), *range(FEWEST_PIECES)):
         return 1.0  # rows are independent, or hardly a piece is
     stratum = block.state if what == ACTION else seen.pairs.place[block.pair]
@@ -192,7 +202,7 @@ def _walk_block(block: Batch, pairs: Pairs, gamma: float | None, time: Clock, le
     pair = block.pair
     stratum = pairs.place[pair]
     tested = stratum >= 0
-    use = np.flatnonzero(tested)
+    use = slice(None) if tested.all() else np.flatnonzero(tested)
     level = pairs.reward.levels(pair, block.reward)
     when = {TIME: time.segments(block.row)} | {
         name: x[block.row].astype(np.int64) for name, x in time.calendar.items()
@@ -200,14 +210,16 @@ def _walk_block(block: Batch, pairs: Pairs, gamma: float | None, time: Clock, le
     beside = {} if block.propensity is None else {CHOSEN: _levels_of(block.propensity)}
     past = _past(block, pair, level) if look_back else {}
     found = {}
-    for what, x in ((NEXT, block.next_state), (REWARD, level)):
+    strata = stratum[use]
+    piece = np.cumsum(block.time % length == 0)[use] if look_back else None
+    for what, outcome in ((NEXT, block.next_state), (REWARD, level)):
+        x = outcome[use]
         for name, context in (when | beside).items():
-            found[what, name] = tables(stratum[use], context[use], x[use])
-        if look_back:
-            piece = np.cumsum(block.time % length == 0)
-            own = in_pieces(stratum[use], piece[use], pairs.score(what, pair[use], x[use]))
+            found[what, name] = tables(strata, context[use], x)
+        if piece is not None:
+            own = in_pieces(strata, piece, pairs.score(what, pair[use], x))
         for name, context in past.items():
-            found[what, name] = tables(stratum[use], context[use], x[use], None, *own)
+            found[what, name] = tables(strata, context[use], x, None, *own)
     for name, context in when.items():
         found[ACTION, name] = tables(block.state, context, block.action)
     outcomes = (NEXT, pairs.successor, block.next_state), (REWARD, pairs.reward, block.reward)
@@ -219,7 +231,10 @@ def _walk_block(block: Batch, pairs: Pairs, gamma: float | None, time: Clock, le
     }
     thinned = np.zeros(())
     if gamma is not None:
-        thinned = monte_carlo(block, gamma, visits="thinned" if gamma < 1 else "first").n
+        first = gamma == 1
+        thinned = (
+            monte_carlo(block, gamma, visits="first").n if first else thinned_counts(block, gamma)
+        )
     wrong = block.contradictions()
     return Walk(
         pairs=pairs,
@@ -274,15 +289,19 @@ def at_start(block: Batch, code: np.ndarray) -> np.ndarray:
     return np.where(block.first, 0, code[block.first][block.episode] + 1)
 
 
-def _joined(x: Walk, y: Walk) -> Walk:
-    """What was seen on both; a later block may have no look back."""
-    return Walk(
-        pairs=x.pairs,
-        clock=x.clock,
-        tables={key: a + y.tables[key] if key in y.tables else a for key, a in x.tables.items()},
-        alike={key: a + y.alike[key] if key in y.alike else a for key, a in x.alike.items()},
-        contents=x.contents + y.contents,
-        thinned=x.thinned + y.thinned,
-        rows_after=x.rows_after + y.rows_after,
-        contradictions=x.contradictions + y.contradictions,
+def _joined(parts: list[Walk]) -> Walk:
+    """What was seen on all parts, added up in their order; a later one may have no look back."""
+    first = parts[0]
+    return replace(
+        first,
+        tables={
+            key: together([x.tables[key] for x in parts if key in x.tables]) for key in first.tables
+        },
+        alike={
+            key: reduce(add, [x.alike[key] for x in parts if key in x.alike]) for key in first.alike
+        },
+        contents=tuple(content for x in parts for content in x.contents),
+        thinned=reduce(add, [x.thinned for x in parts]),
+        rows_after=sum(x.rows_after for x in parts),
+        contradictions=tuple(words for x in parts for words in x.contradictions),
     )

@@ -1,10 +1,11 @@
 """Whatever is given as a policy, over the states and actions of a log or a problem: by labels.
-Arrays, which have none, go by position.
+Arrays, which have none, go by position; rows of the log say what else a baseline may be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ from array_api_compat import is_array_api_obj
 
 from surefoot.core import Batch, Labels, Policy, Solution
 from surefoot.core.array_checks import is_table, library_of
-from surefoot.errors import BaselineError, PolicyError
+from surefoot.core.labels import as_text, match, number_said, places_of, unknown
+from surefoot.errors import BaselineError, LogError, PolicyError, option
 from surefoot.logs.policy_files import (
     ERRORS,
     Pairs,
@@ -23,11 +25,12 @@ from surefoot.logs.policy_files import (
     over_log,
     policy_of_rows,
     read_policy,
+    read_table,
     width,
 )
 from surefoot.problems import Problem
-from surefoot.problems.baseline_function import tabulated
-from surefoot.problems.given import baseline_array
+from surefoot.problems.baseline_function import checked_row, tabulated
+from surefoot.problems.given import baseline_array, estimated_policy
 from surefoot.rows.arrays import to_numpy
 
 if TYPE_CHECKING:
@@ -163,6 +166,108 @@ def own_policy(given: Any) -> Policy:
         f"a policy with labels was expected: {FORMS.rpartition(' or ')[0]}; got"
         f" {type(given).__name__}"
     )
+
+
+@dataclass(frozen=True)
+class OfRows:
+    """`pi_b` of `surefoot.problem`: function({column: value}) -> {action: probability}, or the
+    probabilities in the order of the actions.
+
+    Text that says a number is that number; a missing value is None.
+    """
+
+    function: Callable[[Mapping[str, Any]], Any]
+    columns: Sequence[str]
+
+    def __post_init__(self) -> None:
+        columns = self.columns
+        named = not isinstance(columns, str) and all(isinstance(x, str) for x in columns)
+        if not callable(self.function) or not named or not columns:
+            raise BaselineError(
+                "OfRows takes a function and the columns it looks at, such as OfRows(rule,"
+                f" ['pulse', 'age']), got {self.function!r} and {columns!r}"
+            )
+
+
+def averaged(given: OfRows, source: Any, log: Log) -> Policy:
+    """pi_b(a|s): the mean of what the function says over the rows of each state.
+
+    It counts as estimated, for two reasons. Which rows a state has is chance. And what the function
+    knows beyond the state may bear on outcomes, too.
+    """
+    pi, n = np.zeros((log.n_states, log.n_actions)), np.zeros(log.n_states)
+    roles = {"state": [",".join(log.labels.state_columns)]} | {x: [x] for x in given.columns}
+    for (label, *raw), times in Counter(read_table(source, roles)).items():
+        s = log.labels.find_state(label)
+        if s is None or log.terminal[s]:
+            continue
+        row = dict(zip(given.columns, map(_raw_value, raw), strict=True))
+        where = f"the baseline function, for the row {row},"
+        try:
+            said = given.function(row)
+        except Exception as error:  # a function of the user may raise anything
+            raise BaselineError(f"{where} fails: {type(error).__name__}: {error}") from error
+        pi[s] += times * checked_row(said, log.labels, where)
+        n[s] += times
+    lost = np.flatnonzero((n == 0) & ~log.terminal)
+    if len(lost):
+        raise BaselineError(
+            f"no row of the file is in state {log.labels.state(lost[0])} ({len(lost)} such states"
+            " of the log): give the file that the log was read from"
+        )
+    note = (
+        "the baseline is a function of more than the state: its mean over the rows of each state"
+        " stands for it, as an estimate; what it knows beyond the state may bear on outcomes, too;"
+        " guarantees for a known baseline do not apply"
+    )
+    pi = np.where(n[:, None] > 0, pi / np.maximum(n, 1)[:, None], 0.0)
+    return Policy(pi=pi, labels=log.labels, estimated=True, notes=(note,))
+
+
+def _raw_value(x: Any) -> Any:
+    if not isinstance(x, str):
+        return None if x is None or x != x else x
+    number = number_said(x)
+    return x if number is None else number
+
+
+def policy_code(log: Log, label: Any) -> int:
+    """The code of a policy, given by its label in the column of policies."""
+    if "policy" not in log.beside:
+        raise LogError(
+            f"the baseline is to be policy {as_text(label)!r}, but no column says which policy"
+            f" chose an action: name it with {option('policy')}"
+        )
+    found = match(label, places_of(log.beside["policy"]))
+    if found is None:
+        raise LogError(unknown("policy", label, log.beside["policy"]))
+    return found
+
+
+def baseline_of(
+    log: Log, label: Any, smoothing: float = 0.0, allowed: np.ndarray | None = None
+) -> Policy:
+    """The shares of actions in the rows of one policy; in states that it never visited, those of
+    the whole log.
+    """
+    code = policy_code(log, label)
+    n_sa = np.zeros(log.n_sa.size)
+    for block in log.blocks():
+        n_sa += np.bincount(block.pair[block.beside["policy"] == code], minlength=len(n_sa))
+    own = n_sa.reshape(log.n_sa.shape)
+    visited = own.sum(axis=1) > 0
+    rows = np.where(visited[:, None], own, log.n_sa)
+    elsewhere = int(((log.n_sa.sum(axis=1) > 0) & ~visited).sum())
+    more = f"; in {elsewhere} states without any, from all rows" if elsewhere else ""
+    note = (
+        f"the baseline is policy {as_text(label)!r} as its {int(own.sum()):,} rows show it, state"
+        f" by state{more}; guarantees for a known baseline do not apply"
+    )
+    found = estimated_policy(rows, log.labels, smoothing, allowed)
+    return Policy(
+        pi=found.pi, labels=log.labels, estimated=True, smoothing=found.smoothing, notes=(note,),
+        of_policy=code,
+    )  # fmt: skip
 
 
 def _with_own_labels(rows: Rows, columns: tuple[str, ...]) -> Policy:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,13 +16,11 @@ from surefoot.core.plain_values import Shown
 from surefoot.errors import LogError, NotAvailableError, ProblemError
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, Accounting
 from surefoot.logs.database import Database, Workspace
-from surefoot.logs.given_policies import labelled
+from surefoot.logs.given_policies import baseline_of, labelled
 from surefoot.logs.policy_files import permitted
-from surefoot.logs.policy_rows import baseline_of
 from surefoot.logs.query import Reading
 from surefoot.logs.reward import Reward
 from surefoot.logs.row_blocks import BLOCK, coded_blocks, joined, returns_of
-from surefoot.logs.views import Timed, View
 from surefoot.problems import Problem
 from surefoot.problems.build import build, uneven
 from surefoot.problems.given import (
@@ -37,6 +35,34 @@ from surefoot.problems.problem import VISITS
 # rows up to which a Problem carries them, so that every kind of Monte-Carlo return can be computed
 # from it
 IN_MEMORY = 2_000_000
+
+
+class View(Protocol):
+    """How the rows of one log become those of another."""
+
+    @property
+    def base(self) -> Log:
+        """The log that the rows come from."""
+
+    def batch(self, block: Batch) -> Batch:
+        """Some whole episodes of it, as the other log has them."""
+
+
+class Timed(Protocol):
+    """How long steps take, and what that makes of a discount for each unit of time."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of time, in words."""
+
+    def step_discount(self, gamma: float) -> float:
+        """The discount of the shortest step."""
+
+    def weighed(self, batch: Batch, gamma: float) -> Batch:
+        """The rows with what counts after longer steps beside them."""
+
+    def note(self, gamma: float) -> str:
+        """What a user should know."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -167,7 +167,7 @@ class Reading:
             select {"*," if all_columns else ""} {episode} as episode, {self._time()} as t,
                    {self.label("state")} as s, {self.label("action")} as a,
                    {self._reward()} as r, {self._next()} as s2, {self._filled()} as filled,
-                   {self._ends()} as ends, {self._flag("truncated")} as cut,
+                   {self._ends()} as ends, {self.flagged("truncated")} as cut,
                    {"".join(f"{sql} as {x}, " for x, sql in self.beside.items())}
                    {file} as file, {row} as row, file_row_number as at
             from {self.store.sql} where {where})"""
@@ -257,7 +257,7 @@ class Reading:
             )
             sql = f"case when {exact} then try_cast({sql} as {states[0]}) end"
         if self.options.terminal_to_end:
-            return f"case when {self._flag('terminal')} then null else {sql} end"
+            return f"case when {self.flagged('terminal')} then null else {sql} end"
         return sql
 
     def _reward(self) -> str:
@@ -308,16 +308,15 @@ class Reading:
 
     def _ends(self) -> str:
         """Flagged terminal; with episode_end = "terminal" also where next_state is empty."""
-        flag = self._flag("terminal")
+        flag = self.flagged("terminal")
         if self.given and self.options.episode_end == "terminal":
             return f"({flag} or {self._next()} is null)"
         return flag
 
     def flagged(self, role: str) -> str:
-        """Whether a row has this flag, in SQL over all columns of `steps`."""
-        return self._flag(role)
-
-    def _flag(self, role: str) -> str:
+        """Whether a row has this flag, in SQL over the columns of the store; NULL where it cannot
+        be read.
+        """
         name = f"{role}_0"
         if name not in self.store.types:
             return "false"

@@ -195,7 +195,8 @@ def _counted(
 ) -> tuple[Reading, Tally, dict[str, tuple[Any, ...]]]:
     """The rows as Parquet, what was counted in them, and the labels beside their steps."""
     found = as_utf8(find_source(source), options.encoding, workspace.path)
-    with Database(workspace, options.threads, options.memory_limit, progress) as database:
+    threads, limit = options.threads, options.memory_limit
+    with Database(workspace, threads, limit, progress, shared=True) as database:
         store = open_store(
             found,
             dict(options.columns),

@@ -18,12 +18,8 @@ def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
     """G_t = r_t + gamma G_{t+1} (gamma^t would underflow); a cut counts as an end here. Where steps
     take unequal time, gamma is that of the row.
     """
-    if not 0 <= gamma <= 1:
-        raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
+    _check_returns(batch, gamma)
     gamma = float(gamma)
-    contradiction = batch.contradictions()
-    if contradiction:
-        raise LogError(f"Monte-Carlo returns need whole episodes, but {contradiction}")
     first = np.flatnonzero(batch.first)
     length = np.diff(np.append(first, len(batch)))
     g = batch.reward.astype(float).copy()
@@ -45,6 +41,15 @@ def discounted_returns(batch: Batch, gamma: float) -> np.ndarray:
         for i, n in zip(first, length, strict=True):
             g[i : i + n] = lfilter([1.0], [1.0, -gamma], g[i : i + n][::-1])[::-1]
     return g
+
+
+def _check_returns(batch: Batch, gamma: float) -> None:
+    """Raise where returns with this discount mean nothing."""
+    if not 0 <= gamma <= 1:
+        raise ProblemError(f"gamma must lie in [0, 1], got {gamma!r}")
+    contradiction = batch.contradictions()
+    if contradiction:
+        raise LogError(f"Monte-Carlo returns need whole episodes, but {contradiction}")
 
 
 def _recursion(reward: np.ndarray, discount: np.ndarray) -> list[float]:
@@ -160,16 +165,22 @@ def _checked(limit: float | None, shortest: float) -> float:
 def apart(batch: Batch, use: np.ndarray, k: int) -> np.ndarray:
     """Which visits stay if those of a pair in an episode must lie more than k steps apart."""
     # No episode is longer, and the products below must not overflow.
-    k = min(k, int(np.bincount(batch.episode).max()))
-    # Episodes are independent: further apart than k.
-    time = np.arange(len(batch)) + batch.episode * (k + 1)
-    pair, rows = batch.pair, np.flatnonzero(use)
+    longest = int(np.bincount(batch.episode).max())
+    k = min(k, longest)
+    pair, episode, rows = batch.pair, batch.episode, np.flatnonzero(use)
     short = np.uint16 if batch.n_states * batch.n_actions <= 2**16 else np.int64
     # by pair, then by time, in which they lie; NumPy sorts short numbers by their digits
     rows = rows[np.argsort(pair[rows].astype(short), kind="stable")]
+    keep = np.zeros(len(batch), dtype=bool)
+    if k == longest:  # the first visit of a pair in an episode
+        own, within = pair[rows], episode[rows]
+        new = (own[1:] != own[:-1]) | (within[1:] != within[:-1])
+        keep[rows[np.append(True, new)[: len(rows)]]] = True
+        return keep
+    # Episodes are independent: further apart than k.
+    time = np.arange(len(batch)) + episode * (k + 1)
     span = int(time[-1]) + k + 2 if len(time) else 1
     key = pair[rows] * span + time[rows]
-    keep = np.zeros(len(batch), dtype=bool)
     current = np.flatnonzero(np.append(True, pair[rows][1:] != pair[rows][:-1])[: len(rows)])
     while len(current):  # every pair jumps to its next kept visit
         keep[rows[current]] = True
@@ -182,5 +193,8 @@ def apart(batch: Batch, use: np.ndarray, k: int) -> np.ndarray:
 
 def thinned_counts(batch: Batch, gamma: float, rho: float = RHO) -> np.ndarray:
     """n [S, A] of the visits that stay after thinning: nearly independent returns."""
-    n: np.ndarray = monte_carlo(batch, gamma, visits="thinned", rho=rho).n
-    return n
+    _check_returns(batch, gamma)
+    keep = apart(batch, np.ones(len(batch), dtype=bool), separation(gamma, rho))
+    shape = (batch.n_states, batch.n_actions)
+    n = np.bincount(batch.pair[keep], minlength=math.prod(shape)).astype(float)
+    return n.reshape(shape)
