@@ -16,7 +16,7 @@ from surefoot.advice.advise import Advice
 from surefoot.advice.pairs import state_records
 from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
 from surefoot.atomic import write_together
-from surefoot.core.plain_values import plain
+from surefoot.core.plain_values import as_document
 from surefoot.core.policy import CHANGED, Row, quoted_csv
 from surefoot.report.folder import (
     CANDIDATE,
@@ -31,7 +31,6 @@ from surefoot.report.folder import (
 )
 from surefoot.report.improvement_page import improvement_page
 
-SCHEMA = "surefoot/improve/1"  # of summary.json, as of `surefoot improve --json`
 CHANGE_COLUMNS = (
     "mass_moved",
     "estimated_gain_optimistic",
@@ -99,12 +98,8 @@ def write_advice(
     if summary.get("training_fingerprints"):
         held = [] if advice.problem.log is None else [advice.problem.log]
         texts[TRAINING] = as_bytes(fingerprints(advice.log, *held))
-    texts[SUMMARY] = [
-        json.dumps(
-            {"schema": SCHEMA} | plain(summary), indent=2, ensure_ascii=False, allow_nan=False
-        ),
-        "\n",
-    ]
+    document = as_document(advice.command, summary)
+    texts[SUMMARY] = [json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), "\n"]
     texts[POLICY] = _policy(advice, advice.pi, elsewhere)
     return write_together(
         folder,

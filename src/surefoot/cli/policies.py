@@ -4,9 +4,12 @@ example.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
+
+import typer
 
 from surefoot.cli.log_options import LogOptions
 from surefoot.cli.options import OUTPUT, POLICY, AsJson, Explain, Source, option
@@ -40,8 +43,23 @@ def evaluate(
     show(found, as_json, explain=explain)
 
 
-def list_all(as_json: AsJson = False) -> None:
+def list_all(
+    as_json: AsJson = False,
+    schema: Annotated[
+        str,
+        option(
+            OUTPUT,
+            "COMMAND",
+            "Instead: the JSON Schema of what COMMAND prints with --json, such as improve.",
+        ),
+    ] = "",
+) -> None:
     """List the algorithms, their parameters, and the benchmarks."""
+    if schema:
+        from surefoot.report.schema import json_schema
+
+        typer.echo(json.dumps(json_schema(schema), indent=2))
+        return
     from surefoot.advice import DEFAULT
     from surefoot.algorithms.defaults import described
     from surefoot.benchmarks import BENCHMARKS

@@ -1,4 +1,4 @@
-"""Values as JSON can hold them."""
+"""Values as JSON can hold them, and the documents made of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+# Raised when a field of a document goes away or changes its meaning, not when one is added.
+JSON_VERSION = 1
+
+
+def schema_name(command: str) -> str:
+    """How the documents of a command are called; surefoot.report.schema has their fields."""
+    return f"surefoot/{command}/{JSON_VERSION}"
+
+
+def as_document(command: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """What a command found, as its document."""
+    return {"schema": schema_name(command)} | dict(plain(found))
 
 
 def plain(x: Any) -> Any:

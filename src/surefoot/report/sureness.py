@@ -13,6 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from surefoot.atomic import file_hash, read_json
+from surefoot.core.plain_values import schema_name
 from surefoot.errors import LogError
 from surefoot.report.episode_words import safety_statements
 from surefoot.report.folder import CANDIDATE, POLICY
@@ -130,7 +131,7 @@ def read_safety(folder: Path) -> dict[str, Any] | None:
         found: dict[str, Any] = read_json(path)
     except ValueError as error:
         raise LogError(f"{path} is no JSON: {again}") from error
-    if not isinstance(found, dict) or found.get("schema") != "surefoot/safety-test/1":
+    if not isinstance(found, dict) or found.get("schema") != schema_name("safety-test"):
         raise LogError(f"{path} does not come from surefoot safety-test: {again}")
     for name in (POLICY, CANDIDATE):
         file = folder / name
