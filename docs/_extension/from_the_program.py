@@ -33,7 +33,7 @@ import surefoot
 from surefoot.algorithms import ALGORITHMS, Algorithm, Estimates, Restricts
 from surefoot.algorithms.defaults import DEFAULT, KAPPA, PARAMETERS
 from surefoot.cli import COMMANDS, app
-from surefoot.report.schema import DOCUMENTS, Document, Part
+from surefoot.report.schema import DOCUMENTS, Part
 
 ROOT = Path(__file__).parents[2]
 log = logging.getLogger(__name__)
@@ -316,7 +316,8 @@ def shared_parts() -> list[type[Part]]:
 def own_fields(part: type[Part]) -> dict[str, Any]:
     """The fields of an object; of a document that extends another, those that it adds."""
     above = part.__mro__[1]
-    known = set(above.model_fields) if issubclass(above, Document) else set()
+    printed = [x for forms in DOCUMENTS.values() for x in forms]
+    known = set(above.model_fields) if above in printed else {"schema_"}
     return {x.alias or k: x for k, x in part.model_fields.items() if k not in known}
 
 

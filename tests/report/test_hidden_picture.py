@@ -9,7 +9,7 @@ import pytest
 
 from surefoot.report.doubt_words import doubts
 from surefoot.report.pictures import hidden_picture
-from surefoot.report.sureness import Evidence, evidence
+from surefoot.report.sureness import Passage, evidence
 
 CURVE = [
     {"strength": 1.0, "gain_at_least": 2.0, "with_sampling_error": 1.0},
@@ -46,7 +46,7 @@ def summary(**changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-def shown(**changes: Any) -> list[Evidence]:
+def shown(**changes: Any) -> list[Passage]:
     """What the page says of how sure it is, from the statements about doubts alone."""
     found = summary(**changes)
     return evidence(found, doubts(found))

@@ -18,8 +18,8 @@ import surefoot
 from surefoot.advice import DEFAULT, chosen_algorithm, summarise
 from surefoot.advice.advise import NOTHING_TO_LEARN as VERDICT_OF_NOTHING
 from surefoot.advice.assumptions import ALWAYS
-from surefoot.advice.files import plain
 from surefoot.advice.gain import FINITE_SAMPLE as TEST_OF_EPISODES
+from surefoot.core.plain_values import plain
 from surefoot.problems.guards import with_guards
 from surefoot.report import improvement_words
 from surefoot.report.doubt_words import about, doubts
@@ -208,7 +208,6 @@ def test_the_weakest_point_is_the_one_that_is_nearest_to_undoing_the_gain() -> N
 def test_the_words_of_the_document_are_those_of_the_library() -> None:
     assert improvement_words.NOTHING_TO_LEARN == VERDICT_OF_NOTHING
     assert improvement_words.FINITE_SAMPLE == TEST_OF_EPISODES
-    assert improvement_words.DEFAULT == DEFAULT
     begins = tuple(x for x, _ in improvement_words.JUDGED)
     assert sum(x.startswith(begins) for x in ALWAYS) == 2
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from surefoot.advice.safety import SafetyTest
 from surefoot.advice.verdict import NO_EVIDENCE
+from surefoot.report.episode_words import IF
 from surefoot.text import impossible
-
-IF = " if"  # follows a verdict that holds under a condition only
 
 
 def safety_summary(found: SafetyTest) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,17 @@ from surefoot.advice.assurance import assurance_summary
 from surefoot.advice.confounding import confounding_summary
 from surefoot.advice.estimate import DELTA, EVENTS
 from surefoot.advice.few_changes import limit_summary
-from surefoot.advice.gain import Gain
-from surefoot.advice.gate_words import gates_summary
+from surefoot.advice.gain import FEWEST_UNITS, Gain
 from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.unit_model import Comparison
 from surefoot.algorithms import parameters_of
+from surefoot.core.evidence import GROUP, GUARD, Evidence
 from surefoot.core.labels import as_text
 from surefoot.diagnosis.finding import Finding, doubt
 from surefoot.logs import Disagreement, Log, remembered
 from surefoot.text import in_rows, signed
 
+HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
 # fields of an improvement that hold labels, names or one of a few words
 NO_SENTENCES = frozenset(
     (
@@ -167,7 +169,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         },
         "worth": gain_summary(advice.gain, advice.in_sample)
         | {"over_renormalised": worth, "estimates": estimates(advice)},
-        **gates_summary(advice.gates),
+        **_gates(advice.gates),
         "own_return": None if advice.own is None else asdict(advice.own),
         **assurance_summary(advice.assurance),
         "confounding": confounding_summary(advice.sensitivity),
@@ -247,6 +249,39 @@ def _cannot_exclude(advice: Advice) -> dict[str, Any] | None:
         "gain": estimate,
         "range_declared": advice.problem.return_range.declared,
     }
+
+
+def _gate(row: Evidence) -> dict[str, Any]:
+    """A row as data for machines, in the unit of its column: `low` <= `change` <= `high`."""
+    part, turned = row.part, row.in_unit_of_column
+    word = HOLDS if row.holds else NOT_SHOWN
+    if not row.tested:
+        word = TOO_SMALL if row.units < FEWEST_UNITS else NOT_TESTED
+    return {
+        "name": part.name,
+        "better": part.direction,
+        "tolerance": part.tolerance if part.tolerance < math.inf else None,
+        "verdict": word,
+        "holds": row.holds,
+        "range_seen": None if row.within is None else list(row.within),
+        "shown": row.shown or None,
+        "change": turned.estimate,
+        "low": turned.low,
+        "high": turned.high,
+        "low_of_all": turned.together[0],
+        "high_of_all": turned.together[1],
+        "delta": row.delta,
+        "unseen_could_cost": row.unseen,
+        "explained_by_time_and_past": row.explained,
+        "units_tested": row.units,
+        "unit": row.unit,
+        "share_checked": row.checked,
+    }
+
+
+def _gates(rows: Sequence[Evidence]) -> dict[str, Any]:
+    """`guards` and `groups` for summary.json."""
+    return {f"{kind}s": [_gate(x) for x in rows if x.part.kind == kind] for kind in (GUARD, GROUP)}
 
 
 def _disagreement(found: Disagreement | None) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from surefoot.certificates import RIGOROUS
+from surefoot.algorithms.defaults import DEFAULT
+from surefoot.core.evidence import FINITE_SAMPLE, RIGOROUS
 from surefoot.core.plain_values import plain
 from surefoot.report.doubt_words import doubts, proof
 from surefoot.report.log_words import (
@@ -39,8 +40,7 @@ from surefoot.report.statements import (
 from surefoot.text import parameters_text
 
 # words of the document, which no test of the library's objects is needed to know
-NOTHING_TO_LEARN, FINITE_SAMPLE = "nothing to learn", "finite-sample"
-DEFAULT = "priced-soft-spibb"
+NOTHING_TO_LEARN = "nothing to learn"
 OTHERWISE = " (Otherwise: "  # what follows it in a reason was overruled
 TO_ACCEPT = re.compile(r"To accept this: --despite ([\w,-]+)")
 UNSEEN = re.compile(r"not looked at: (.*?) \((.*)\)$")
@@ -349,18 +349,22 @@ def _warnings(document: Mapping[str, Any]) -> list[Statement]:
 def _how(document: Mapping[str, Any]) -> list[Statement]:
     """From what, against what and by which method; notes."""
     chosen = document["algorithm"]
-    given = {k: v for k, v in chosen["parameters"].items() if v is not None}
     detail = (
         "the default: a move must gain more than its price, some standard errors of the value,"
         " whatever the unit of rewards; never an untried action",
     ) * (chosen["name"] == DEFAULT)
-    words = f"{chosen['name']} ({parameters_text(given) or 'no parameters'}), gamma ="
+    words = f"{chosen['name']} ({given_parameters(chosen) or 'no parameters'}), gamma ="
     return [
         rows_read(document["log"]),
         baseline_statement(document),
         Statement("method", f"{words} {document['gamma']:g}", detail, first=False),
         *notes(_not_warned(document), document["log"]),
     ]
+
+
+def given_parameters(algorithm: Mapping[str, Any]) -> str:
+    """The parameters of an algorithm that have a value."""
+    return parameters_text({k: v for k, v in algorithm["parameters"].items() if v is not None})
 
 
 def _not_warned(document: Mapping[str, Any]) -> list[str]:

@@ -82,7 +82,7 @@ class Log(Part):
     pairs_seen: int = said("pairs of a state and an action that were seen")
     reward_lowest: Number = said("the lowest reward")
     reward_highest: Number = said("the highest reward")
-    reward: Reward = said("what more of the reward means")
+    reward: Reward = said("which column is earned, and what more of it means")
     warnings: list[str] = said("about the log")
     history: int = said("the steps that states remember")
     discount_per: str | None = said(
@@ -116,24 +116,29 @@ class InSample(Part):
     baseline: Number = said("the value of the baseline")
 
 
-class Gate(Part):
-    """What the half that tests shows of a guarded column or a group, in the unit of the column."""
+class Guarded(Part):
+    """A guarded column or a group, in the unit of the column."""
 
     name: str = said("the column, or the group")
     better: Literal["higher", "lower"] = said("which way is better")
     tolerance: Number = said("how much worse is still no worse; `null`: told, not asked for")
-    verdict: Literal["no worse", "not shown", "too small", "not tested"] = said("what was shown")
     holds: bool = said("whether it forbids nothing")
+    change: Number = said("the estimate of the change")
+    low: Number = said("what it is at least, of this object alone")
+    high: Number = said("what it is at most, of this object alone")
+
+
+class Gate(Guarded):
+    """What the half that tests shows of a guarded column or a group, in the unit of the column."""
+
+    verdict: Literal["no worse", "not shown", "too small", "not tested"] = said("what was shown")
     range_seen: list[float] | None = said(
         "of a guard whose range nobody declared; `null`: declared"
     )
     shown: str | None = said("better or worse, for all objects of the list at once; `null`: none")
-    change: Number = said("the estimate")
-    low: Number = said("what it is at least, of this object alone; wrong with probability `delta`")
-    high: Number = said("what it is at most, of this object alone")
     low_of_all: Number = said("what it is at least, for all objects of the list at once")
     high_of_all: Number = said("what it is at most, for all objects of the list at once")
-    delta: float = said("of each end")
+    delta: float = said("the probability with which each of these ends may be wrong")
     unseen_could_cost: Number = said("what an outcome that was not seen could take")
     explained_by_time_and_past: Number = said("as in `held_out`")
     units_tested: int = said("how many units were tested")
@@ -141,17 +146,10 @@ class Gate(Part):
     share_checked: Number = said("as in `held_out`")
 
 
-class TestedPart(Part):
+class TestedPart(Guarded):
     """What a safety test shows of a guarded column or a group, in the unit of the column."""
 
-    name: str = said("the column, or the group")
-    better: Literal["higher", "lower"] = said("which way is better")
-    tolerance: Number = said("how much worse is still no worse; `null`: told, not asked for")
     verdict: Literal["no worse", "worse", "not shown", "not tested"] = said("what was shown")
-    holds: bool = said("whether it forbids nothing")
-    change: Number = said("the estimate")
-    low: Number = said("what it is at least")
-    high: Number = said("what it is at most")
     episodes_tested: int = said("how many episodes were tested")
     trouble: str | None = said("why it could not be tested; `null`: it was")
 
@@ -204,15 +202,19 @@ class OwnValue(Interval):
     """A value over whole episodes, with its 90 % interval."""
 
     episodes: int = said("how many episodes are behind it")
-    assumes: str = said("what must be true for it")
+    assumes: str = said("what has to be true, in words")
 
 
-class WeightedValue(OwnValue):
-    """A value by importance weights, over whole episodes, with its 90 % interval."""
+class Weights(Part):
+    """How much evidence importance weights leave."""
 
     effective_episodes: Number = said("as many unweighted ones would say as much")
     largest_weight: Number = said("of an episode")
     share_never_tried: Number = said("decisions of the policy that the log cannot show")
+
+
+class WeightedValue(OwnValue, Weights):
+    """A value by importance weights, over whole episodes, with its 90 % interval."""
 
 
 class NotAvailable(Part):
@@ -247,10 +249,15 @@ class WorstState(Part):
     impossible_rows: int = said("its rows that the baseline cannot have made")
 
 
-class Baseline(Part):
-    """The policy that is to be improved."""
+class OfBaseline(Part):
+    """Where a baseline comes from."""
 
     estimated: bool = said("whether it was estimated from the log")
+
+
+class Baseline(OfBaseline):
+    """The policy that is to be improved."""
+
     made_the_log: bool = said("whether it made the log, as far as propensities say")
     policy: str | None = said("which policy of `--policy-column` it is; `null`: none of them")
     renormalised: bool = said("whether forbidden actions were taken out of it")
@@ -277,12 +284,17 @@ class Largest(Part):
     moved: float = said("the share of its decisions that would change")
 
 
-class Changes(Part):
-    """How much of the baseline changes."""
+class Moved(Part):
+    """How much a policy differs from the baseline."""
 
     states_changed: int = said("states in which something changes")
-    states_visited: int = said("of so many")
     mass_moved: float = said("the share of decisions that would change")
+
+
+class Changes(Moved):
+    """How much of the baseline changes."""
+
+    states_visited: int = said("states that the log visits")
     largest: Largest | None = said("the largest change; `null`: nothing changes")
     most_changes: int | None = said("the limit of `--most-changes`; `null`: none")
     states_left_out: int = said(
@@ -369,7 +381,36 @@ class Statement(Part):
     in_full: bool = said("whether the detail says all of the words again")
 
 
-class Improve(Document):
+class OnLog(Document):
+    """What is said of a log."""
+
+    log: Log = said("what was read")
+    gamma: float = said("the discount factor")
+    notes: list[str] = said("what you should know about the data")
+
+
+class OfPolicy(OnLog):
+    """What is said of a policy on a log."""
+
+    policy: str = said("its file")
+
+
+class OfColumns(Document):
+    """What is said of a log by its name."""
+
+    log: str = said("the log as given")
+    reward: Reward = said("what its reward is")
+
+
+class OfSettings(OfColumns):
+    """What is said of algorithms and their parameters."""
+
+    warnings: list[str] = said("about the log")
+    next: str | None = said("the command to run next; `null`: none, no change is the best choice")
+    notes: list[str] = said("what you should know about the choice")
+
+
+class Improve(OnLog):
     """What `improve` found. `summary.json`, which it writes beside its policy, is this document
     without `files`.
     """
@@ -384,8 +425,6 @@ class Improve(Document):
     supported: bool = said("whether the test was passed, also where findings were waived")
     accepted_unsupported: bool = said("whether `--accept` overruled the test")
     policy_is: str = said("what `policy.csv` holds, in words")
-    log: Log = said("what was read")
-    gamma: float = said("the discount factor")
     start: Literal["given", "episodes", "visits"] = said(
         "where gains count: given, where episodes start, or all visited states"
     )
@@ -423,7 +462,6 @@ class Improve(Document):
         "the file with fingerprints of the episodes, which `safety-test` reads; `null`: none"
     )
     converged: bool | None = said("whether the iteration reached its fixed point")
-    notes: list[str] = said("what you should know about the data")
     statements: list[Statement] = said(
         "all that the terminal and the page say, in their order: made once, from the fields above"
     )
@@ -467,13 +505,11 @@ class Finding(Found):
     numbers: Mapping[str, Any] = said("what it rests on; their names depend on the finding")
 
 
-class Check(Document):
+class Check(OfColumns):
     """What a log can and cannot teach."""
 
     schema_: Literal["surefoot/check/1"] = SCHEMA
-    log: str = said("the log as given")
-    columns: str = said("which columns were read as what, in words")
-    reward: Reward = said("what more of the reward means")
+    columns: str = said("as in `log` of other documents")
     rows: Rows = said("rows accounted for")
     warnings: int = said("how many findings are warnings")
     vetoes: list[str] = said("the keys of findings that forbid `improve` a promise")
@@ -482,16 +518,14 @@ class Check(Document):
     report: str = at_times(REPORT)
 
 
-class Compared(Part):
+class Compared(Moved):
     """An algorithm, and what its policy gains."""
 
     algorithm: str = said("its name")
     parameters: Mapping[str, Any] = said("its parameters")
-    states_changed: int = said("states in which something changes")
-    mass_moved: float = said("the share of decisions that would change")
     verdict: str = said("as of `improve`, for this row by itself")
     reason: str = said("why")
-    converged: bool | None = said("whether the iteration reached its fixed point")
+    converged: bool | None = said("as of `improve`")
     held_out: HeldOut | None = said("the gain on data it was not learned from")
     in_sample_optimistic: InSample | None = said("the gain in sample")
 
@@ -502,15 +536,12 @@ class NotCompared(NotAvailable):
     algorithm: str = said("its name")
 
 
-class Compare(Document):
+class Compare(OnLog):
     """Every algorithm on one log."""
 
     schema_: Literal["surefoot/compare/1"] = SCHEMA
-    log: Log = said("what was read")
-    gamma: float = said("the discount factor")
     vetoes: list[str] = said("keys of findings that speak against a promise")
     algorithms: list[Compared | NotCompared] = said("one object each, in the order asked for")
-    notes: list[str] = said("what you should know about the data")
     report: str = at_times(REPORT)
 
 
@@ -531,13 +562,10 @@ class Weighted(Part):
     dr: WeightedValue = said("by weights and a model")
 
 
-class Evaluate(Document):
+class Evaluate(OfPolicy):
     """What a policy is worth."""
 
     schema_: Literal["surefoot/evaluate/1"] = SCHEMA
-    log: Log = said("what was read")
-    policy: str = said("its file")
-    gamma: float = said("the discount factor")
     values: Values = said("by a model of the log")
     quantiles: list[float] = said("what the ends of the intervals of `values` are")
     units: int = said("how many units of data are behind them")
@@ -550,38 +578,30 @@ class Evaluate(Document):
         "the rewards that were seen, where nobody declared their range; `null`: declared"
     )
     weighted: Weighted | NotAvailable = said("values over whole episodes, by weights")
-    notes: list[str] = said("what you should know about the data")
 
 
-class Certify(Document):
+class Certify(OfPolicy):
     """A lower bound on what a policy gains."""
 
     schema_: Literal["surefoot/certify/1"] = SCHEMA
-    log: Log = said("what was read")
-    policy: str = said("its file")
-    gamma: float = said("the discount factor")
     certificate: Certificate | NotGiven = said("the bound")
     waived: list[str] = said("keys of findings that were passed over as asked")
-    notes: list[str] = said("what you should know about the data")
 
 
 class Overlap(Part):
     """Episodes that the tested log shares with the one the policy was made from."""
 
-    checked: bool = said("whether it could be looked for")
+    checked: bool = said("whether it could be told")
     share: Number = said("the share of the tested episodes found in both logs")
     episodes_left_out: int = said("those that were left out")
     words: str = said("all of this in words")
 
 
-class SafetyTest(Document):
+class SafetyTest(Weights, OfPolicy):
     """Is a policy better, on episodes it was not made from?"""
 
     schema_: Literal["surefoot/safety-test/1"] = SCHEMA
-    log: Log = said("what was read")
-    policy: str = said("its file")
     policy_fingerprint: str | None = said("SHA-256 of that file; `null`: it is no file")
-    gamma: float = said("the discount factor")
     training: str | None = said("the other log; `null`: none was given")
     training_overlap: Overlap = said("the episodes that the policy was made from")
     verdict: Literal["passes", "fails", "no evidence", "passes if", "fails if"] = said(
@@ -601,13 +621,9 @@ class SafetyTest(Document):
     compared_with: str = said("the returns of the log itself, or a baseline that is weighted, too")
     episodes_tested: int = said("how many episodes were tested")
     episodes_cap_chosen_on: int = said("how many others the cap on weights was chosen on")
-    effective_episodes: Number = said("as many unweighted ones would say as much")
-    largest_weight: Number = said("of an episode")
-    share_never_tried: Number = said("decisions of the policy that the log cannot show")
     assumptions: list[str] = said("what must be true for the verdict")
-    guards: list[TestedPart] = said("one object for each guarded column (`--guard`)")
-    groups: list[TestedPart] = said("one object for each group (`--group`)")
-    notes: list[str] = said("what you should know about the data")
+    guards: list[TestedPart] = said("one object for each `--guard`")
+    groups: list[TestedPart] = said("one object for each `--group`")
     report: str = at_times(REPORT)
 
 
@@ -619,13 +635,10 @@ class Bets(Part):
     reached_at_episode: int | None = said("where it reached `capital_needed`; `null`: not yet")
 
 
-class Watch(Document):
+class Watch(OfPolicy):
     """The safety test of a growing log, looked at as often as one likes."""
 
     schema_: Literal["surefoot/watch/1"] = SCHEMA
-    log: Log = said("what was read")
-    policy: str = said("its file")
-    gamma: float = said("the discount factor")
     state_file: str = said("where the capital is kept")
     verdict: Literal["passes", "fails", "no evidence"] = said("better, worse, or not yet")
     delta: float = said("the probability of a wrong verdict over all looks")
@@ -641,7 +654,6 @@ class Watch(Document):
     episodes_waiting: int = said("not finished, or begun after one that is not")
     episodes_left_out: int = said("new ones that the policy was made from")
     training_checked: bool = said("whether the `training.npz` of the policy was there")
-    notes: list[str] = said("what you should know")
 
 
 class Setting(Part):
@@ -660,11 +672,10 @@ class Setting(Part):
     simulated_cvar: Number = said("the same over the worst models")
 
 
-class TunedBaseline(Part):
+class TunedBaseline(OfBaseline):
     """The baseline in the drawn models."""
 
     value: Number = said("what it is worth in the drawn models")
-    estimated: bool = said("whether it was estimated from the log")
 
 
 class PosteriorCheck(Part):
@@ -694,13 +705,10 @@ class History(Part):
     chosen: bool = said("whether it was chosen")
 
 
-class Tune(Document):
+class Tune(OfSettings):
     """An algorithm and its parameters, from a log alone. `--out FILE.json` writes the same."""
 
     schema_: Literal["surefoot/tune/1"] = SCHEMA
-    log: str = said("the log as given")
-    reward: Reward = said("what more of the reward means")
-    warnings: list[str] = said("about the log")
     gamma: float = said("the discount factor")
     chosen: str = said("the setting that was chosen")
     rule: str = said("by which rule")
@@ -708,23 +716,18 @@ class Tune(Document):
     alpha: float = said("the share of worst models that the CVaR is the mean of")
     models: int = said("how many models were drawn")
     simulated: int = said("in how many of them a log was simulated")
-    next: str | None = said("the command to run next; `null`: no change is the best choice")
     settings: list[Setting] = said("one object for each setting that was tried")
-    baseline: TunedBaseline = said("the policy that it is compared with")
+    baseline: TunedBaseline = said("what the gains are over")
     check: PosteriorCheck = said("whether simulated logs look like the log")
     prior: Prior = said("what was fitted")
-    notes: list[str] = said("what you should know about the data")
     histories: list[History] = at_times("one object for each of `--histories`")
     report: str = at_times(REPORT)
 
 
-class TuneBound(Document):
+class TuneBound(OfSettings):
     """`tune --bound`: the least n_wedge at which Pi_b-SPIBB loses at most so much."""
 
     schema_: Literal["surefoot/tune-bound/1"] = SCHEMA
-    log: str = said("the log as given")
-    reward: Reward = said("what more of the reward means")
-    warnings: list[str] = said("about the log")
     n_wedge: int = said("the least one")
     loss: float = said("the loss that was asked for")
     bound: Number = said("the loss that this n_wedge allows for, with probability 1 - `delta`")
@@ -733,9 +736,7 @@ class TuneBound(Document):
     known: int = said("pairs that were seen more often than n_wedge")
     free: float = said("the share of decisions that may change")
     label: str = said("how sure that is")
-    assumptions: list[str] = said("what must be true for it")
-    next: str | None = said("the command to run next; `null`: no change has such a proof")
-    notes: list[str] = said("what you should know about the data")
+    assumptions: list[str] = said("what must be true for that")
     report: str = at_times(REPORT)
 
 

@@ -19,9 +19,8 @@ from surefoot.report.episode_words import safety_statements
 from surefoot.report.folder import CANDIDATE, POLICY
 from surefoot.report.improvement_words import held_out_gain
 from surefoot.report.log_words import WHERE
-from surefoot.report.page import number, signed_number
+from surefoot.report.page import PageTable, number, signed_number
 from surefoot.report.pictures import gain_picture, hidden_picture
-from surefoot.report.sections_page import PageTable
 from surefoot.report.statements import Statement, known, of_kind, sentence
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -43,7 +42,7 @@ DATA = {"held-out half": "the half that tests", "all data": "all data: OPTIMISTI
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Passage:
     """A heading with a paragraph, a picture and a list, or some of them."""
 
     title: str
@@ -93,7 +92,7 @@ def evidence(
     summary: Mapping[str, Any],
     said: Sequence[Statement],
     safety: Mapping[str, Any] | None = None,
-) -> list[Evidence]:
+) -> list[Passage]:
     """What was said of how sure it is, each statement under its heading, with pictures."""
     found = []
     for title, kinds in SECTIONS.items():
@@ -101,7 +100,7 @@ def evidence(
             picture, caption = _of_hidden_cause(summary) if x.kind == "hidden" else ("", "")
             first = "" if x.in_full else sentence(x.words)
             items = [sentence(y) for y in x.detail]
-            found.append(Evidence(title, first, items, picture, caption))
+            found.append(Passage(title, first, items, picture, caption))
         if safety is not None and "parts" in kinds:
             found.append(_safety(safety))
     return found
@@ -141,10 +140,10 @@ def read_safety(folder: Path) -> dict[str, Any] | None:
     raise LogError(f"{path} is about another policy than those in {folder}: {again}")
 
 
-def _safety(found: Mapping[str, Any]) -> Evidence:
+def _safety(found: Mapping[str, Any]) -> Passage:
     """The test on data that had no part in the policy."""
     verdict, *rest = safety_statements(found)
-    return Evidence(
+    return Passage(
         "Safety test on other data",
         f"{Path(str(found['policy'])).name} on {found['log']['source']}: {verdict.words}",
         [sentence(y) for x in rest for y in x.whole],

@@ -22,6 +22,12 @@ from surefoot.report.log_words import (
 from surefoot.report.statements import ASK, Statement, listed, without_steps
 from surefoot.text import interval
 
+# what is said of a table of gains
+LUCKY = "in a table of many rows one is lucky: test the winner on fresh data"
+LOSES = (
+    "loses: the share of these models in which the policy is worse than the baseline; it is no"
+    " probability of the real world"
+)
 FEW = 30.0  # effective episodes below which an interval says little
 SURE = {"ips": "IPS", "snips": "SNIPS", "dr": "DR"}
 

@@ -30,6 +30,7 @@ from surefoot.errors import ParameterError
 from surefoot.logs.description import is_description
 from surefoot.problems import Problem
 from surefoot.report.log_words import reward_text
+from surefoot.report.value_words import LOSES
 from surefoot.text import aligned, interval, signed
 from surefoot.tuning.choice import Tuning, choose
 from surefoot.tuning.history_choice import best_history, try_history
@@ -238,10 +239,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         f"\ngains over the baseline at the start, in {found['models']} models drawn from the"
         f" posterior of this log ({found['prior']['successors']:.2g} successors a pair on average)"
     )
-    yield (
-        "loses: the share of these models in which the policy is worse than the baseline; it is no"
-        " probability of the real world"
-    )
+    yield LOSES
     nothing = "nothing: no setting beats the baseline in the worst models"
     if simulated:
         check, (low, high) = found["check"], found["check"]["reward_simulated"]
