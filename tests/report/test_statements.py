@@ -25,7 +25,7 @@ from surefoot.report import improvement_words
 from surefoot.report.doubt_words import about, doubts
 from surefoot.report.improvement_page import improvement_page
 from surefoot.report.improvement_words import improvement_statements, with_statements
-from surefoot.report.statements import LABEL, MOST, WIDE, Statement, text
+from surefoot.report.statements import LABEL, MOST, WIDE, Statement, sentence, text
 
 SOURCE = Path(surefoot.__file__).parent
 NAMED = 6  # words from which on a text counts as a sentence
@@ -234,6 +234,13 @@ def test_no_sentence_is_written_twice() -> None:
     times = Counter(x.strip(" ,;:.") for file in files for x in templates(file))
     assert len(times) > 100
     assert [words for words, n in times.items() if n > 1] == []
+
+
+def test_a_sentence_has_a_capital_letter_but_the_name_of_a_file_stays() -> None:
+    assert sentence("the policy is proved.") == "The policy is proved."
+    assert sentence("policy.csv holds it") == "policy.csv holds it."
+    assert sentence("2024/log.csv: 3 rows") == "2024/log.csv: 3 rows."
+    assert sentence("nothing. And more") == "Nothing. And more."
 
 
 def test_a_statement_is_said_whole_and_once() -> None:

@@ -28,7 +28,7 @@ from surefoot.report.page import (
 )
 from surefoot.report.pictures import ShareRow, maps, shares_picture
 from surefoot.report.statements import DOUBTS, of_kind, sentence
-from surefoot.report.sureness import estimates_table, evidence, gain_and_caption, read_safety
+from surefoot.report.sureness import estimates_table, evidence, gain_pictures, read_safety
 from surefoot.text import plural
 
 FIRST = ("holds", "reward", "worth", "parts", "sure", *DOUBTS)  # what the top of the page says
@@ -69,7 +69,6 @@ def improvement_page(
     verdict, read, baseline = (of_kind(said, x)[0] for x in ("verdict", "read", "baseline"))
     tested = "" if safety is None else safety_statements(safety)[0].words
     shown, left_out = _table(states)
-    picture, caption = gain_and_caption(summary)
     covered, table = coverage(states), estimates_table(summary)
     missing = gaps(states)
     return render(
@@ -88,8 +87,7 @@ def improvement_page(
         maps=maps(states, columns),
         state_name="state" if len(columns) < 2 else f"state ({', '.join(columns)})",
         left_out=left_out,
-        gain_picture=picture,
-        gain_caption=caption,
+        gains=gain_pictures(summary),
         estimates=[] if table is None else [table],
         evidence=evidence(summary, said, safety),
         cover=_sentences(*read.whole),

@@ -32,10 +32,10 @@ from surefoot.report.statements import (
     ASK,
     Statement,
     documents,
+    in_terms_of,
     known,
     listed,
     sentence,
-    without_steps,
 )
 from surefoot.text import parameters_text
 
@@ -68,7 +68,7 @@ def improvement_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]
         *proof(document["certificate"]),
         *_how(document),
     ]
-    told = without_steps(found) if document["log"]["bandit"] else tuple(found)
+    told = in_terms_of(document["log"], found)
     return (*told, *_files(document.get("files") or {}))
 
 
