@@ -5,6 +5,7 @@ sentence written twice.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections import Counter
 from functools import cache
@@ -28,6 +29,7 @@ from surefoot.report.improvement_words import improvement_statements, with_state
 from surefoot.report.statements import LABEL, MOST, WIDE, Statement, sentence, text
 
 SOURCE = Path(surefoot.__file__).parent
+GOLDEN = Path(__file__).parents[1] / "net" / "golden"
 NAMED = 6  # words from which on a text counts as a sentence
 LABELS = {"verdict", "WARNING:", "worth", "sure", "changes", "weakest", "assumes", "files"}
 FILES = {"files": {x: f"out/{x}" for x in ("policy.csv", "report.html", "summary.json")}}
@@ -210,6 +212,16 @@ def test_the_words_of_the_document_are_those_of_the_library() -> None:
     assert improvement_words.FINITE_SAMPLE == TEST_OF_EPISODES
     begins = tuple(x for x, _ in improvement_words.JUDGED)
     assert sum(x.startswith(begins) for x in ALWAYS) == 2
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.json")), ids=lambda x: x.stem)
+def test_the_reason_of_a_verdict_says_what_the_verdict_does_not_and_all_of_that(path: Path) -> None:
+    document = json.loads(path.read_text(encoding="utf-8")).get("improve", {})
+    if "reason" in document:
+        verdict, more = improvement_words.verdict_words(document)
+        assert not any(x.rstrip(".").casefold() in verdict.casefold() for x in more)
+        said = set(re.findall(r"\w+", " ".join((verdict, *more)).casefold()))
+        assert set(re.findall(r"\w+", document["reason"].casefold())) <= said
 
 
 def templates(file: Path) -> list[str]:

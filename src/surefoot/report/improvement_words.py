@@ -109,7 +109,20 @@ def verdict_words(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         how = "the data show" if document["worth"]["held_out"] else "it is proved"
         words = f"SUPPORTED: {how} that the new policy is better than the baseline"
         words += none_worse(document)
-    return f"{words.rstrip('.')}{_condition(document, waived)}", (sentence(reason),)
+    more = _not_said(reason.rstrip("."), words)
+    words = f"{words.rstrip('.')}{_condition(document, waived)}"
+    return words, (sentence(more),) if more else ()
+
+
+def _not_said(reason: str, words: str) -> str:
+    """The reason without what the verdict has already: its first sentence, or all but its test."""
+    test = TEST.match(reason)
+    if reason in words:
+        return ""
+    if test and reason[test.end() :] in words:
+        return test[0].rstrip(": ")
+    first, stop, rest = reason.partition(". ")
+    return rest if stop and first in words else reason
 
 
 def _rest(reason: str) -> str:
