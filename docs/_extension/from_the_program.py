@@ -4,6 +4,7 @@
     {public-names}          every name of surefoot.__all__, by autodoc
     {algorithm} NAME ...    what the code says of these algorithms
     {product}               every algorithm, and what uncertainty does in it
+    {documents}             every JSON document, field by field, from its model
 
 Links that leave docs/ (`../papers/...`) become links into the checkout around the built site, or,
 with SUREFOOT_REPOSITORY_URL set, to the files there.
@@ -15,10 +16,11 @@ import inspect
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 from docutils import nodes
@@ -31,6 +33,7 @@ import surefoot
 from surefoot.algorithms import ALGORITHMS, Algorithm, Estimates, Restricts
 from surefoot.algorithms.defaults import DEFAULT, KAPPA, PARAMETERS
 from surefoot.cli import COMMANDS, app
+from surefoot.report.schema import DOCUMENTS, Part
 
 ROOT = Path(__file__).parents[2]
 log = logging.getLogger(__name__)
@@ -277,6 +280,99 @@ PAGES = {
 }
 
 
+# JSON documents
+
+
+def documents(_: list[str]) -> Iterator[str]:
+    """Every document with its fields, then the objects that several fields hold."""
+    shared = shared_parts()
+    for forms in DOCUMENTS.values():
+        yield from (f"## {forms[0].model_fields['schema_'].annotation.__args__[0]}", "")
+        for form in forms:
+            yield from (" ".join(inspect.getdoc(form).split()), "")
+            yield from table_of(form, shared)
+    yield from ("## Objects that several fields hold", "")
+    for part in shared:
+        yield from (f"### {heading(part)}", "", " ".join(inspect.getdoc(part).split()), "")
+        yield from table_of(part, shared)
+
+
+def shared_parts() -> list[type[Part]]:
+    """The objects that more than one field holds, in the order in which they come."""
+    seen: dict[type[Part], int] = {}
+
+    def look(part: type[Part]) -> None:
+        for field in own_fields(part).values():
+            for inner in parts_in(field.annotation):
+                seen[inner] = seen.get(inner, 0) + 1
+                if seen[inner] == 1:
+                    look(inner)
+
+    for form in (x for forms in DOCUMENTS.values() for x in forms):
+        look(form)
+    return [part for part, times in seen.items() if times > 1]
+
+
+def own_fields(part: type[Part]) -> dict[str, Any]:
+    """The fields of an object; of a document that extends another, those that it adds."""
+    above = part.__mro__[1]
+    printed = [x for forms in DOCUMENTS.values() for x in forms]
+    known = set(above.model_fields) if above in printed else {"schema_"}
+    return {x.alias or k: x for k, x in part.model_fields.items() if k not in known}
+
+
+def parts_in(annotation: Any) -> list[type[Part]]:
+    """The objects in a type."""
+    if inspect.isclass(annotation) and issubclass(annotation, Part):
+        return [annotation]
+    return [x for inner in get_args(annotation) for x in parts_in(inner)]
+
+
+def heading(part: type[Part]) -> str:
+    """HeldOut as "held out"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", part.__name__).lower()
+
+
+def table_of(part: type[Part], shared: list[type[Part]]) -> Iterator[str]:
+    """The fields of an object, and below each those of an object that no other field holds."""
+    yield from ("| field | type | meaning |", "|---|---|---|")
+    yield from rows_of(part, shared, "")
+    yield ""
+
+
+def rows_of(part: type[Part], shared: list[type[Part]], before: str) -> Iterator[str]:
+    """One row a field; `before` are the names of the objects around it."""
+    for name, field in own_fields(part).items():
+        name = before + name
+        inner = parts_in(field.annotation)
+        links = [f"[{heading(x)}](#{heading(x).replace(' ', '-')})" for x in inner if x in shared]
+        meaning = "; ".join(filter(None, (field.description, ", ".join(links))))
+        meaning += "" if field.is_required() else "; *not always there*"
+        yield f"| `{name}` | {type_words(field.annotation)} | {meaning} |"
+        name += "[]" * (get_origin(field.annotation) is list)
+        for x in inner:
+            if x not in shared:
+                yield from rows_of(x, shared, f"{name}.")
+
+
+def type_words(annotation: Any) -> str:
+    """A type as JSON has it."""
+    plain = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+    plain |= {NoneType: "null", Any: "anything"}
+    if annotation in plain:
+        return plain[annotation]
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return ", ".join(f'"{x}"' for x in inner)
+    if origin is list:
+        return f"list: {type_words(inner[0])}"
+    if origin is Mapping:
+        return f"{type_words(inner[1])}, by name"
+    if inner:
+        return " or ".join(dict.fromkeys(map(type_words, inner)))
+    return "object"
+
+
 # Links that leave docs/
 
 
@@ -307,6 +403,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
         "public-names": public_names,
         "algorithm": algorithm_facts,
         "product": product,
+        "documents": documents,
     }.items():
         app.add_directive(name, type(name, (Generated,), {"write": staticmethod(write)}))
     app.connect("autodoc-process-docstring", plain_docstring)

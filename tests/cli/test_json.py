@@ -1,11 +1,10 @@
-"""Documents for machines: one a command, with a schema whose fields docs/json.md names, and
-nothing that is no JSON.
+"""Documents for machines: one a command, with a schema that names its fields, and nothing that is
+no JSON.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,9 @@ import pytest
 
 from support import logfiles
 from surefoot import demo
-from surefoot.advice.files import SCHEMA
 from surefoot.cli.terminal import json_text
+from surefoot.report.schema import DOCUMENTS
 
-DOCS = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## (surefoot/\S+)\n(.*?)(?=^## |\Z)", DOCS, flags=re.M | re.S))
 Arguments = Callable[[Path], tuple[Any, ...]]
 
 
@@ -102,7 +99,7 @@ def no_constant(name: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_document_names_its_schema_and_the_docs_name_its_fields(
+def test_a_document_names_its_schema_and_has_its_fields(
     command: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -113,10 +110,8 @@ def test_a_document_names_its_schema_and_the_docs_name_its_fields(
     )
     assert code in (0, 3), complaint
     found = json.loads(said, parse_constant=no_constant)
-    schema = f"surefoot/{command}/1"
-    assert next(iter(found.items())) == ("schema", schema)
-    named = SECTIONS[schema] + (SECTIONS["surefoot/improve/1"] if command == "demo" else "")
-    assert [field for field in found if field != "schema" and f"`{field}`" not in named] == []
+    assert next(iter(found.items())) == ("schema", f"surefoot/{command}/1")
+    logfiles.validated(said)
 
 
 def test_the_files_have_the_schema_too(
@@ -128,13 +123,32 @@ def test_the_files_have_the_schema_too(
         json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8")),
     )
     assert printed == written | {"files": printed["files"]}
-    assert written["schema"] == SCHEMA
+    assert written["schema"] == "surefoot/improve/1"
+    logfiles.validated((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
     _, said, _ = logfiles.run(monkeypatch, capsys, *COMMANDS["tune"](tmp_path), "--json")
     assert json.loads(said) == json.loads((tmp_path / "tune.json").read_text(encoding="utf-8"))
 
 
-def test_every_schema_of_the_docs_is_one_that_is_printed() -> None:
-    assert set(SECTIONS) == {f"surefoot/{command}/1" for command in (*COMMANDS, "error")}
+def test_every_document_that_has_a_model_is_printed() -> None:
+    assert set(DOCUMENTS) == {*COMMANDS, "error"}
+
+
+@pytest.mark.parametrize("command", DOCUMENTS)
+def test_the_schema_of_every_document_can_be_printed(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said, _ = logfiles.run(monkeypatch, capsys, "list", "--schema", command)
+    assert code == 0
+    assert f'"surefoot/{command}/1"' in said
+    assert json.loads(said)["$schema"].startswith("https://json-schema.org/")
+
+
+def test_a_schema_that_there_is_not_is_refused_with_those_there_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, complaint = logfiles.run(monkeypatch, capsys, "list", "--schema", "run")
+    assert code == 2
+    assert "safety-test" in complaint
 
 
 def test_numbers_that_do_not_exist_are_null_and_labels_are_ascii() -> None:

@@ -108,9 +108,10 @@ def test_every_figure_of_the_plot_module_is_shown() -> None:
 
 
 def test_the_references_are_generated_from_the_program() -> None:
-    """So that they list `COMMANDS` and `surefoot.__all__` whole; the test above looks at them."""
+    """So that they list `COMMANDS`, `surefoot.__all__` and `DOCUMENTS` whole."""
     assert "```{commands}\n```" in text_of("commands.md")
     assert "```{public-names}\n```" in text_of("python.md")
+    assert "```{documents}\n```" in text_of("json.md")
 
 
 @pytest.mark.parametrize("names", [surefoot.CERTIFICATES, BENCHMARKS])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from support.logfiles import validated
 from support.net_logs import LOGS
 from surefoot.errors import SurefootError
 
@@ -46,7 +47,7 @@ def _command() -> Any:
 
 
 def answer(arguments: list[str]) -> tuple[int, str]:
-    """(exit code, what is printed) of a command line."""
+    """(exit code, the document that is printed) of a command line; it fits its model."""
     said = io.StringIO()
     with (
         redirect_stdout(said),
@@ -58,6 +59,7 @@ def answer(arguments: list[str]) -> tuple[int, str]:
             code = _command().main(arguments, standalone_mode=False)
         except SurefootError as refused:
             return 2, json.dumps({"refused": str(refused)})
+    validated(said.getvalue())
     return int(code or 0), said.getvalue()
 
 

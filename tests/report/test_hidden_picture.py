@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from surefoot.report.doubt_words import doubts
+from surefoot.report.page import Section
 from surefoot.report.pictures import hidden_picture
-from surefoot.report.sureness import Evidence, evidence
+from surefoot.report.sureness import evidence
 
 CURVE = [
     {"strength": 1.0, "gain_at_least": 2.0, "with_sampling_error": 1.0},
@@ -46,7 +47,7 @@ def summary(**changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-def shown(**changes: Any) -> list[Evidence]:
+def shown(**changes: Any) -> list[Section]:
     """What the page says of how sure it is, from the statements about doubts alone."""
     found = summary(**changes)
     return evidence(found, doubts(found))
@@ -54,11 +55,11 @@ def shown(**changes: Any) -> list[Evidence]:
 
 def test_the_page_has_it_where_there_is_a_policy_to_be_used() -> None:
     (found,) = shown()
-    assert "odds of actions 1.40-fold, anew at each step" in found.first
-    assert "without it, 2.00-fold" in found.items[0]
-    assert "polyline" in found.picture
+    assert "odds of actions 1.40-fold, anew at each step" in found.sentences[0]
+    assert "without it, 2.00-fold" in found.items[0].words
+    assert "polyline" in found.pictures[0].picture
     assert shown(supported=False) == []
     assert shown(confounding=None) == []
     (bare,) = shown(confounding={"not_given": "there are many states"})
-    assert "there are many states" in bare.first
-    assert not bare.picture
+    assert "there are many states" in bare.sentences[0]
+    assert not bare.pictures

@@ -28,8 +28,7 @@ from surefoot.advice.pairs import (
 from surefoot.atomic import file_hash
 from surefoot.cli import app
 from surefoot.report.folder import PairRecord, StateRecord, read_pairs
-from surefoot.report.improvement_page import improvement_page, page_of_folder
-from surefoot.report.log_cover import coverage, gaps
+from surefoot.report.improvement_page import coverage, gaps, improvement_page, page_of_folder
 from surefoot.report.page import MOST_BYTES, embedded, number, signed_number
 from surefoot.report.pictures import coordinates, gain_picture, maps
 from surefoot.report.sureness import estimates_table

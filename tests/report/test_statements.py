@@ -5,6 +5,7 @@ sentence written twice.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections import Counter
 from functools import cache
@@ -18,16 +19,17 @@ import surefoot
 from surefoot.advice import DEFAULT, chosen_algorithm, summarise
 from surefoot.advice.advise import NOTHING_TO_LEARN as VERDICT_OF_NOTHING
 from surefoot.advice.assumptions import ALWAYS
-from surefoot.advice.files import plain
 from surefoot.advice.gain import FINITE_SAMPLE as TEST_OF_EPISODES
+from surefoot.core.plain_values import plain
 from surefoot.problems.guards import with_guards
 from surefoot.report import improvement_words
 from surefoot.report.doubt_words import about, doubts
 from surefoot.report.improvement_page import improvement_page
 from surefoot.report.improvement_words import improvement_statements, with_statements
-from surefoot.report.statements import LABEL, MOST, WIDE, Statement, text
+from surefoot.report.statements import LABEL, MOST, WIDE, Statement, sentence, text
 
 SOURCE = Path(surefoot.__file__).parent
+GOLDEN = Path(__file__).parents[1] / "net" / "golden"
 NAMED = 6  # words from which on a text counts as a sentence
 LABELS = {"verdict", "WARNING:", "worth", "sure", "changes", "weakest", "assumes", "files"}
 FILES = {"files": {x: f"out/{x}" for x in ("policy.csv", "report.html", "summary.json")}}
@@ -208,9 +210,18 @@ def test_the_weakest_point_is_the_one_that_is_nearest_to_undoing_the_gain() -> N
 def test_the_words_of_the_document_are_those_of_the_library() -> None:
     assert improvement_words.NOTHING_TO_LEARN == VERDICT_OF_NOTHING
     assert improvement_words.FINITE_SAMPLE == TEST_OF_EPISODES
-    assert improvement_words.DEFAULT == DEFAULT
     begins = tuple(x for x, _ in improvement_words.JUDGED)
     assert sum(x.startswith(begins) for x in ALWAYS) == 2
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.json")), ids=lambda x: x.stem)
+def test_the_reason_of_a_verdict_says_what_the_verdict_does_not_and_all_of_that(path: Path) -> None:
+    document = json.loads(path.read_text(encoding="utf-8")).get("improve", {})
+    if "reason" in document:
+        verdict, more = improvement_words.verdict_words(document)
+        assert not any(x.rstrip(".").casefold() in verdict.casefold() for x in more)
+        said = set(re.findall(r"\w+", " ".join((verdict, *more)).casefold()))
+        assert set(re.findall(r"\w+", document["reason"].casefold())) <= said
 
 
 def templates(file: Path) -> list[str]:
@@ -235,6 +246,13 @@ def test_no_sentence_is_written_twice() -> None:
     times = Counter(x.strip(" ,;:.") for file in files for x in templates(file))
     assert len(times) > 100
     assert [words for words, n in times.items() if n > 1] == []
+
+
+def test_a_sentence_has_a_capital_letter_but_the_name_of_a_file_stays() -> None:
+    assert sentence("the policy is proved.") == "The policy is proved."
+    assert sentence("policy.csv holds it") == "policy.csv holds it."
+    assert sentence("2024/log.csv: 3 rows") == "2024/log.csv: 3 rows."
+    assert sentence("nothing. And more") == "Nothing. And more."
 
 
 def test_a_statement_is_said_whole_and_once() -> None:

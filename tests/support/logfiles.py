@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,10 +107,21 @@ def run(
 ) -> tuple[int, str, str]:
     """(exit code, stdout, stderr) of the command line."""
     monkeypatch.setattr(sys, "argv", ["surefoot", *map(str, arguments)])
+    if "--json" in arguments:
+        capsys.readouterr()  # what others printed before is no part of the document
     with pytest.raises(SystemExit) as stop:
         main()
     printed = capsys.readouterr()
+    if "--json" in arguments and printed.out:
+        validated(printed.out)
     return int(stop.value.code or 0), printed.out, printed.err
+
+
+def validated(text: str) -> None:
+    """Raise unless a document has the fields that its model says, and no others."""
+    from surefoot.report.schema import schema_of
+
+    schema_of(json.loads(text)["schema"].split("/")[1]).validate_json(text)
 
 
 def random_problem(

@@ -200,11 +200,11 @@ class Advice(Paged):
         """Write policy.csv, report.html and the other files of `surefoot improve` into a folder,
         all of them or none, and say where; `beside`: more for summary.json.
         """
-        from surefoot.advice.files import write_improvement
+        from surefoot.advice.files import write_advice
 
         summary = with_statements({**self.document, **(beside or {})})
         elsewhere = () if self.posed is None else self.posed.elsewhere
-        return write_improvement(folder, self, summary, elsewhere, page=page)
+        return write_advice(folder, self, summary, elsewhere, page=page)
 
     @property
     def notes(self) -> tuple[str, ...]:

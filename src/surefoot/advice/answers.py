@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from surefoot.atomic import write_whole
-from surefoot.core.plain_values import Shown, plain
-
-# Raised when a field of a document goes away or changes its meaning, not when one is added.
-JSON_VERSION = 1
+from surefoot.core.plain_values import Shown, as_document
 
 
 class Answer(Shown, ABC):
@@ -36,8 +33,7 @@ class Answer(Shown, ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """What the command prints with --json; NaN and infinities are None."""
-        schema = {"schema": f"surefoot/{self.command}/{JSON_VERSION}"}
-        return schema | dict(plain(self.document))
+        return as_document(self.command, self.document)
 
     def to_json(self) -> str:
         """The same as text, in ASCII."""

@@ -16,7 +16,7 @@ from surefoot.advice.advise import Advice
 from surefoot.advice.pairs import state_records
 from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
 from surefoot.atomic import write_together
-from surefoot.core.plain_values import plain
+from surefoot.core.plain_values import as_document
 from surefoot.core.policy import CHANGED, Row, quoted_csv
 from surefoot.report.folder import (
     CANDIDATE,
@@ -31,7 +31,6 @@ from surefoot.report.folder import (
 )
 from surefoot.report.improvement_page import improvement_page
 
-SCHEMA = "surefoot/improve/1"  # of summary.json, as of `surefoot improve --json`
 CHANGE_COLUMNS = (
     "mass_moved",
     "estimated_gain_optimistic",
@@ -50,32 +49,16 @@ def page_of(advice: Advice, summary: Mapping[str, Any]) -> str:
     return improvement_page(summary, state_records(advice), advice.log.labels.headers)
 
 
-def write_improvement(
-    out: str | Path,
-    advice: Advice,
-    summary: Mapping[str, Any],
-    elsewhere: Sequence[Row] = (),
-    *,
-    page: bool = True,
-) -> dict[str, Path]:
-    """Write the files of an improvement with, unless told otherwise, its page; and say where."""
-    states = state_records(advice)
-    text = improvement_page(summary, states, advice.log.labels.headers) if page else ""
-    return write_advice(out, advice, summary, elsewhere, states=states, report=text)
-
-
 def write_advice(
     folder: str | Path,
     advice: Advice,
     summary: Mapping[str, Any],
     elsewhere: Sequence[Row] = (),
     *,
-    states: Sequence[StateRecord] | None = None,
-    report: str = "",
+    page: bool = False,
 ) -> dict[str, Path]:
-    """Write the files of an improvement into a folder, and say where.
+    """Write the files of an improvement into a folder, and say where; with `page`, its page too.
 
-    `states` are those of `state_records`, `report` is the text of its page, if there is one.
     `elsewhere` are the baseline's rows about states that the log never visits: they join the policy
     as they are.
 
@@ -85,13 +68,13 @@ def write_advice(
     has all of them there: the next command that reads or writes there ends its work.
     """
     headers = advice.log.labels.headers
-    states = state_records(advice) if states is None else states
+    states = state_records(advice)
     texts: dict[str, Iterable[str] | bytes] = {
         CHANGES: quoted_csv((*headers, *CHANGE_COLUMNS), _changes(states)),
         PAIRS: pair_lines(headers, states),
     }
-    if report:
-        texts[REPORT] = [report]
+    if page:
+        texts[REPORT] = [improvement_page(summary, states, headers)]
     if not advice.supported and not advice.accepted and advice.solution is not None:
         texts[CANDIDATE] = _policy(advice, advice.candidate, elsewhere)
     if advice.refitted is not None:
@@ -99,12 +82,8 @@ def write_advice(
     if summary.get("training_fingerprints"):
         held = [] if advice.problem.log is None else [advice.problem.log]
         texts[TRAINING] = as_bytes(fingerprints(advice.log, *held))
-    texts[SUMMARY] = [
-        json.dumps(
-            {"schema": SCHEMA} | plain(summary), indent=2, ensure_ascii=False, allow_nan=False
-        ),
-        "\n",
-    ]
+    document = as_document(advice.command, summary)
+    texts[SUMMARY] = [json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), "\n"]
     texts[POLICY] = _policy(advice, advice.pi, elsewhere)
     return write_together(
         folder,

@@ -51,9 +51,9 @@ from surefoot.logs.database import Progress
 from surefoot.logs.description import POSING
 from surefoot.logs.given_policies import policy_for
 from surefoot.problems import Problem
-from surefoot.report.log_words import read_text
+from surefoot.report.log_words import against_a_promise, read_text
 from surefoot.report.statements import text
-from surefoot.report.value_words import certificate_statements, evaluation_statements
+from surefoot.report.value_words import LUCKY, certificate_statements, evaluation_statements
 from surefoot.text import aligned, interval, plural, signed
 
 MOST = 0.5  # a bound that is wrong more often than right is none
@@ -92,11 +92,7 @@ class Checked(Paged):
         last = plural(warnings, "warning") if warnings else "no warnings"
         yield f"{plural(len(self.findings), 'finding')}, {last}"
         if self.vetoes:
-            yield (
-                f"speaks against a promise: {','.join(self.vetoes)}. improve supports no policy of"
-                " this log if that could undo its gain, or its test rests on it (--despite passes"
-                " it over)"
-            )
+            yield against_a_promise(self.vetoes)
         if "saved" in self.document:
             path = self.document["saved"]
             yield f"saved     {path}: surefoot improve and every other command take it as LOG"
@@ -229,8 +225,7 @@ class Compared(Paged):
         yield (
             "\noptimistic: gain in sample, on the data the policy was learned from. gain: learned"
             " from one half of the log,\ntested on the other, with its 90 % interval. Each row is"
-            " judged by itself; in a table of many rows one is lucky:\ntest the winner on fresh"
-            " data."
+            f" judged by itself;\n{LUCKY}."
         )
         yield from (f"note: {note}" for note in self.document["notes"])
 

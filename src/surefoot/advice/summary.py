@@ -26,6 +26,7 @@ from surefoot.diagnosis.finding import Finding, doubt
 from surefoot.logs import Disagreement, Log, remembered
 from surefoot.text import in_rows, signed
 
+HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
 # fields of an improvement that hold labels, names or one of a few words
 NO_SENTENCES = frozenset(
     (

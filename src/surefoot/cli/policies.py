@@ -4,6 +4,7 @@ and demo: what there is to run, and a first example.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,8 +136,23 @@ def certify(
         raise typer.Exit(DESPITE)
 
 
-def list_all(as_json: AsJson = False) -> None:
+def list_all(
+    as_json: AsJson = False,
+    schema: Annotated[
+        str,
+        option(
+            OUTPUT,
+            "COMMAND",
+            "Instead: the JSON Schema of what COMMAND prints with --json, such as improve.",
+        ),
+    ] = "",
+) -> None:
     """List the algorithms, their parameters, and the benchmarks."""
+    if schema:
+        from surefoot.report.schema import json_schema
+
+        typer.echo(json.dumps(json_schema(schema), indent=2))
+        return
     from surefoot.advice import DEFAULT
     from surefoot.algorithms.defaults import described
     from surefoot.benchmarks import BENCHMARKS

@@ -50,11 +50,9 @@ def complain(words: str) -> None:
 
 def json_text(command: str, found: Mapping[str, Any]) -> str:
     """JSON that names its schema, in ASCII; NaN and infinities are null."""
-    from surefoot.advice.answers import JSON_VERSION
-    from surefoot.core.plain_values import plain
+    from surefoot.core.plain_values import as_document
 
-    document = {"schema": f"surefoot/{command}/{JSON_VERSION}"} | plain(found)
-    return json.dumps(document, indent=2, allow_nan=False)
+    return json.dumps(as_document(command, found), indent=2, allow_nan=False)
 
 
 def show(

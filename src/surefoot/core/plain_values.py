@@ -1,4 +1,6 @@
-"""Values as JSON can hold them, and how a thing shows itself: as text, and in a notebook."""
+"""Values as JSON can hold them, the documents made of them, and how a thing shows itself: as text,
+and in a notebook.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,24 @@ from typing import Any
 
 import numpy as np
 
+# Raised when a field of a document goes away or changes its meaning, not when one is added.
+JSON_VERSION = 1
 SHOWN_ROWS = 20  # of a table in a notebook
 NOTES = "notes"  # the fact whose items stand in lines of their own
 # without colours: they are those of the notebook, light or dark
 TABLE = ' style="border-collapse:collapse;margin:.3em 0"'
 CELL = ' style="text-align:left;vertical-align:top;padding:.1em .8em .1em 0"'
 TEXT = ' style="white-space:pre-wrap"'
+
+
+def schema_name(command: str) -> str:
+    """How the documents of a command are called; surefoot.report.schema has their fields."""
+    return f"surefoot/{command}/{JSON_VERSION}"
+
+
+def as_document(command: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """What a command found, as its document."""
+    return {"schema": schema_name(command)} | dict(plain(found))
 
 
 def plain(x: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from surefoot.certificates import RIGOROUS
+from surefoot.core.evidence import RIGOROUS
 from surefoot.report.statements import Statement, known
 from surefoot.text import signed
 

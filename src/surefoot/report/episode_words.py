@@ -21,7 +21,7 @@ from surefoot.report.log_words import (
     warning,
 )
 from surefoot.report.part_words import ALIKE, none_worse, parts
-from surefoot.report.statements import ASK, Statement, known, listed, sentence, without_steps
+from surefoot.report.statements import ASK, Statement, in_terms_of, known, listed, sentence
 from surefoot.text import plural
 
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"  # words of the document
@@ -50,11 +50,7 @@ def safety_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
     ]
     if "rows_read" in log:
         found.append(rows_read(log))
-    return _in_words(found + notes(document.get("notes", ()), log), log)
-
-
-def _in_words(found: list[Statement], log: Mapping[str, Any]) -> tuple[Statement, ...]:
-    return without_steps(found) if log.get("bandit") else tuple(found)
+    return in_terms_of(log, found + notes(document.get("notes", ()), log))
 
 
 def safety_verdict(found: Mapping[str, Any]) -> str:
@@ -166,7 +162,7 @@ def watch_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
     trained = "; ".join([trained] * bool(left_out) + [never] * unchecked)
     found += [Statement("training", trained)] if trained else []
     found += [rows_read(log), *notes(document["notes"], log)]
-    return (*_in_words(found, log), Statement("state", str(document["state_file"])))
+    return (*in_terms_of(log, found), Statement("state", str(document["state_file"])))
 
 
 def _watch_verdict(found: Mapping[str, Any]) -> str:

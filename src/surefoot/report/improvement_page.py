@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,25 @@ from surefoot.core.policy import CHANGED
 from surefoot.errors import LogError
 from surefoot.report.episode_words import safety_statements
 from surefoot.report.folder import PAIRS, SUMMARY, StateRecord, read_pairs
-from surefoot.report.improvement_words import improvement_statements
-from surefoot.report.log_cover import coverage, coverage_table, gaps
+from surefoot.report.improvement_words import given_parameters, improvement_statements
 from surefoot.report.page import (
     MOST_BYTES,
+    PageTable,
     embedded,
     number,
     percent,
     render,
     signed_number,
 )
-from surefoot.report.pictures import maps, shares_picture
-from surefoot.report.sections_page import PageTable
+from surefoot.report.pictures import ShareRow, maps, shares_picture
 from surefoot.report.statements import DOUBTS, of_kind, sentence
-from surefoot.report.sureness import estimates_table, evidence, gain_and_caption, read_safety
-from surefoot.text import parameters_text, plural
+from surefoot.report.sureness import estimates_table, evidence, gain_pictures, read_safety
+from surefoot.text import plural
 
 FIRST = ("holds", "reward", "worth", "parts", "sure", *DOUBTS)  # what the top of the page says
 ROOM = 300_000  # bytes of a page that are not its table of states
+SEEN = ((0, 0), (1, 1), (2, 3), (4, 10), (11, 30), (31, 100), (101, None))
+MOST_GAPS = 10  # pairs that are named
 
 
 def page_of_folder(folder: Path) -> str:
@@ -67,7 +69,6 @@ def improvement_page(
     verdict, read, baseline = (of_kind(said, x)[0] for x in ("verdict", "read", "baseline"))
     tested = "" if safety is None else safety_statements(safety)[0].words
     shown, left_out = _table(states)
-    picture, caption = gain_and_caption(summary)
     covered, table = coverage(states), estimates_table(summary)
     missing = gaps(states)
     return render(
@@ -86,8 +87,7 @@ def improvement_page(
         maps=maps(states, columns),
         state_name="state" if len(columns) < 2 else f"state ({', '.join(columns)})",
         left_out=left_out,
-        gain_picture=picture,
-        gain_caption=caption,
+        gains=gain_pictures(summary),
         estimates=[] if table is None else [table],
         evidence=evidence(summary, said, safety),
         cover=_sentences(*read.whole),
@@ -133,6 +133,87 @@ def _figures(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+# What the log covers
+
+
+@dataclass(frozen=True)
+class CoverageRow:
+    """Pairs seen so often, and the share of the decisions of both policies that rest on them."""
+
+    seen: str
+    pairs: int
+    baseline: float
+    candidate: float
+
+    @property
+    def drawn(self) -> ShareRow:
+        """The row of the picture."""
+        return ShareRow(
+            f"{self.seen} ({plural(self.pairs, 'pair')})", self.baseline, self.candidate
+        )
+
+
+def coverage(states: Sequence[StateRecord]) -> list[CoverageRow]:
+    """How often pairs were seen, with the decisions that rest on them."""
+    total = sum(state.visits for state in states) or 1
+    found = []
+    for low, high in SEEN:
+        pairs, baseline, candidate = 0, 0.0, 0.0
+        for state in states:
+            for pair in state.pairs:
+                if pair.count >= low and (high is None or pair.count <= high):
+                    pairs += 1
+                    baseline += state.visits * pair.baseline
+                    candidate += state.visits * pair.candidate
+        words = "never" if high == 0 else f"{low:,} times or more" if high is None else ""
+        words = words or ("once" if high == 1 else f"{low} to {high} times")
+        found.append(CoverageRow(words, pairs, baseline / total, candidate / total))
+    return found
+
+
+def coverage_table(rows: Sequence[CoverageRow]) -> PageTable:
+    """The same in numbers."""
+    return PageTable(
+        "How often the pairs of a visited state and an action were seen, and how many of the"
+        " decisions of both policies rest on them.",
+        ("seen", "pairs", "baseline", "candidate"),
+        [
+            (row.seen, f"{row.pairs:,}", percent(row.baseline), percent(row.candidate))
+            for row in rows
+        ],
+        frozenset({1, 2, 3}),
+    )
+
+
+def gaps(states: Sequence[StateRecord]) -> PageTable | None:
+    """Actions of the baseline that the log never shows in a visited state; None without any."""
+    total = sum(state.visits for state in states) or 1
+    found = [
+        (state.visits * pair.baseline / total, state, pair)
+        for state in states
+        for pair in state.pairs
+        if pair.count == 0 and pair.baseline > 0
+    ]
+    if not found:
+        return None
+    found.sort(key=lambda x: -x[0])
+    whole = sum(x[0] for x in found)
+    named = "all of them" if len(found) <= MOST_GAPS else f"the {MOST_GAPS} largest"
+    return PageTable(
+        f"{plural(len(found), 'pair')} with {percent(whole)} of the baseline's decisions; {named}."
+        " Nothing can be learned about them, and the candidate leaves them as they are.",
+        ("state", "action", "baseline", "visits of the state", "share of all decisions"),
+        [
+            (state.label, pair.action, percent(pair.baseline), f"{state.visits:,}", percent(share))
+            for share, state, pair in found[:MOST_GAPS]
+        ],
+        frozenset({2, 3, 4}),
+    )
+
+
+# What stays, and how it was made
+
+
 def _unchanged(states: Sequence[StateRecord]) -> PageTable:
     """Why states stay, the reason of most decisions first."""
     total = sum(state.visits for state in states) or 1
@@ -156,16 +237,12 @@ def _made(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     low, high = summary["reward_range"]["low"], summary["reward_range"]["high"]
     return [
         ("data", f"{log['source']}, fingerprint {log['fingerprint']}"),
-        ("algorithm", f"{chosen['name']} {_parameters(chosen['parameters'])}".strip()),
+        ("algorithm", f"{chosen['name']} {given_parameters(chosen)}".strip()),
         ("discount factor", f"{summary['gamma']:g}"),
         ("baseline", "estimated from the log" if summary["baseline"]["estimated"] else "given"),
         ("reward range", f"[{number(low)}, {number(high)}], {declared}"),
         ("made with", ", ".join(f"{k} {v}" for k, v in summary.get("versions", {}).items())),
     ]
-
-
-def _parameters(given: Mapping[str, Any]) -> str:
-    return parameters_text({k: v for k, v in given.items() if v is not None})
 
 
 def _table(states: Sequence[StateRecord]) -> tuple[dict[str, Any], str]:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from surefoot.certificates import RIGOROUS
+from surefoot.algorithms.defaults import DEFAULT
+from surefoot.core.evidence import FINITE_SAMPLE, RIGOROUS
 from surefoot.core.plain_values import plain
 from surefoot.report.doubt_words import doubts, proof
 from surefoot.report.log_words import (
@@ -31,16 +32,15 @@ from surefoot.report.statements import (
     ASK,
     Statement,
     documents,
+    in_terms_of,
     known,
     listed,
     sentence,
-    without_steps,
 )
 from surefoot.text import parameters_text
 
 # words of the document, which no test of the library's objects is needed to know
-NOTHING_TO_LEARN, FINITE_SAMPLE = "nothing to learn", "finite-sample"
-DEFAULT = "priced-soft-spibb"
+NOTHING_TO_LEARN = "nothing to learn"
 OTHERWISE = " (Otherwise: "  # what follows it in a reason was overruled
 TO_ACCEPT = re.compile(r"To accept this: --despite ([\w,-]+)")
 UNSEEN = re.compile(r"not looked at: (.*?) \((.*)\)$")
@@ -68,7 +68,7 @@ def improvement_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]
         *proof(document["certificate"]),
         *_how(document),
     ]
-    told = without_steps(found) if document["log"]["bandit"] else tuple(found)
+    told = in_terms_of(document["log"], found)
     return (*told, *_files(document.get("files") or {}))
 
 
@@ -109,7 +109,20 @@ def verdict_words(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         how = "the data show" if document["worth"]["held_out"] else "it is proved"
         words = f"SUPPORTED: {how} that the new policy is better than the baseline"
         words += none_worse(document)
-    return f"{words.rstrip('.')}{_condition(document, waived)}", (sentence(reason),)
+    more = _not_said(reason.rstrip("."), words)
+    words = f"{words.rstrip('.')}{_condition(document, waived)}"
+    return words, (sentence(more),) if more else ()
+
+
+def _not_said(reason: str, words: str) -> str:
+    """The reason without what the verdict has already: its first sentence, or all but its test."""
+    test = TEST.match(reason)
+    if reason in words:
+        return ""
+    if test and reason[test.end() :] in words:
+        return test[0].rstrip(": ")
+    first, stop, rest = reason.partition(". ")
+    return rest if stop and first in words else reason
 
 
 def _rest(reason: str) -> str:
@@ -349,18 +362,22 @@ def _warnings(document: Mapping[str, Any]) -> list[Statement]:
 def _how(document: Mapping[str, Any]) -> list[Statement]:
     """From what, against what and by which method; notes."""
     chosen = document["algorithm"]
-    given = {k: v for k, v in chosen["parameters"].items() if v is not None}
     detail = (
         "the default: a move must gain more than its price, some standard errors of the value,"
         " whatever the unit of rewards; never an untried action",
     ) * (chosen["name"] == DEFAULT)
-    words = f"{chosen['name']} ({parameters_text(given) or 'no parameters'}), gamma ="
+    words = f"{chosen['name']} ({given_parameters(chosen) or 'no parameters'}), gamma ="
     return [
         rows_read(document["log"]),
         baseline_statement(document),
         Statement("method", f"{words} {document['gamma']:g}", detail, first=False),
         *notes(_not_warned(document), document["log"]),
     ]
+
+
+def given_parameters(algorithm: Mapping[str, Any]) -> str:
+    """The parameters of an algorithm that have a value."""
+    return parameters_text({k: v for k, v in algorithm["parameters"].items() if v is not None})
 
 
 def _not_warned(document: Mapping[str, Any]) -> list[str]:

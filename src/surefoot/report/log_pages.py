@@ -7,19 +7,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from surefoot.report.episode_words import safety_statements
-from surefoot.report.log_words import reward_statements
-from surefoot.report.page import number, percent, signed_number
-from surefoot.report.pictures import GainRow, gain_picture, gains_picture
-from surefoot.report.sections_page import (
+from surefoot.report.improvement_words import given_parameters
+from surefoot.report.log_words import against_a_promise, reward_statements
+from surefoot.report.page import (
     Item,
     PageTable,
     Picture,
     Section,
     notes_section,
+    number,
+    percent,
     sections_page,
+    signed_number,
 )
+from surefoot.report.pictures import GainRow, gain_picture, gains_picture
 from surefoot.report.statements import Statement, of_kind, sentence
-from surefoot.text import parameters_text, plural
+from surefoot.report.value_words import LOSES, LUCKY
+from surefoot.text import plural
 
 
 def check_page(found: Mapping[str, Any]) -> str:
@@ -32,11 +36,7 @@ def check_page(found: Mapping[str, Any]) -> str:
     )
     if not vetoes and warnings:
         word = f"{plural(warnings, 'warning')}; nothing forbids learning"
-    sentences = [
-        f"Speaks against a promise: {','.join(vetoes)}. surefoot improve supports no policy of this"
-        " log if that could undo its gain, or its test rests on it."
-    ] * bool(vetoes)
-    sentences += said_of_reward(found)
+    sentences = [sentence(against_a_promise(vetoes))] * bool(vetoes) + said_of_reward(found)
     order = {"warning": 0, "note": 1, "ok": 2}
     items = [
         Item(f"{x['name']}: {x['sentence'].rstrip('.')}.", x["level"])
@@ -72,7 +72,7 @@ def compare_page(found: Mapping[str, Any]) -> str:
         supported += yes
         rows.append(
             (
-                f"{x['algorithm']} {parameters_text(_set(x['parameters']))}".strip(),
+                f"{x['algorithm']} {given_parameters(x)}".strip(),
                 percent(x["mass_moved"]),
                 signed_number(inside.get("gain")),
                 f"{signed_number(held.get('gain'))}\n{_interval(held.get('low'), held.get('high'))}"
@@ -100,8 +100,7 @@ def compare_page(found: Mapping[str, Any]) -> str:
         word=f"{supported} of {len(rows)} policies are supported, each judged by itself",
         good=False,  # no promise: the best of many is lucky
         sentences=[
-            "In a table of many rows one is lucky, so the best of them looks better than it is."
-            " Test the winner on fresh data.",
+            sentence(LUCKY),
             *said_of_reward(found["log"]),
         ],
         sections=[Section(title="Algorithms", tables=[table]), *notes_section(found["notes"])],
@@ -218,8 +217,7 @@ def _settings(found: Mapping[str, Any], tail: str) -> PageTable:
     ]
     return PageTable(
         f"Gains over the baseline at the start, with 95 % intervals: the mean over all models, and"
-        f" over the {tail} of them. Loses: the share of models in which the policy is worse than"
-        " the baseline; it is no probability of the real world.",
+        f" over the {tail} of them. {sentence(LOSES)}",
         ("setting", "mean gain", tail, "loses"),
         rows,
         frozenset(range(1, 4)),
@@ -270,10 +268,6 @@ def _next(command: str | None) -> list[Section]:
 
 def _interval(low: float | None, high: float | None) -> str:
     return f"{signed_number(low)} to {signed_number(high)}"
-
-
-def _set(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: x for name, x in parameters.items() if x is not None}
 
 
 def _data(found: Mapping[str, Any]) -> dict[str, str]:

@@ -79,6 +79,14 @@ def reward_statements(log: Mapping[str, Any]) -> tuple[Statement, ...]:
     return (Statement("reward", reward_words(log), tuple(turned(log))), *warning(log_warnings(log)))
 
 
+def against_a_promise(vetoes: Sequence[str]) -> str:
+    """What findings with these keys mean for `improve`."""
+    return (
+        f"speaks against a promise: {','.join(vetoes)}. improve supports no policy of this log if"
+        " that could undo its gain, or its test rests on it (--despite passes it over)"
+    )
+
+
 def log_warnings(log: Mapping[str, Any]) -> list[str]:
     """What puts a log in doubt; some documents have only the number of warnings there."""
     found = log.get("warnings")

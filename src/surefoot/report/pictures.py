@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from scipy.special import ndtri
 
 from surefoot.report.folder import StateRecord
-from surefoot.report.page import percent, signed_number
+from surefoot.report.page import Picture, percent, signed_number
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 WIDE = 440  # of a picture, in the units of its text
@@ -21,14 +21,6 @@ REACH = 3.2  # standard deviations of a curve that are shown
 MOST_PLACES = 40  # along an axis of a map
 MOST_PANELS = 12  # values of the third coordinate
 MOST_BARS = 6  # actions that a place shows as bars
-
-
-@dataclass(frozen=True)
-class StateMap:
-    """A picture of the states at one value of the third coordinate, if there is one."""
-
-    picture: Markup
-    caption: str
 
 
 def gain_picture(gain: float, low: float, high: float, delta: float) -> Markup:
@@ -222,7 +214,7 @@ def axis_names(state: StateRecord) -> list[str]:
     return [name or f"coordinate {i + 1}" for i, name in enumerate(names)]
 
 
-def maps(states: Sequence[StateRecord], columns: Sequence[str]) -> list[StateMap]:
+def maps(states: Sequence[StateRecord], columns: Sequence[str]) -> list[Picture]:
     """The states at their places; a panel for each value of a third coordinate."""
     where = coordinates(states)
     if where is None:
@@ -238,7 +230,7 @@ def maps(states: Sequence[StateRecord], columns: Sequence[str]) -> list[StateMap
         ]
     else:
         panels = [("", list(range(len(where))))]
-    found: list[StateMap] = []
+    found: list[Picture] = []
     for title, chosen in panels:
         here = [(where[i], states[i]) for i in chosen]
         picture = _panel(here, ends[0], ends[1], names, actions if bars else [])
@@ -249,7 +241,7 @@ def maps(states: Sequence[StateRecord], columns: Sequence[str]) -> list[StateMap
             else ""
         )
         caption = f"{title}{words}The darker a place, the more of its decisions change."
-        found.append(StateMap(picture, caption))
+        found.append(Picture(picture, caption))
     return found
 
 

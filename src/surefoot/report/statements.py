@@ -5,6 +5,7 @@ and JSON.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from textwrap import wrap
@@ -98,8 +99,10 @@ def of_kind(statements: Iterable[Statement], *kinds: str) -> tuple[Statement, ..
     return tuple(x for x in statements if x.kind in kinds)
 
 
-def without_steps(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    """The statements about a log whose every row is a decision by itself."""
+def in_terms_of(log: Mapping[str, Any], statements: Iterable[Statement]) -> tuple[Statement, ...]:
+    """The statements about a log; of rows where every row is a decision by itself."""
+    if not log.get("bandit"):
+        return tuple(statements)
     return tuple(
         replace(x, words=in_rows(x.words), detail=tuple(map(in_rows, x.detail))) for x in statements
     )
@@ -116,6 +119,7 @@ def known(x: float | None) -> bool:
 
 
 def sentence(words: str) -> str:
-    """With a capital letter and a full stop."""
+    """With a full stop, and a capital letter unless it begins with the name of a file."""
     words = words.strip().rstrip(".")
-    return f"{words[:1].upper()}{words[1:]}."
+    first = words if re.match(r"\S*\w\.[a-z]", words) else f"{words[:1].upper()}{words[1:]}"
+    return f"{first}."

@@ -10,8 +10,15 @@ from typing import Any
 from markupsafe import Markup
 
 from surefoot.atomic import read_json
-from surefoot.report.page import number, percent
-from surefoot.report.sections_page import Item, PageTable, Picture, Section, sections_page
+from surefoot.report.page import (
+    Item,
+    PageTable,
+    Picture,
+    Section,
+    number,
+    percent,
+    sections_page,
+)
 from surefoot.studies.metrics import Intervals, mean_and_cvar
 from surefoot.studies.results import Results, SummaryRow
 from surefoot.studies.shards import MANIFEST

@@ -6,21 +6,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from surefoot.atomic import file_hash, read_json
+from surefoot.core.plain_values import schema_name
 from surefoot.errors import LogError
 from surefoot.report.episode_words import safety_statements
 from surefoot.report.folder import CANDIDATE, POLICY
 from surefoot.report.improvement_words import held_out_gain
 from surefoot.report.log_words import WHERE
-from surefoot.report.page import number, signed_number
+from surefoot.report.page import Item, PageTable, Picture, Section, number, signed_number
 from surefoot.report.pictures import gain_picture, hidden_picture
-from surefoot.report.sections_page import PageTable
 from surefoot.report.statements import Statement, known, of_kind, sentence
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -41,31 +38,21 @@ SAFETY = "safety-test.json"
 DATA = {"held-out half": "the half that tests", "all data": "all data: OPTIMISTIC"}
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """A heading with a paragraph, a picture and a list, or some of them."""
-
-    title: str
-    first: str = ""
-    items: Sequence[str] = ()
-    picture: str = ""
-    caption: str = ""
-
-
-def gain_and_caption(summary: Mapping[str, Any]) -> tuple[Markup, str]:
-    """(picture, caption) of the held-out gain; empty where there is none."""
+def gain_pictures(summary: Mapping[str, Any]) -> list[Picture]:
+    """The held-out gain; nothing where there is none."""
     found = held_out_gain(summary)
     if found is None or not (known(found[1]) and known(found[2])):
-        return Markup(), ""
+        return []
     gain, low, high = (float(x) for x in found if x is not None)
     delta = float(summary["worth"]["held_out"]["delta"])
-    return gain_picture(gain, low, high, delta), (
+    caption = (
         f"The gain {WHERE[summary['start']]}, measured on the half of the log that the policy was"
         " not learned from: rewards count less by the discount factor"
         f" {summary['gamma']:g} with every step. The bar reaches from what the gain is at least to"
         " what it is at most, each wrong for 5 % of logs. The curve shows how likely other values"
         " are."
     )
+    return [Picture(gain_picture(gain, low, high, delta), caption)]
 
 
 def estimates_table(summary: Mapping[str, Any]) -> PageTable | None:
@@ -92,30 +79,35 @@ def evidence(
     summary: Mapping[str, Any],
     said: Sequence[Statement],
     safety: Mapping[str, Any] | None = None,
-) -> list[Evidence]:
+) -> list[Section]:
     """What was said of how sure it is, each statement under its heading, with pictures."""
     found = []
     for title, kinds in SECTIONS.items():
         for x in of_kind(said, *kinds):
-            picture, caption = _of_hidden_cause(summary) if x.kind == "hidden" else ("", "")
-            first = "" if x.in_full else sentence(x.words)
-            items = [sentence(y) for y in x.detail]
-            found.append(Evidence(title, first, items, picture, caption))
+            found.append(
+                Section(
+                    title=title,
+                    sentences=[] if x.in_full else [sentence(x.words)],
+                    pictures=_of_hidden_cause(summary) if x.kind == "hidden" else [],
+                    items=[Item(sentence(y)) for y in x.detail],
+                )
+            )
         if safety is not None and "parts" in kinds:
             found.append(_safety(safety))
     return found
 
 
-def _of_hidden_cause(summary: Mapping[str, Any]) -> tuple[str, str]:
-    """(picture, caption) of what a hidden cause leaves of the gain; empty without its curve."""
+def _of_hidden_cause(summary: Mapping[str, Any]) -> list[Picture]:
+    """What a hidden cause leaves of the gain; nothing without its curve."""
     curve = (summary["confounding"] or {}).get("curve", [])
     if len(curve) < 2:
-        return "", ""
-    return hidden_picture(curve), (
+        return []
+    caption = (
         "What is left of the gain, at least, if a hidden cause multiplied or divided the odds of"
         " actions by up to so much (1: there is none). The dashed line also counts sampling error:"
         " it is wrong for about 5 % of logs."
     )
+    return [Picture(hidden_picture(curve), caption)]
 
 
 def read_safety(folder: Path) -> dict[str, Any] | None:
@@ -130,7 +122,7 @@ def read_safety(folder: Path) -> dict[str, Any] | None:
         found: dict[str, Any] = read_json(path)
     except ValueError as error:
         raise LogError(f"{path} is no JSON: {again}") from error
-    if not isinstance(found, dict) or found.get("schema") != "surefoot/safety-test/1":
+    if not isinstance(found, dict) or found.get("schema") != schema_name("safety-test"):
         raise LogError(f"{path} does not come from surefoot safety-test: {again}")
     for name in (POLICY, CANDIDATE):
         file = folder / name
@@ -140,11 +132,12 @@ def read_safety(folder: Path) -> dict[str, Any] | None:
     raise LogError(f"{path} is about another policy than those in {folder}: {again}")
 
 
-def _safety(found: Mapping[str, Any]) -> Evidence:
+def _safety(found: Mapping[str, Any]) -> Section:
     """The test on data that had no part in the policy."""
     verdict, *rest = safety_statements(found)
-    return Evidence(
-        "Safety test on other data",
-        f"{Path(str(found['policy'])).name} on {found['log']['source']}: {verdict.words}",
-        [sentence(y) for x in rest for y in x.whole],
+    tested = f"{Path(str(found['policy'])).name} on {found['log']['source']}"
+    return Section(
+        title="Safety test on other data",
+        sentences=[f"{tested}: {verdict.words}"],
+        items=[Item(sentence(y)) for x in rest for y in x.whole],
     )

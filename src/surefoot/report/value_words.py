@@ -19,9 +19,15 @@ from surefoot.report.log_words import (
     urgent,
     warning,
 )
-from surefoot.report.statements import ASK, Statement, listed, without_steps
+from surefoot.report.statements import ASK, Statement, in_terms_of, listed
 from surefoot.text import interval
 
+# what is said of a table of gains
+LUCKY = "in a table of many rows one is lucky: test the winner on fresh data"
+LOSES = (
+    "loses: the share of these models in which the policy is worse than the baseline; it is no"
+    " probability of the real world"
+)
 FEW = 30.0  # effective episodes below which an interval says little
 SURE = {"ips": "IPS", "snips": "SNIPS", "dr": "DR"}
 
@@ -48,7 +54,7 @@ def evaluation_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
         )
         found.append(Statement("range", words))
     told = [*found, rows_read(log), *notes(document["notes"], log)]
-    return without_steps(told) if log["bandit"] else tuple(told)
+    return in_terms_of(log, told)
 
 
 def _own(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -131,4 +137,4 @@ def certificate_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]
         found.append(listed("assumes", assumed, words, first=True))
     told = notes((*c.get("notes", ()), *document["notes"]), log)
     found += [Statement("reward", reward_words(log), tuple(turned(log))), rows_read(log), *told]
-    return without_steps(found) if log["bandit"] else tuple(found)
+    return in_terms_of(log, found)

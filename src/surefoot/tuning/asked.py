@@ -29,6 +29,7 @@ from surefoot.errors import ParameterError
 from surefoot.logs.description import is_description
 from surefoot.problems import Problem
 from surefoot.report.log_words import reward_text
+from surefoot.report.value_words import LOSES
 from surefoot.text import aligned, interval, signed
 from surefoot.tuning.choice import Tuning, choose
 from surefoot.tuning.settings import parsed_settings
@@ -176,10 +177,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         f"\ngains over the baseline at the start, in {found['models']} models drawn from the"
         f" posterior of this log ({found['prior']['successors']:.2g} successors a pair on average)"
     )
-    yield (
-        "loses: the share of these models in which the policy is worse than the baseline; it is no"
-        " probability of the real world"
-    )
+    yield LOSES
     nothing = "nothing: no setting beats the baseline in the worst models"
     if found["simulated"]:
         check, (low, high) = found["check"], found["check"]["reward_simulated"]
