@@ -23,9 +23,9 @@ import make_logs
 import surefoot
 from surefoot.algorithms import ALGORITHMS, Estimates, Restricts, parts
 from surefoot.algorithms.defaults import PARAMETERS
-from surefoot.benchmarks import WetChicken
 from surefoot.report.style import SETTINGS
-from surefoot.simulate import Sampler, first_key
+from surefoot.research.benchmarks import WetChicken
+from surefoot.research.simulate import Sampler, first_key
 
 OUT = Path(__file__).parent / "figures"
 LOGS, STEPS = 2000, 1000

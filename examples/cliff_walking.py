@@ -12,8 +12,8 @@ import gymnasium
 import numpy as np
 
 import surefoot
-from surefoot.benchmarks import ToyText
 from surefoot.logs import rollout_columns
+from surefoot.research.benchmarks import ToyText
 
 NAME, GAMMA, STEPS = "CliffWalking-v1", 0.95, 200
 

@@ -13,8 +13,8 @@ import gymnasium
 import numpy as np
 
 import surefoot
-from surefoot.benchmarks import ToyText
 from surefoot.logs import rollout_columns
+from surefoot.research.benchmarks import ToyText
 
 GAMMA = 0.95
 ALGORITHMS = {

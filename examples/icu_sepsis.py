@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 import surefoot
-from surefoot.benchmarks import ICUSepsis
-from surefoot.benchmarks.icu_sepsis import DEATH, SURVIVAL
-from surefoot.simulate import Sampler
+from surefoot.research.benchmarks import ICUSepsis
+from surefoot.research.benchmarks.icu_sepsis import DEATH, SURVIVAL
+from surefoot.research.simulate import Sampler
 
 here = Path(__file__).resolve().parent  # or this file hides its namesake's data
 sys.path[:] = [x for x in sys.path if Path(x).resolve() != here]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import surefoot
 from surefoot.algorithms import Restricts
-from surefoot.trust import by_count
+from surefoot.planning import by_count
 
 
 @dataclass(frozen=True)

@@ -30,13 +30,14 @@ import numpy as np
 from scipy.stats import beta
 
 import surefoot
-from surefoot.advice import chosen_algorithm
 from surefoot.algorithms.certified_advantage import CertifiedAdvantage, OneStepCertifiedAdvantage
-from surefoot.benchmarks import RandomMDPs, WetChicken
-from surefoot.certificates import certificate, certify
+from surefoot.algorithms.defaults import chosen_algorithm
+from surefoot.evidence import bound as certificate
+from surefoot.evidence import with_independent_returns
+from surefoot.evidence.certificates import certify
 from surefoot.problems import Problem
-from surefoot.returns import with_independent_returns
-from surefoot.simulate import Episodes, Sampler, Worlds, first_key, trial_numbers
+from surefoot.research.benchmarks import RandomMDPs, WetChicken
+from surefoot.research.simulate import Episodes, Sampler, Worlds, first_key, trial_numbers
 
 Maker = Callable[[Problem, float], np.ndarray]
 VALIDITY_SIZES = {"wet-chicken": [2000, 20_000], "random-mdps": [100, 1000]}

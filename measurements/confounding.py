@@ -27,8 +27,10 @@ import numpy as np
 
 import surefoot
 from promises import rate
-from surefoot.advice import chosen_algorithm, held_out_gain, model_of_units, units_of_batch
-from surefoot.advice.confounding import WorstCase, sensitivity
+from surefoot.advice import held_out_gain
+from surefoot.algorithms.defaults import chosen_algorithm
+from surefoot.evidence import model_of_units, units_of_batch
+from surefoot.evidence.confounding import WorstCase, sensitivity
 
 ZERO = 1e-12
 CHANGED = 1e-9

@@ -22,7 +22,8 @@ import numpy as np
 from scipy.stats import beta
 
 from surefoot import Problem, read_log
-from surefoot.advice import chosen_algorithm, learn_and_test
+from surefoot.advice import learn_and_test
+from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.logs import Log
 from surefoot.problems import return_range
 from surefoot.problems.guards import guards_of, with_guards

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hidden_worlds import Case, World, bandit, case, coin, gamble, normal
-from surefoot.benchmarks import ICUSepsis, RandomMDPs, WetChicken
-from surefoot.simulate import first_key
+from surefoot.research.benchmarks import ICUSepsis, RandomMDPs, WetChicken
+from surefoot.research.simulate import first_key
 
 
 def equal_actions(rng: np.random.Generator) -> Case:

@@ -25,7 +25,7 @@ import duckdb
 import numpy as np
 
 import surefoot
-from surefoot.diagnosis import check_log
+from surefoot.checks import check_log
 from surefoot.logs import read_log
 
 SIZES, STEPS = (100_000, 10, 5), 100

@@ -9,7 +9,7 @@ import time
 import numpy as np
 from scipy.optimize import linprog
 
-from surefoot.rows import best_rows
+from surefoot.planning import best_rows
 
 
 def by_lp(q: np.ndarray, b: np.ndarray, e: np.ndarray, budget: float) -> np.ndarray:

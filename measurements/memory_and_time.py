@@ -22,7 +22,8 @@ from scipy import stats
 
 from pomdps import Pomdp, cheese_maze, log_of, tiger, true_value, voicemail
 from surefoot import Labels, Policy
-from surefoot.advice import chosen_algorithm, learn_and_test
+from surefoot.advice import learn_and_test
+from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.logs import Log, read_log
 from surefoot.logs.histories import remember
 from surefoot.logs.pace import with_pace

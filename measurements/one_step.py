@@ -26,12 +26,12 @@ import numpy as np
 
 import surefoot
 from certificates import Cell, _benchmark, _data_sets
+from surefoot.core.arrays import to_numpy
+from surefoot.evidence.cycles import cycles_of
+from surefoot.evidence.return_evidence import bracket, evidence, star_interval
+from surefoot.evidence.screening import _states_only
 from surefoot.problems import Problem
-from surefoot.returns.cycles import cycles_of
-from surefoot.returns.evidence import bracket, evidence, star_interval
-from surefoot.returns.screening import _states_only
-from surefoot.rows.arrays import to_numpy
-from surefoot.trust.radii import any_time_bernstein, squares_in_order
+from surefoot.statistics.radii import any_time_bernstein, squares_in_order
 
 SIZES = {"random-mdps": (2000, 5000, 10_000), "wet-chicken": (100_000, 200_000)}
 DELTA = 0.05

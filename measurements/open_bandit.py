@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from surefoot import read_log
-from surefoot.advice.weighted_values import weighted_values
+from surefoot.evidence.weighted_values import weighted_values
 from surefoot.logs import Log
 
 PAGES = ("all", "men", "women")

@@ -22,7 +22,7 @@ import numpy as np
 
 import surefoot
 from certificates import THREADS, Cell, _benchmark, _data_sets
-from surefoot.studies.metrics import cvar
+from surefoot.statistics.metrics import cvar
 
 DELTA, CHUNK = 0.05, 20
 SIZES = {"random-mdps": (1000, 5000, 20_000), "wet-chicken": (50_000, 200_000)}

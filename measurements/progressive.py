@@ -20,8 +20,9 @@ import hostile
 import surefoot
 from hidden_worlds import Case
 from safety_power import Family, shown
-from surefoot.advice import chosen_algorithm, units_of_batch
 from surefoot.advice.gain import _asymptotic, _learned
+from surefoot.algorithms.defaults import chosen_algorithm
+from surefoot.evidence import units_of_batch
 from surefoot.problems import Problem
 
 SIZES = {"random-mdps": (50, 200, 1000), "wet-chicken": (1000, 5000, 20_000)}

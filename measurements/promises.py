@@ -99,7 +99,9 @@ def direct(case: Case) -> tuple[bool, float]:
     the findings of `check`.
     """
     import surefoot
-    from surefoot.advice import chosen_algorithm, held_out_gain, units_of_batch
+    from surefoot.advice import held_out_gain
+    from surefoot.algorithms.defaults import chosen_algorithm
+    from surefoot.evidence import units_of_batch
 
     columns = case.columns
     state, action, follow = (

@@ -22,11 +22,11 @@ from scipy.stats import beta
 
 import surefoot
 from surefoot.advice.gain import held_out_gain
-from surefoot.advice.units import units_of_batch
+from surefoot.checks.propensities import Gambler
 from surefoot.core import Batch, make_batch
-from surefoot.diagnosis.propensities import Gambler
-from surefoot.ope import GAIN, LOSS, Standard, evidence_of
-from surefoot.ope.two_samples import evidence_of_two
+from surefoot.evidence import GAIN, LOSS, Standard, evidence_of
+from surefoot.evidence.two_samples import evidence_of_two
+from surefoot.evidence.units import units_of_batch
 
 S, A = 3, 3
 MADE = np.array([[[0.8, 0.15, 0.05]] * S, [[0.3, 0.3, 0.4]] * S])

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import surefoot
-from surefoot.certificates import certificate, certify
+from surefoot.evidence import bound as certificate
+from surefoot.evidence.certificates import certify
 from surefoot.problems import ReturnRange
-from surefoot.simulate import Episodes, Sampler, Worlds, first_key, trial_numbers
-from surefoot.simulate.worlds import one_world
+from surefoot.research.simulate import Episodes, Sampler, Worlds, first_key, trial_numbers
+from surefoot.research.simulate.worlds import one_world
 
 GAMMA = 0.9
 certificate._data_needed = lambda bound, bound_at, rows: (float("nan"), "not asked for")

@@ -25,8 +25,8 @@ from scipy.stats import binomtest
 
 from surefoot.advice.safety import safety_test
 from surefoot.advice.verdict import FAILS, PASSES
-from surefoot.ope.bounds import choose_cap, log_capital
-from surefoot.ope.centring import DEEPER, Control, centred, largest_ratio
+from surefoot.evidence.centring import DEEPER, Control, centred, largest_ratio
+from surefoot.statistics.bounds import choose_cap, log_capital
 from watching import NULL, chance
 from watching import Family as Decisions
 

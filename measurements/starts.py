@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 import surefoot
-from surefoot.certificates import certificate, certify
+from surefoot.evidence import bound as certificate
+from surefoot.evidence.certificates import certify
 
 BOTH = np.array([[0.0, 1.0], [0.0, 1.0], [0.5, 0.5]])  # action 1 in both starts; state 2 is the end
 UNIFORM = np.full((3, 2), 0.5)

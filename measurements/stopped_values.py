@@ -16,8 +16,9 @@ import numpy as np
 import stopping
 import surefoot
 from promises import rate
-from surefoot.advice import model_of_units, units_of_batch
-from surefoot.certificates import certificate, certify
+from surefoot.evidence import bound as certificate
+from surefoot.evidence import model_of_units, units_of_batch
+from surefoot.evidence.certificates import certify
 
 certificate._data_needed = lambda bound, bound_at, rows: (float("nan"), "not asked for")
 CASES: tuple[dict[str, Any], ...] = (

@@ -18,8 +18,8 @@ os.environ.update(
 
 import numpy as np
 
-from surefoot.studies.spec import shipped_study, variants
-from surefoot.studies.trials import run_trials
+from surefoot.research.studies.spec import shipped_study, variants
+from surefoot.research.studies.trials import run_trials
 
 MOST = {"random-mdps": 3000, "wet-chicken": 2500}  # units a trial may cost
 TRIALS = 250  # as many as a shard holds

@@ -1,5 +1,5 @@
-"""What tuning from the log alone costs: `surefoot.tuning.choice` against Table 1's setting, which
-was chosen with the environment.
+"""What tuning from the log alone costs: `surefoot.advice.tuning.choice` against Table 1's setting,
+which was chosen with the environment.
 
     python measurements/tuning.py --out results/tuning [--logs 500] [--workers 16] [--only
     random-mdps:50]
@@ -30,11 +30,11 @@ from pathlib import Path
 import numpy as np
 
 import surefoot
-from surefoot.atomic import write_csv, write_whole
-from surefoot.benchmarks import RandomMDPs, WetChicken
-from surefoot.simulate import Sampler, first_key
-from surefoot.studies.metrics import Intervals, cvar, mean_and_cvar
-from surefoot.tuning import Row, choose
+from surefoot.advice.tuning import Row, choose
+from surefoot.core.atomic import write_csv, write_whole
+from surefoot.research.benchmarks import RandomMDPs, WetChicken
+from surefoot.research.simulate import Sampler, first_key
+from surefoot.statistics.metrics import Intervals, cvar, mean_and_cvar
 
 CELLS = (
     ("random-mdps", 20),

@@ -18,10 +18,10 @@ from collections.abc import Callable
 import numpy as np
 
 import surefoot
-from surefoot.benchmarks import RandomMDPs, WetChicken
-from surefoot.simulate import Sampler, Worlds, first_key
-from surefoot.simulate.worlds import one_world
-from surefoot.tuning import tune
+from surefoot.advice.tuning import tune
+from surefoot.research.benchmarks import RandomMDPs, WetChicken
+from surefoot.research.simulate import Sampler, Worlds, first_key
+from surefoot.research.simulate.worlds import one_world
 
 Gain = Callable[[np.ndarray], float]
 Made = tuple[surefoot.Problem, Gain]

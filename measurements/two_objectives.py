@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from surefoot import read_log
-from surefoot.advice import chosen_algorithm, learn_and_test
-from surefoot.benchmarks.icu_sepsis import ICUSepsis
-from surefoot.benchmarks.wet_chicken import WetChicken
+from surefoot.advice import learn_and_test
+from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.core import known_model
 from surefoot.planning import evaluate_at_start
 from surefoot.problems.guards import guards_of, with_guards
+from surefoot.research.benchmarks.icu_sepsis import ICUSepsis
+from surefoot.research.benchmarks.wet_chicken import WetChicken
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from scipy.stats import binom
 
 import surefoot
 from surefoot.advice.safety import Sample
-from surefoot.ope.bounds import log_capital, student_width
-from surefoot.ope.capital import Capital
-from surefoot.ope.episode_values import LOSS, Standard, episode_values
-from surefoot.ope.gain_test import ORDER
+from surefoot.evidence.episode_values import LOSS, Standard, episode_values
+from surefoot.evidence.gain_test import ORDER
+from surefoot.statistics.bounds import log_capital, student_width
+from surefoot.statistics.capital import Capital
 
 EPISODES, LOOKS, DELTA = 2000, 20, 0.05
 Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]

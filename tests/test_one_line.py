@@ -20,15 +20,15 @@ from support import logfiles
 from surefoot.advice import whole_episodes
 from surefoot.advice.posing import Question
 from surefoot.advice.questions import certify_policy
+from surefoot.advice.tuning.asked import next_line, tune_log
 from surefoot.algorithms import ALGORITHMS
 from surefoot.cli import COMMANDS, app
+from surefoot.cli.shipped_example import improved
 from surefoot.core.plain_values import in_short
-from surefoot.demo import improved
-from surefoot.ope import Standard
-from surefoot.paper.reproduction import RunOptions, reproduce, run_study
+from surefoot.evidence import Standard
 from surefoot.report.improvement_page import page_of_folder
-from surefoot.studies.results import Cell, Results
-from surefoot.tuning.asked import next_line, tune_log
+from surefoot.research.paper.reproduction import RunOptions, reproduce, run_study
+from surefoot.research.studies.results import Cell, Results
 
 Run = Callable[..., tuple[int, str, str]]
 # what a command alone has: where its output goes, and how much of it is shown

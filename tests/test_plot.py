@@ -18,9 +18,9 @@ from matplotlib.axes import Axes
 import surefoot
 from support import worlds
 from surefoot import PolicyError, ProblemError
-from surefoot.advice.confounding import Sensitivity
 from surefoot.core.evidence import Evidence
-from surefoot.studies.results import SummaryRow
+from surefoot.evidence.confounding import Sensitivity
+from surefoot.research.studies.results import SummaryRow
 
 
 @pytest.fixture(autouse=True)

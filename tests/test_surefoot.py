@@ -55,19 +55,29 @@ def test_it_shows_public_names_only() -> None:
     shown = done.stdout.split()
     own = {"__all__", "__doc__", "__version__"}
     assert [x for x in shown if x.startswith("_") and x not in own] == []
-    assert set(shown) - own == {*surefoot.__all__, *surefoot._PARTS}
+    assert set(shown) - own == {*surefoot.__all__, *surefoot._ROOMS}
 
 
 def test_its_parts_load_themselves_on_first_use() -> None:
     code = (
-        "import sys, surefoot; assert 'surefoot.ope' not in sys.modules;"
-        "print(*(getattr(surefoot, x).__name__ for x in surefoot._MODULES + surefoot._PARTS))"
+        "import sys, surefoot; assert 'surefoot.evidence' not in sys.modules;"
+        "print(*(getattr(surefoot, x).__name__ for x in (*surefoot._MODULES, *surefoot._ROOMS)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    parts = [f"surefoot.{x}" for x in surefoot._MODULES + surefoot._PARTS]
-    assert done.stdout.split() == parts
-    named = {x.stem for x in SOURCE.parent.iterdir() if x.is_dir() or x.suffix == ".py"}
-    assert set(surefoot._PARTS) <= named
+    homes = (*surefoot._MODULES.values(), *surefoot._ROOMS)
+    assert done.stdout.split() == [f"surefoot.{x}" for x in homes]
+    rooms = {x.parent.name for x in SOURCE.parent.glob("*/__init__.py")}
+    assert {*surefoot._ROOMS, "cli"} == rooms
+
+
+def test_a_package_that_has_moved_leads_to_where_its_names_are_now() -> None:
+    for former, name in (("ope", "evidence_of"), ("trust", "by_count"), ("errors", "LogError")):
+        with pytest.warns(DeprecationWarning, match=rf"surefoot\.{former}\.{name} is surefoot\."):
+            found = getattr(getattr(surefoot, former), name)
+        assert found.__name__ == name
+    for former in surefoot._FORMER:
+        with pytest.raises(AttributeError, match="nothing_like_it"):
+            _ = getattr(surefoot, former).nothing_like_it
 
 
 def test_every_algorithm_class_is_offered() -> None:
@@ -83,8 +93,8 @@ def test_a_type_checker_sees_what_is_loaded_lazily() -> None:
         for alias in line.names
     }
     homes = {(f"surefoot.{module}.{name}", name) for name, module in surefoot._HOME.items()}
-    modules = (*surefoot._MODULES, *surefoot._PARTS)
-    assert seen == homes | {(f"surefoot.{name}", name) for name in modules}
+    homes |= {(f"surefoot.{path}", name) for name, path in surefoot._MODULES.items()}
+    assert seen == homes | {(f"surefoot.{name}", name) for name in surefoot._ROOMS}
 
 
 # (function, parameter) without a type of its own, and why

@@ -18,15 +18,18 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.special import bdtr
 
-from surefoot.atomic import write_csv, write_whole
-from surefoot.benchmarks import NORMALISED
 from surefoot.cli.terminal import bars
-from surefoot.paper.claim import ALL, LOWER, RANDOM_MDPS, WET_CHICKEN
-from surefoot.paper.reproduction import FinishedStudy, RunOptions, run_study
-from surefoot.report.figures import draw_curve, size_axis
+from surefoot.core.atomic import write_csv, write_whole
+from surefoot.core.text import Table, signed, with_interval
 from surefoot.report.style import FAINT, figure, save, style_of
-from surefoot.simulate import first_key, trial_numbers
-from surefoot.studies.metrics import (
+from surefoot.research.benchmarks import NORMALISED
+from surefoot.research.figures import draw_curve, size_axis
+from surefoot.research.paper.claim import ALL, LOWER, RANDOM_MDPS, WET_CHICKEN
+from surefoot.research.paper.reproduction import FinishedStudy, RunOptions, run_study
+from surefoot.research.simulate import first_key, trial_numbers
+from surefoot.research.studies.results import Cell, Results
+from surefoot.research.studies.spec import Study, Variant, read_study, variants
+from surefoot.statistics.metrics import (
     CVAR,
     MEAN,
     ROUNDING,
@@ -35,9 +38,6 @@ from surefoot.studies.metrics import (
     numbers,
     worse_trials,
 )
-from surefoot.studies.results import Cell, Results
-from surefoot.studies.spec import Study, Variant, read_study, variants
-from surefoot.text import Table, signed, with_interval
 
 STUDIES = Path(__file__).parent / "studies"
 FIGURES = ("random-mdps-priced", "wet-chicken-priced")

@@ -21,13 +21,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from surefoot.algorithms import PENALISES, RESTRICTS, parts, taxonomy
-from surefoot.atomic import write_csv, write_whole
 from surefoot.cli.terminal import bars
-from surefoot.errors import ProblemError
-from surefoot.paper.reproduction import BENCHMARKS, RunOptions, run_study
-from surefoot.report.figures import Look, check_one_benchmark, unit_of
+from surefoot.core.atomic import write_csv, write_whole
+from surefoot.core.errors import ProblemError
 from surefoot.report.style import FAINT, Style, figure, save, style_of
-from surefoot.studies.metrics import (
+from surefoot.research.figures import Look, check_one_benchmark, unit_of
+from surefoot.research.paper.reproduction import BENCHMARKS, RunOptions, run_study
+from surefoot.research.studies.results import Cell, Results
+from surefoot.research.studies.spec import Study, read_study
+from surefoot.statistics.metrics import (
     NUMBERS,
     ROUNDING,
     Contrast,
@@ -36,8 +38,6 @@ from surefoot.studies.metrics import (
     mean_and_cvar,
     numbers,
 )
-from surefoot.studies.results import Cell, Results
-from surefoot.studies.spec import Study, read_study
 
 STUDIES = Path(__file__).parent / "studies"
 PRODUCT = (

@@ -19,35 +19,35 @@ takes milliseconds.
 """
 
 from importlib import import_module
+from sys import modules
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from surefoot import advice as advice
     from surefoot import algorithms as algorithms
-    from surefoot import benchmarks as benchmarks
-    from surefoot import certificates as certificates
-    from surefoot import diagnosis as diagnosis
-    from surefoot import encoding as encoding
+    from surefoot import checks as checks
+    from surefoot import core as core
+    from surefoot import evidence as evidence
     from surefoot import logs as logs
-    from surefoot import ope as ope
     from surefoot import planning as planning
-    from surefoot import plot as plot
     from surefoot import problems as problems
-    from surefoot import rows as rows
+    from surefoot import report as report
+    from surefoot import research as research
     from surefoot import serving as serving
-    from surefoot import simulate as simulate
-    from surefoot import studies as studies
-    from surefoot import theory as theory
-    from surefoot import trust as trust
-    from surefoot import tuning as tuning
+    from surefoot import statistics as statistics
+    from surefoot.advice import plot as plot
+    from surefoot.advice import tuning as tuning
     from surefoot.advice.advise import Advice as Advice
     from surefoot.advice.questions import advise as advise
     from surefoot.advice.questions import certify as certify
     from surefoot.advice.questions import check as check
     from surefoot.advice.questions import compare as compare
     from surefoot.advice.questions import evaluate_policy as evaluate_policy
+    from surefoot.advice.tuning import tune as tune
     from surefoot.advice.whole_episodes import safety_test as safety_test
     from surefoot.advice.whole_episodes import watch as watch
     from surefoot.algorithms import ALGORITHMS as ALGORITHMS
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from surefoot.algorithms.duipi import DUIPI as DUIPI
     from surefoot.algorithms.duipi_centred import CentredDUIPI as CentredDUIPI
     from surefoot.algorithms.hcpi import HCPI as HCPI
+    from surefoot.algorithms.improvement import improve as improve
+    from surefoot.algorithms.improvement import problem as problem
     from surefoot.algorithms.one_step import OneStep as OneStep
     from surefoot.algorithms.planned_advantage import PlannedAdvantage as PlannedAdvantage
     from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB as PricedSoftSPIBB
@@ -80,8 +82,7 @@ if TYPE_CHECKING:
     from surefoot.algorithms.vi_lcb import VILCB as VILCB
     from surefoot.algorithms.worst_case import MBIE as MBIE
     from surefoot.algorithms.worst_case import RobustMDP as RobustMDP
-    from surefoot.certificates import CERTIFICATES as CERTIFICATES
-    from surefoot.certificates import Certificate as Certificate
+    from surefoot.checks import check_log as check_log
     from surefoot.core import Batch as Batch
     from surefoot.core import Counts as Counts
     from surefoot.core import DenseModel as DenseModel
@@ -93,24 +94,25 @@ if TYPE_CHECKING:
     from surefoot.core import SparseModel as SparseModel
     from surefoot.core import Status as Status
     from surefoot.core import known_model as known_model
-    from surefoot.diagnosis import check_log as check_log
-    from surefoot.encoding import discretize as discretize
-    from surefoot.errors import BaselineError as BaselineError
-    from surefoot.errors import LogError as LogError
-    from surefoot.errors import NotAvailableError as NotAvailableError
-    from surefoot.errors import ParameterError as ParameterError
-    from surefoot.errors import PolicyError as PolicyError
-    from surefoot.errors import ProblemError as ProblemError
-    from surefoot.errors import SurefootError as SurefootError
-    from surefoot.errors import UnknownNameError as UnknownNameError
-    from surefoot.improvement import improve as improve
-    from surefoot.improvement import problem as problem
+    from surefoot.core.errors import BaselineError as BaselineError
+    from surefoot.core.errors import LogError as LogError
+    from surefoot.core.errors import NotAvailableError as NotAvailableError
+    from surefoot.core.errors import ParameterError as ParameterError
+    from surefoot.core.errors import PolicyError as PolicyError
+    from surefoot.core.errors import ProblemError as ProblemError
+    from surefoot.core.errors import SurefootError as SurefootError
+    from surefoot.core.errors import UnknownNameError as UnknownNameError
+    from surefoot.evidence import certificates as certificates
+    from surefoot.evidence import theory as theory
+    from surefoot.evidence.bound import Certificate as Certificate
+    from surefoot.evidence.certificates import CERTIFICATES as CERTIFICATES
     from surefoot.logs import Log as Log
     from surefoot.logs import OfRows as OfRows
     from surefoot.logs import align_policy as align_policy
     from surefoot.logs import load_policy as load_policy
     from surefoot.logs import read_log as read_log
     from surefoot.logs import read_policy as read_policy
+    from surefoot.planning import error_function as error_function
     from surefoot.planning import evaluate as evaluate
     from surefoot.planning import evaluate_at_start as evaluate_at_start
     from surefoot.planning import optimal as optimal
@@ -121,29 +123,31 @@ if TYPE_CHECKING:
     from surefoot.problems import thinned_counts as thinned_counts
     from surefoot.serving import Controller as Controller
     from surefoot.serving import apply as apply
+    from surefoot.serving import discretize as discretize
     from surefoot.serving import export as export
     from surefoot.serving import load_controller as load_controller
-    from surefoot.trust import error_function as error_function
-    from surefoot.tuning import tune as tune
 
-_MODULES = ("certificates", "plot", "theory", "tuning")  # public as a whole
-# parts for those who build something of their own: they load when they are first used
-_PARTS = (
+# the rooms of the house, and four files that are public as a whole
+_ROOMS = (
     "advice",
     "algorithms",
-    "benchmarks",
-    "diagnosis",
-    "encoding",
+    "checks",
+    "core",
+    "evidence",
     "logs",
-    "ope",
     "planning",
     "problems",
-    "rows",
+    "report",
+    "research",
     "serving",
-    "simulate",
-    "studies",
-    "trust",
+    "statistics",
 )
+_MODULES = {
+    "certificates": "evidence.certificates",
+    "plot": "advice.plot",
+    "theory": "evidence.theory",
+    "tuning": "advice.tuning",
+}
 _HOMES = {
     "advice.advise": "Advice",
     "advice.questions": "advise certify check compare evaluate_policy",
@@ -166,28 +170,61 @@ _HOMES = {
     "algorithms.spibb": "PiBSPIBB PiLeqBSPIBB",
     "algorithms.vi_lcb": "VILCB",
     "algorithms.worst_case": "MBIE RobustMDP",
-    "certificates": "CERTIFICATES Certificate",
+    "evidence.bound": "Certificate",
+    "evidence.certificates": "CERTIFICATES",
     "core": "Batch Counts DenseModel Labels Model Policy Returns Solution SparseModel Status"
     " known_model",
-    "diagnosis": "check_log",
-    "errors": "BaselineError LogError NotAvailableError ParameterError PolicyError ProblemError"
-    " SurefootError UnknownNameError",
-    "improvement": "improve problem",
+    "checks": "check_log",
+    "core.errors": "BaselineError LogError NotAvailableError ParameterError PolicyError"
+    " ProblemError SurefootError UnknownNameError",
+    "algorithms.improvement": "improve problem",
     "logs": "Log OfRows align_policy load_policy read_log read_policy",
-    "planning": "evaluate evaluate_at_start optimal",
+    "planning": "error_function evaluate evaluate_at_start optimal",
     "problems": "Problem ReturnRange estimate_baseline monte_carlo thinned_counts",
-    "encoding": "discretize",
-    "serving": "Controller apply export load_controller",
-    "trust": "error_function",
-    "tuning": "tune",
+    "serving": "Controller apply discretize export load_controller",
+    "advice.tuning": "tune",
+}
+# packages of 0.1: their names lead to where things are now, for one release
+_FORMER = {
+    "benchmarks": "research.benchmarks",
+    "diagnosis": "checks",
+    "encoding": "serving",
+    "errors": "core.errors",
+    "improvement": "algorithms.improvement",
+    "ope": "evidence statistics",
+    "paper": "research.paper",
+    "returns": "evidence",
+    "rows": "planning core.arrays",
+    "simulate": "research.simulate",
+    "studies": "research.studies statistics.metrics",
+    "trust": "planning statistics.radii",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted((*_HOME, *_MODULES))
 
 
+class _Former(ModuleType):
+    """A package that has moved: its names, where they are now."""
+
+    def __getattr__(self, name: str) -> Any:
+        for module in self.__dict__["_now"]:
+            if not name.startswith("__") and hasattr(found := import_module(module), name):
+                said = f"{self.__name__}.{name} is {module}.{name} now"
+                warn(said, DeprecationWarning, stacklevel=2)
+                return getattr(found, name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+
+for _name, _now in {**_FORMER, **_MODULES}.items():
+    _former = modules.setdefault(f"surefoot.{_name}", _Former(f"surefoot.{_name}"))
+    _former.__dict__["_now"] = [f"surefoot.{x}" for x in _now.split()]
+
+
 def __getattr__(name: str) -> Any:
-    if name in _MODULES or name in _PARTS:
-        return import_module(f"surefoot.{name}")
+    if name in _FORMER:
+        return modules[f"surefoot.{name}"]
+    if name in _ROOMS or name in _MODULES:
+        return import_module(f"surefoot.{_MODULES.get(name, name)}")
     if name not in _HOME:
         raise AttributeError(f"module 'surefoot' has no attribute {name!r}")
     found = getattr(import_module(f"surefoot.{_HOME[name]}"), name)
@@ -196,4 +233,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted((*__all__, *_PARTS, "__all__", "__doc__", "__version__"))
+    return sorted((*__all__, *_ROOMS, "__all__", "__doc__", "__version__"))

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import surefoot
-from surefoot.advice import chosen_algorithm, held_out_gain, model_of_units, units_of_batch
-from surefoot.advice.circumstances import circumstances_of
+from surefoot.advice import held_out_gain
+from surefoot.algorithms.defaults import chosen_algorithm
+from surefoot.evidence import model_of_units, units_of_batch
+from surefoot.evidence.circumstances import circumstances_of
 
 
 def steps(n: int, length: int, action: Any, reward: Any) -> surefoot.Problem:

@@ -19,10 +19,12 @@ import pytest
 
 from support import logfiles
 from support.kills import killed_at
-from surefoot.advice import chosen_algorithm, learn_and_test, plain, summarise, write_advice
-from surefoot.atomic import write_together
+from surefoot.advice import learn_and_test, summarise, write_advice
+from surefoot.algorithms.defaults import chosen_algorithm
+from surefoot.core.atomic import write_together
+from surefoot.core.errors import PolicyError, WriteError
 from surefoot.core.labels import as_cell
-from surefoot.errors import PolicyError, WriteError
+from surefoot.core.plain_values import plain
 from surefoot.logs import load_policy, read_log, read_policy
 
 HOSTILE = (
@@ -105,7 +107,7 @@ def killed_writer(folder: Path, rng: random.Random, kills: int) -> None:
     context = multiprocessing.get_context(
         "forkserver"
     )  # a server that has imported what writers need: kills by the dozen are cheap
-    context.set_forkserver_preload(["surefoot.atomic"])
+    context.set_forkserver_preload(["surefoot.core.atomic"])
     for _ in range(kills):
         ready = context.Event()
         writer = context.Process(target=write_for_ever, args=(str(folder), ready), daemon=True)

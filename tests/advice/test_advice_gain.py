@@ -11,16 +11,12 @@ from scipy import stats
 
 import surefoot
 from support import logfiles
-from surefoot.advice import (
-    Gain,
-    chosen_algorithm,
-    default_parameters,
-    held_out_gain,
-    units_of_batch,
-)
-from surefoot.advice.estimate import UnitEstimate, Unseen
+from surefoot.advice import Gain, held_out_gain
 from surefoot.advice.gain import FINITE_SAMPLE, part_problem
-from surefoot.certificates import ASYMPTOTIC
+from surefoot.algorithms.defaults import chosen_algorithm, default_parameters
+from surefoot.core.evidence import ASYMPTOTIC
+from surefoot.evidence import units_of_batch
+from surefoot.evidence.estimate import UnitEstimate, Unseen
 
 
 def bandit(

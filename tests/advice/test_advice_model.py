@@ -12,9 +12,9 @@ import pytest
 import surefoot
 from support import logfiles
 from support.naive_bias import bias_by_loops
-from surefoot.advice import UnitModel, model_of_units, units_of_batch
 from surefoot.advice.summary import log_summary
-from surefoot.advice.value_on_log import evaluation
+from surefoot.evidence import UnitModel, model_of_units, units_of_batch
+from surefoot.evidence.value_on_log import evaluation
 from surefoot.report.statements import text
 from surefoot.report.value_words import evaluation_statements
 
@@ -52,7 +52,7 @@ def bias_of(problem: surefoot.Problem, pi: np.ndarray) -> tuple[float, float]:
 def test_where_every_pair_was_seen_values_are_those_of_the_estimated_model_less_their_bias(
     sparse: bool, direct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("surefoot.advice.unit_model.DENSE_STATES", 1500 if direct else 0)
+    monkeypatch.setattr("surefoot.evidence.unit_model.DENSE_STATES", 1500 if direct else 0)
     problem = logfiles.random_problem(sparse=sparse)
     pi = some_policy(problem)
     found = pieces(problem).compare(pi)
@@ -372,7 +372,7 @@ def test_undiscounted_episodes_that_end_have_values_and_endless_ones_are_refused
 
 
 def test_undiscounted_large_problems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefoot.advice.unit_model.DENSE_STATES", 0)
+    monkeypatch.setattr("surefoot.evidence.unit_model.DENSE_STATES", 0)
     with pytest.raises(surefoot.NotAvailableError, match="use gamma < 1"):
         pieces(replace(logfiles.random_problem(), gamma=1.0)).compare(np.full((4, 3), 1 / 3))
 

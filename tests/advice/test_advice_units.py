@@ -9,10 +9,10 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot.advice import units_of_batch, units_of_log
-from surefoot.advice.units import BLOCKS, horizon
+from surefoot.evidence import units_of_batch, units_of_log
+from surefoot.evidence.episodes import take_rows
+from surefoot.evidence.units import BLOCKS, horizon
 from surefoot.logs import read_log
-from surefoot.ope.episodes import take_rows
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from support import logfiles
-from surefoot.advice import chosen_algorithm, learn_and_test, summarise
+from surefoot.advice import learn_and_test, summarise
 from surefoot.advice.provenance import read_fingerprints
-from surefoot.advice.units import Units, units_of_batch, units_of_log, units_of_tallies
-from surefoot.diagnosis import check_log
+from surefoot.algorithms.defaults import chosen_algorithm
+from surefoot.checks import check_log
+from surefoot.evidence.units import Units, units_of_batch, units_of_log, units_of_tallies
 from surefoot.logs import Log, add_up, count_part, make_log, read_log
 from surefoot.logs.read import options_of
 from surefoot.report.improvement_words import improvement_statements
@@ -120,7 +121,7 @@ def test_what_time_explains_is_taken_off_where_rows_are_not_held_in_memory(
     rows = [(f"v{i:05d}", 0, "s", "ab"[int(b[i])], repr(float(r[i])), 1) for i in range(2000)]
     path = logfiles.write(tmp_path / "log.csv", logfiles.VISIT, rows)
     monkeypatch.setattr("surefoot.logs.log.IN_MEMORY", 100)
-    monkeypatch.setattr("surefoot.advice.units.SAMPLED_ROWS", 1000)
+    monkeypatch.setattr("surefoot.evidence.units.SAMPLED_ROWS", 1000)
     code, found = improved(
         run, path, tmp_path / "out", "--despite", "drift,policy-drift", "--no-report"
     )
@@ -169,8 +170,8 @@ def test_the_sample_of_a_large_log_is_of_whole_pieces_from_all_of_it(
     rows = logfiles.steps(20_000)
     rows = rows if episodes else [("e", i, *row[2:]) for i, row in enumerate(rows)]
     log = read_log(logfiles.write(tmp_path / "log.csv", logfiles.HEADER, rows))
-    monkeypatch.setattr("surefoot.advice.units.SAMPLED_ROWS", 5000)
-    monkeypatch.setattr("surefoot.advice.units.PIECE", 100)
+    monkeypatch.setattr("surefoot.evidence.units.SAMPLED_ROWS", 5000)
+    monkeypatch.setattr("surefoot.evidence.units.PIECE", 100)
     units = units_of_log(log, 0.9)
     assert units.sample is not None
     batch, part = units.sample
@@ -185,10 +186,10 @@ def test_the_units_of_a_large_log_grow_fewer_where_its_triples_are_many(
 ) -> None:
     log = read_log(logfiles.good_log(tmp_path, n=10_000))
     assert units_of_log(log, 0.9).number == 1000
-    monkeypatch.setattr("surefoot.advice.units.MOST_ENTRIES", 2000)
+    monkeypatch.setattr("surefoot.evidence.units.MOST_ENTRIES", 2000)
     triples = int((np.asarray(log.counts.n_sas) > 0).sum())
     assert units_of_log(log, 0.9).number == 2000 // triples < 1000
-    monkeypatch.setattr("surefoot.advice.units.MOST_ENTRIES", 10)
+    monkeypatch.setattr("surefoot.evidence.units.MOST_ENTRIES", 10)
     assert units_of_log(log, 0.9).number == 64
 
 
@@ -196,7 +197,7 @@ def test_the_units_of_a_large_log_grow_fewer_where_its_triples_are_many(
 def test_drift_is_not_looked_at_where_too_many_rows_lie_in_another_order_than_that_of_time(
     comparable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("surefoot.diagnosis.time_order.MOST_STAMPS", 100)
+    monkeypatch.setattr("surefoot.checks.time_order.MOST_STAMPS", 100)
     rows = [
         (x[0], (1000 - i // 5 if comparable else 0) + x[1], *x[2:])
         for i, x in enumerate(logfiles.steps(600))
@@ -212,7 +213,7 @@ def test_copies_that_come_late_in_a_large_log_are_found(
     fresh = logfiles.steps(3000)
     again = [(f"again-{x[0]}", *x[1:]) for x in fresh[-1000:]]
     log = read_log(logfiles.write(tmp_path / "log.csv", logfiles.HEADER, fresh + again))
-    monkeypatch.setattr(sys.modules["surefoot.diagnosis.copies"], "MOST_ROWS", 2000)
+    monkeypatch.setattr(sys.modules["surefoot.checks.copies"], "MOST_ROWS", 2000)
     blocks = Log.blocks
     monkeypatch.setattr(Log, "blocks", lambda self, rows=250: blocks(self, 250))
     found = {x.name: x for x in check_log(log)}

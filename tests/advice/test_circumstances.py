@@ -16,10 +16,12 @@ import pytest
 import surefoot
 from support import logfiles
 from support.faulty_logs import Log, decisions, season
-from surefoot.advice import Advice, chosen_algorithm, learn_and_test, model_of_units, units_of_batch
-from surefoot.advice.circumstances import LEVELS, circumstances_of
-from surefoot.advice.estimate import UnitEstimate
-from surefoot.diagnosis.finding import DRIFT, MARKOV
+from surefoot.advice import Advice, learn_and_test
+from surefoot.algorithms.defaults import chosen_algorithm
+from surefoot.checks.finding import DRIFT, MARKOV
+from surefoot.evidence import model_of_units, units_of_batch
+from surefoot.evidence.circumstances import LEVELS, circumstances_of
+from surefoot.evidence.estimate import UnitEstimate
 
 MATTERS = "It hardly matters for this gain: where the state knows the circumstances too, it is"
 

@@ -16,8 +16,10 @@ import pytest
 import surefoot
 from support import logfiles, worlds
 from support.naive_bias import bias_by_loops
-from surefoot.advice import held_out_gain, model_of_units, units_of_batch
-from surefoot.advice.confounding import (
+from surefoot.advice import held_out_gain
+from surefoot.core.errors import ParameterError
+from surefoot.evidence import model_of_units, units_of_batch
+from surefoot.evidence.confounding import (
     DRAWN,
     NOT_MARKOV,
     OTHERS,
@@ -28,10 +30,9 @@ from surefoot.advice.confounding import (
     confounding_summary,
     sensitivity,
 )
-from surefoot.advice.unit_model import Chain
-from surefoot.errors import ParameterError
-from surefoot.ope.sensitivity import lowest_mean
+from surefoot.evidence.unit_model import Chain
 from surefoot.report.doubt_words import doubts
+from surefoot.statistics.lowest_mean import lowest_mean
 
 
 def small(seed: int = 0, episodes: int = 80) -> surefoot.Problem:
@@ -248,7 +249,7 @@ def test_sequences_need_states_that_say_enough_and_rows() -> None:
 
 
 def test_many_rows_are_represented_by_some_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefoot.advice.confounding.MOST_ROWS", 500)
+    monkeypatch.setattr("surefoot.evidence.confounding.MOST_ROWS", 500)
     problem = decisions(4000, 1, 0.3)
     found = sensitivity(problem, units_of_batch(problem.log, 0.0), np.tile([0.1, 0.9], (3, 1)))
     assert found.rows == 500

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import surefoot
 from surefoot import Problem
-from surefoot.advice import DEFAULT, chosen_algorithm
+from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm
 from surefoot.algorithms.priced_soft_spibb import sigma
 
 

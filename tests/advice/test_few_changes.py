@@ -16,10 +16,12 @@ import pytest
 
 import surefoot
 from support import logfiles, worlds
-from surefoot.advice import chosen_algorithm, held_out_gain, model_of_units, units_of_batch
+from surefoot.advice import held_out_gain
 from surefoot.advice.few_changes import few_changes
-from surefoot.errors import ParameterError
-from surefoot.ope.episodes import random_part
+from surefoot.algorithms.defaults import chosen_algorithm
+from surefoot.core.errors import ParameterError
+from surefoot.evidence import model_of_units, units_of_batch
+from surefoot.evidence.episodes import random_part
 
 
 def decisions(seed: int, better: list[float], n: int = 4000) -> surefoot.Problem:

@@ -13,19 +13,14 @@ import pytest
 import surefoot
 from support.logfiles import said
 from support.naive_bias import bias_by_loops
-from surefoot import (
-    LogError,
-    NotAvailableError,
-    ParameterError,
-    Problem,
-    read_log,
-)
-from surefoot.advice import Advice, held_out_gain, learn_and_test, summarise, units_of
+from surefoot import LogError, NotAvailableError, ParameterError, Problem, read_log
+from surefoot.advice import Advice, held_out_gain, learn_and_test, summarise
 from surefoot.advice.gates import gates_of
 from surefoot.advice.pairs import GUARDED, reasons
 from surefoot.advice.verdict import SUPPORTED, Verdict, unless_worse
 from surefoot.core import known_model
 from surefoot.core.evidence import GROUP, GUARD, Evidence, Part
+from surefoot.evidence import units_of
 from surefoot.logs import Log
 from surefoot.planning import evaluate_at_start
 from surefoot.problems.guards import with_guards

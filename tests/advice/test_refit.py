@@ -16,7 +16,8 @@ import pytest
 import surefoot
 from support import logfiles
 from surefoot import ParameterError, read_log
-from surefoot.advice import chosen_algorithm, learn_and_test
+from surefoot.advice import learn_and_test
+from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.problems.guards import with_guards
 
 Run = Any

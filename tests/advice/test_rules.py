@@ -19,9 +19,9 @@ from surefoot.advice.verdict import (
     by_two_sides,
     judge,
 )
+from surefoot.checks import Finding
+from surefoot.checks.finding import DRIFT, MARKOV, MISSING, NOTE, TIME, WARNING
 from surefoot.core.evidence import GUARD, Evidence, Part
-from surefoot.diagnosis import Finding
-from surefoot.diagnosis.finding import DRIFT, MARKOV, MISSING, NOTE, TIME, WARNING
 
 GOOD = Verdict(SUPPORTED, "above 0")
 COST = Part(kind=GUARD, name="cost")

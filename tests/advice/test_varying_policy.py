@@ -13,18 +13,14 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot.advice import (
-    chosen_algorithm,
-    held_out_gain,
-    learn_and_test,
-    units_of,
-    units_of_batch,
-)
+from surefoot.advice import held_out_gain, learn_and_test
 from surefoot.advice.gain import FINITE_SAMPLE, part_problem
+from surefoot.algorithms.defaults import chosen_algorithm
+from surefoot.evidence import Standard, units_of, units_of_batch
+from surefoot.evidence.episode_values import episode_values
+from surefoot.evidence.episodes import take_episodes
 from surefoot.logs import Log
-from surefoot.ope import Standard, uncapped_betting
-from surefoot.ope.episode_values import episode_values
-from surefoot.ope.episodes import take_episodes
+from surefoot.statistics import uncapped_betting
 
 BASE = np.array([[0.5, 0.5]])
 

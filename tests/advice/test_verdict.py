@@ -15,8 +15,9 @@ import pytest
 import surefoot
 from support import logfiles
 from support.logfiles import one_line
-from surefoot.advice import chosen_algorithm, model_of_units, units_of_batch
-from surefoot.advice.value_on_log import own_return
+from surefoot.algorithms.defaults import chosen_algorithm
+from surefoot.evidence import model_of_units, units_of_batch
+from surefoot.evidence.value_on_log import own_return
 
 Run = Any
 

@@ -19,8 +19,8 @@ from surefoot.algorithms.certified_advantage import (
     CertifiedTrust,
     OneStepCertifiedAdvantage,
 )
-from surefoot.certificates import certify
-from surefoot.returns.evidence import evidence
+from surefoot.evidence.certificates import certify
+from surefoot.evidence.return_evidence import evidence
 
 BOTH = (CertifiedAdvantage, OneStepCertifiedAdvantage)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import surefoot
-from surefoot.rows import best_rows
+from surefoot.planning import best_rows
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 INDEX = json.loads((GOLDEN / "index.json").read_text())["cases"]

@@ -13,7 +13,7 @@ import surefoot
 from support import worlds
 from support.held_out import hcpi
 from surefoot import BaselineError, NotAvailableError, ParameterError
-from surefoot.ope import GAIN, Standard, evidence_of, fitted_model, split_episodes
+from surefoot.evidence import GAIN, Standard, evidence_of, fitted_model, split_episodes
 
 PROPOSE = "lower-exact-soft-spibb epsilon=1 delta=1"
 

@@ -14,8 +14,7 @@ from surefoot import Problem
 from surefoot.algorithms.priced_soft_spibb import sigma
 from surefoot.algorithms.shrunk import shrunk_model
 from surefoot.core import Counts
-from surefoot.planning import visits
-from surefoot.rows import best_rows
+from surefoot.planning import best_rows, visits
 
 
 def problem(seed: int = 0, size: int = 30, **options: object) -> Problem:

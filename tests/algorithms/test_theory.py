@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import surefoot
 from support import worlds
-from surefoot.theory import (
+from surefoot.evidence.theory import (
     advantageous,
     assumption_1,
     constrained,
@@ -140,7 +140,7 @@ def test_the_counterexample_breaks_assumption_1_for_every_gamma_and_data_set(
         data.draw(st.lists(st.integers(1, 1000), min_size=n, max_size=n)), dtype=float
     )
     counts = np.concatenate([[arrivals.sum()], arrivals])[:, None]
-    e = surefoot.trust.e_p(counts, model.n_states, 1, 0.1)
+    e = surefoot.planning.e_p(counts, model.n_states, 1, 0.1)
     found = assumption_1(model, np.ones((n + 1, 1)), e)
     assert not found.holds
     assert found.kappa >= math.sqrt(n) * (1 - 1e-12) > 1 / gamma
@@ -198,7 +198,7 @@ def test_the_counterexample_asks_for_a_gamma_between_0_and_1(gamma: float) -> No
 
 
 def test_error_functions_are_infinite_where_nothing_was_seen_and_do_not_overflow() -> None:
-    from surefoot.trust import e_b, e_p, e_q
+    from surefoot.planning import e_b, e_p, e_q
 
     n = np.array([[0.0, 1.0, 50.0]])
     for e in (

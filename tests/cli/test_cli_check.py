@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from surefoot.cli import app, main
-from surefoot.errors import option
+from surefoot.core.errors import option
 
 LOG = "episode,time,state,action,reward\n" + "".join(
     f"e{i // 10},{i % 10},{'wet' if i % 3 else 'dry'},{'go' if i % 4 else '[stay]'},{i % 2}\n"

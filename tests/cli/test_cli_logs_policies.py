@@ -16,10 +16,10 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot import demo
-from surefoot.benchmarks import BENCHMARKS, WetChicken
-from surefoot.benchmarks.wet_chicken import ACTIONS
-from surefoot.simulate import Sampler, first_key
+from surefoot.cli import shipped_example as demo
+from surefoot.research.benchmarks import BENCHMARKS, WetChicken
+from surefoot.research.benchmarks.wet_chicken import ACTIONS
+from surefoot.research.simulate import Sampler, first_key
 
 Run = Any
 
@@ -258,7 +258,7 @@ def _csv(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 
 def test_the_shipped_files_are_what_their_function_makes() -> None:
-    folder = Path(demo.__file__).parent / "data"
+    folder = Path(surefoot.__file__).parent / "data"
     for name, text in shipped_files().items():
         assert (folder / name).read_text() == text
 
@@ -310,7 +310,7 @@ def test_a_cluster_that_does_not_answer_exits_2(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("surefoot.cluster.PATIENCE", "1s")
+    monkeypatch.setattr("surefoot.core.cluster.PATIENCE", "1s")
     code, _, error = run(
         "improve",
         logfiles.good_log(tmp_path),

@@ -13,7 +13,7 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot.advice.value_on_log import evaluation
+from surefoot.evidence.value_on_log import evaluation
 
 MADE = np.array([[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]])
 OLD, NEW = [0.7, 0.2, 0.1], [0.1, 0.1, 0.8]

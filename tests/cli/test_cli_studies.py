@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from support import small_study
 from surefoot.cli import app
-from surefoot.errors import StudyError
+from surefoot.core.errors import StudyError
 
 STUDY = """
 name = "small"

@@ -11,7 +11,7 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot.encoding import QuantileEncoder, write_encoder
+from surefoot.serving import QuantileEncoder, write_encoder
 
 Run = Any
 

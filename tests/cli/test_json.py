@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support import logfiles
-from surefoot import demo
+from surefoot.cli import shipped_example as demo
 from surefoot.cli.terminal import json_text
 from surefoot.report.schema import DOCUMENTS
 

@@ -18,8 +18,8 @@ import surefoot
 from support import logfiles
 from surefoot.advice.safety import Sample, safety_test, whole_sample
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
-from surefoot.ope import Standard
-from surefoot.ope.episodes import take_rows
+from surefoot.evidence import Standard
+from surefoot.evidence.episodes import take_rows
 
 Run = Any
 
@@ -154,7 +154,7 @@ def test_what_the_command_no_longer_has_is_kept_in_python(
 ) -> None:
     code, _, said = gate(run, tmp_path, 0.9, *gone)
     assert code == 2
-    assert f"surefoot safety-test has no {gone[0]}" in said and "surefoot.ope.Standard" in said
+    assert f"surefoot safety-test has no {gone[0]}" in said and "surefoot.evidence.Standard" in said
 
 
 def test_an_undeclared_range_is_a_condition_and_a_declared_one_is_not() -> None:

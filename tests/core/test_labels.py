@@ -14,11 +14,11 @@ import pytest
 import surefoot
 from support import logfiles
 from surefoot.algorithms import Whole, solve
-from surefoot.certificates.row_bounds import SPIBBBound
 from surefoot.core import Labels
-from surefoot.errors import SurefootError
+from surefoot.core.errors import SurefootError
+from surefoot.evidence import importance_sampling
+from surefoot.evidence.row_bounds import SPIBBBound
 from surefoot.logs import Log, read_log
-from surefoot.ope import importance_sampling
 
 STEPS = [("e", t, ("low", "mid", "high")[t % 3], ("keep", "try")[t % 2], 1.0) for t in range(24)]
 

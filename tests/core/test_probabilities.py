@@ -13,9 +13,8 @@ import surefoot
 from support import logfiles
 from surefoot import Policy, SurefootError
 from surefoot.core.model import known_model
-from surefoot.planning import evaluate_at_start
+from surefoot.planning import error_function, evaluate_at_start
 from surefoot.problems.given import estimate_baseline
-from surefoot.trust import error_function
 
 NAN = float("nan")
 NO_ROWS: list[Any] = [[NAN, 1.0], [-0.5, 1.5], [0.5, 0.3], [0.7, 0.7], [2.0, -1.0]]

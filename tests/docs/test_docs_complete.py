@@ -10,8 +10,8 @@ import pytest
 import surefoot
 from support.documents import DOCS, PAGES, ROOT, blocks, public, text_of
 from surefoot.algorithms import Restricts, parts
-from surefoot.benchmarks import BENCHMARKS
 from surefoot.cli import COMMANDS
+from surefoot.research.benchmarks import BENCHMARKS
 
 PARTS = ("Idea", "Formula", "Guarantee", "Parameters", "When it fails", "Try it", "Reference")
 ALGORITHM_PAGES = [x for x in PAGES if x.startswith("algorithms/") and not x.endswith("index.md")]

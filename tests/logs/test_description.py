@@ -13,7 +13,7 @@ import pytest
 import surefoot
 from support import logfiles
 from surefoot.cli.log_options import LogOptions
-from surefoot.errors import LogError
+from surefoot.core.errors import LogError
 from surefoot.logs.description import (
     DEFAULTS,
     EACH_TIME,

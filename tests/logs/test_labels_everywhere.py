@@ -13,10 +13,10 @@ import pytest
 import surefoot
 from support import logfiles
 from surefoot import Labels, Policy, Solution, Status, align_policy
-from surefoot.advice.value_on_log import evaluation
+from surefoot.evidence import importance_sampling
+from surefoot.evidence.models import doubly_robust
+from surefoot.evidence.value_on_log import evaluation
 from surefoot.logs.given_policies import own_policy
-from surefoot.ope import importance_sampling
-from surefoot.ope.models import doubly_robust
 
 STATES, ACTIONS = ("high", "low", "mid"), ("keep", "try")  # in the order of the log
 PI = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]])

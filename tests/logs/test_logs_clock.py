@@ -12,7 +12,7 @@ import pytest
 from test_logs_read import triples, write
 
 from surefoot import LogError
-from surefoot.diagnosis import check_log
+from surefoot.checks import check_log
 from surefoot.logs import add_up, count_part, read_log
 from surefoot.logs.read import options_of
 

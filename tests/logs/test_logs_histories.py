@@ -12,7 +12,7 @@ import pytest
 
 import surefoot
 from support.logfiles import run, write
-from surefoot.errors import LogError
+from surefoot.core.errors import LogError
 from surefoot.logs import histories, read_allowed, read_forbidden, read_log, read_policy
 
 NONE = "(none)"
@@ -195,7 +195,7 @@ def test_too_many_histories_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_history_needs_the_order_of_rows() -> None:
     table = steps()
     table["next_state"] = table["state"]
-    with pytest.raises(surefoot.errors.NotAvailableError, match="rows in order"):
+    with pytest.raises(surefoot.core.errors.NotAvailableError, match="rows in order"):
         read_log(table, history=1, check_order=False)
 
 

@@ -12,15 +12,17 @@ import pytest
 
 import surefoot
 from support.logfiles import run, write
-from surefoot import ope
-from surefoot.advice import chosen_algorithm, learn_and_test, units_of
-from surefoot.advice.unit_model import model_of_units
-from surefoot.advice.units import units_of_batch
-from surefoot.errors import LogError, NotAvailableError
+from surefoot import evidence
+from surefoot.advice import learn_and_test
+from surefoot.algorithms.defaults import chosen_algorithm
+from surefoot.core.errors import LogError, NotAvailableError
+from surefoot.evidence import units_of
+from surefoot.evidence.episode_values import _discounts_left, episode_values
+from surefoot.evidence.models import action_values, doubly_robust_values
+from surefoot.evidence.unit_model import model_of_units
+from surefoot.evidence.units import units_of_batch
+from surefoot.evidence.weights import weigh
 from surefoot.logs import read_log
-from surefoot.ope.episode_values import _discounts_left, episode_values
-from surefoot.ope.models import action_values, doubly_robust_values
-from surefoot.ope.weights import weigh
 from surefoot.planning import evaluate
 from surefoot.problems.montecarlo import discounted_returns, monte_carlo
 
@@ -111,8 +113,8 @@ def test_returns_count_time_in_every_way() -> None:
     assert discounted_returns(log, gamma)[log.first] == pytest.approx(expected, rel=1e-8)
     pi_b = np.asarray(made.pi_b)
     for estimate in (
-        ope.importance_sampling, ope.per_decision, ope.weighted_importance_sampling,
-        ope.weighted_per_decision,
+        evidence.importance_sampling, evidence.per_decision, evidence.weighted_importance_sampling,
+        evidence.weighted_per_decision,
     ):  # fmt: skip
         found = estimate(log, pi_b, pi_b, gamma).estimate
         assert found == pytest.approx(expected.mean(), rel=1e-7), estimate
@@ -131,7 +133,7 @@ def test_returns_count_time_in_every_way() -> None:
 def test_doubly_robust_values_are_those_of_their_recursion() -> None:
     """X_t = v(s_t) + rho_t (r_t + gamma^dt X_{t+1} - q(s_t, a_t)), row by row."""
     made = problem(walk(30, seed=7), 3)
-    log, model = made.log, ope.fitted_model(made.log, made.gamma, reward_range=(-2, 4))
+    log, model = made.log, evidence.fitted_model(made.log, made.gamma, reward_range=(-2, 4))
     pi_b = np.array([[0.6, 0.4], [0.6, 0.4], [0.5, 0.5]])
     pi = np.array([[0.3, 0.7], [0.8, 0.2], [0.5, 0.5]])
     found = doubly_robust_values(pi, weigh(log, pi, pi_b), model, made.gamma)
@@ -170,9 +172,9 @@ def test_values_of_episodes_keep_their_floor_and_their_mean() -> None:
     made = problem(walk(4000, seed=3), 3)
     pi_b = np.array([[0.6, 0.4], [0.6, 0.4], [0.5, 0.5]])
     pi = np.array([[0.3, 0.7], [0.8, 0.2], [0.5, 0.5]])
-    standard = ope.Standard(reward_range=(-2, 4), horizon=12)
+    standard = evidence.Standard(reward_range=(-2, 4), horizon=12)
     values = episode_values(made.log, pi, pi_b, made.gamma, standard)
-    plain = ope.per_decision(made.log, pi, pi_b, made.gamma).estimate
+    plain = evidence.per_decision(made.log, pi, pi_b, made.gamma).estimate
     own = discounted_returns(made.log, made.gamma)[made.log.first].mean()
     error = values.x.std() / np.sqrt(len(values.x))
     assert abs(values.x.mean() - (plain - own)) < 4 * error  # rewards below 0: the floor shifts

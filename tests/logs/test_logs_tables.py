@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from test_logs_read import same
 
-from surefoot.errors import LogError
+from surefoot.core.errors import LogError
 from surefoot.logs import minari_columns, read_log, rollout_columns
 
 

@@ -13,8 +13,8 @@ import pytest
 from test_logs_read import same, triples, write
 
 from surefoot import LogError, SurefootError
+from surefoot.checks import check_log
 from surefoot.core.labels import in_kind_of, match, places_of
-from surefoot.diagnosis import check_log
 from surefoot.logs import Log, add_up, count_part, make_log, read_log
 from surefoot.logs.read import options_of
 

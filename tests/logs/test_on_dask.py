@@ -18,9 +18,9 @@ import surefoot
 from support import logfiles, small_study
 from support.dask_machines import Machines, machines
 from surefoot import LogError, NotAvailableError
-from surefoot.errors import StudyError
+from surefoot.core.errors import StudyError
 from surefoot.logs import count_on_dask, read_log
-from surefoot.studies.runner import run
+from surefoot.research.studies.runner import run
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -79,7 +79,7 @@ def test_a_cluster_without_workers_is_waited_for_with_a_word_and_not_for_ever(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from surefoot import cluster
+    from surefoot.core import cluster
 
     monkeypatch.setattr(cluster, "WAIT", 1.0)
     with pytest.raises(NotAvailableError, match="no worker has joined the Dask scheduler at tcp"):

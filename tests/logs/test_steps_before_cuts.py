@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import surefoot
+from surefoot.evidence.return_evidence import bracket
 from surefoot.logs import read_log
 from surefoot.problems.ranges import ReturnRange
-from surefoot.returns.evidence import bracket
 
 
 def cut_walk(**more: Any) -> surefoot.Problem:

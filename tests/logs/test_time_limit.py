@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import surefoot
-from surefoot.diagnosis import Finding, check_log, vetoes
+from surefoot.checks import Finding, check_log, vetoes
 from surefoot.logs import Log, read_log
 
 pytest.importorskip("duckdb")

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 from support.logfiles import validated
 from support.net_logs import LOGS
-from surefoot.errors import SurefootError
+from surefoot.core.errors import SurefootError
 
 FOLDER = Path(__file__).parent / "golden"
 CLOSE = 1e-9  # relative: another BLAS sums in another order

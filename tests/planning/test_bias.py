@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 import surefoot
 from support.naive_bias import bias_by_loops
-from surefoot.advice import model_of_units, units_of_batch
+from surefoot.evidence import model_of_units, units_of_batch
 from surefoot.planning import Bias, bias, plug_in_bias
 
 GAMMA = 0.9

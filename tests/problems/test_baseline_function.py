@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import surefoot
-from surefoot.errors import BaselineError
+from surefoot.core.errors import BaselineError
 
 STEPS = {
     "episode": [0, 0, 0, 1, 1, 1, 1],

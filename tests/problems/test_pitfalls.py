@@ -15,8 +15,8 @@ import surefoot
 from support import worlds
 from support.settings import EVERY, FROM_COUNTS, make
 from surefoot.algorithms.algorithm import plan
-from surefoot.rows import RowGuard, best_guarded_rows
-from surefoot.theory import advantageous
+from surefoot.evidence.theory import advantageous
+from surefoot.planning import RowGuard, best_guarded_rows
 
 
 def self_loops(rewards: list[list[float]], visits: int, **changes: Any) -> surefoot.Problem:

@@ -180,7 +180,7 @@ def several(n: int) -> list[surefoot.Problem]:
 def test_blocks_cover_a_batch_in_order(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problems = several(7)
     batch = worlds.stacked(problems)
-    monkeypatch.setattr("surefoot.rows.arrays.BLOCK_CELLS", cells)
+    monkeypatch.setattr("surefoot.core.arrays.BLOCK_CELLS", cells)
     blocks = batch.blocks
     assert len(blocks) == {10**6: 1, 60: 2, 25: 4, 1: 7}[cells]
     for name in ("pi_b", "start", "terminal", "allowed", "n_sa", "r"):
@@ -208,7 +208,7 @@ def test_a_batch_gives_what_each_problem_gives(
     problems = several(7)
     algorithm = surefoot.algorithm(name, **parameters)
     alone = [surefoot.improve(x, algorithm) for x in problems]
-    monkeypatch.setattr("surefoot.rows.arrays.BLOCK_CELLS", cells)
+    monkeypatch.setattr("surefoot.core.arrays.BLOCK_CELLS", cells)
     together = surefoot.improve(worlds.stacked(problems), algorithm)
     assert np.allclose(together.pi, [x.pi for x in alone], rtol=0, atol=1e-12)
     assert np.allclose(together.q, [x.q for x in alone], rtol=0, atol=1e-10)

@@ -15,10 +15,10 @@ import matplotlib
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from surefoot.errors import ProblemError
-from surefoot.report.figures import Share, assumption_1_figure, study_figure
+from surefoot.core.errors import ProblemError
 from surefoot.report.style import STYLES, save
-from surefoot.studies.results import SummaryRow
+from surefoot.research.figures import Share, assumption_1_figure, study_figure
+from surefoot.research.studies.results import SummaryRow
 
 
 def row(
@@ -158,7 +158,7 @@ def test_a_field_without_a_decisive_data_set_carries_no_number() -> None:
 
 def test_matplotlib_is_loaded_when_drawing_and_pyplot_never() -> None:
     code = (
-        "import sys, surefoot.report.figures as f; assert 'matplotlib' not in"
+        "import sys, surefoot.research.figures as f; assert 'matplotlib' not in"
         " sys.modules;f.assumption_1_figure([f.Share(0.5, 10, 0.5, 9)]); assert 'matplotlib.pyplot'"
         " not in sys.modules"
     )

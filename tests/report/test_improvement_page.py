@@ -16,17 +16,12 @@ import pytest
 
 from support import logfiles
 from surefoot import LogError, load_policy, read_log
-from surefoot import demo as demonstration
-from surefoot.advice import chosen_algorithm, learn_and_test, summarise
-from surefoot.advice.pairs import (
-    ALLOWED_PRICED,
-    CHECKED,
-    ONE_ACTION,
-    action_values,
-    state_records,
-)
-from surefoot.atomic import file_hash
+from surefoot.advice import learn_and_test, summarise
+from surefoot.advice.pairs import ALLOWED_PRICED, CHECKED, ONE_ACTION, action_values, state_records
+from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.cli import app
+from surefoot.cli import shipped_example as demonstration
+from surefoot.core.atomic import file_hash
 from surefoot.report.folder import PairRecord, StateRecord, read_pairs
 from surefoot.report.improvement_page import coverage, gaps, improvement_page, page_of_folder
 from surefoot.report.page import MOST_BYTES, embedded, number, signed_number

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 import surefoot
-from surefoot.advice import DEFAULT, chosen_algorithm, summarise
+from surefoot.advice import summarise
 from surefoot.advice.advise import NOTHING_TO_LEARN as VERDICT_OF_NOTHING
 from surefoot.advice.assumptions import ALWAYS
 from surefoot.advice.gain import FINITE_SAMPLE as TEST_OF_EPISODES
+from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm
 from surefoot.core.plain_values import plain
 from surefoot.problems.guards import with_guards
 from surefoot.report import improvement_words

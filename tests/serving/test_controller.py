@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import surefoot
-from surefoot.encoding import KMeansEncoder, QuantileEncoder
-from surefoot.errors import PolicyError
-from surefoot.serving import Controller, load_controller
+from surefoot.core.errors import PolicyError
+from surefoot.serving import Controller, KMeansEncoder, QuantileEncoder, load_controller
 from surefoot.serving.controller import most_probable
 
 ENCODER = QuantileEncoder(("pulse", "age"), ((60.0, 90.0), (50.0,)), missing=("age",))

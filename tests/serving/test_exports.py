@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import surefoot
-from surefoot.errors import ParameterError
+from surefoot.core.errors import ParameterError
 from surefoot.serving import Controller, apply, case_when
 
 NASTY = (
@@ -120,7 +120,7 @@ def test_what_is_lost_is_said_above_the_sql() -> None:
 
 
 def test_what_sql_cannot_say_is_refused() -> None:
-    from surefoot.encoding import QuantileEncoder
+    from surefoot.serving import QuantileEncoder
 
     policy = one_hot(("p:0", "p:1"), ("x", "y"))
     with pytest.raises(ParameterError, match=r"SQL has no encoder: .*discretize --apply"):

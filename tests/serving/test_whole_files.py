@@ -15,9 +15,8 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot.encoding import QuantileEncoder
-from surefoot.errors import LogError, ParameterError
-from surefoot.serving import Controller, apply, whole_files
+from surefoot.core.errors import LogError, ParameterError
+from surefoot.serving import Controller, QuantileEncoder, apply, whole_files
 
 COLUMNS = ("id", "state", "action")
 
@@ -163,7 +162,7 @@ def test_columns_may_have_other_names_and_several_files_keep_their_order(tmp_pat
 def test_raw_measurements_are_encoded_on_the_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from surefoot.encoding import features
+    from surefoot.logs import features
 
     for module in (whole_files, features):
         monkeypatch.setattr(module, "BLOCK", 16)

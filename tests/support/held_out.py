@@ -8,7 +8,7 @@ import numpy as np
 
 from surefoot.core import Batch
 from surefoot.core.evidence import Evidence
-from surefoot.ope import Standard, best_of, mixtures, split_episodes
+from surefoot.evidence import Standard, best_of, mixtures, split_episodes
 
 
 def hcpi(

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from surefoot.benchmarks import WetChicken
-from surefoot.benchmarks.wet_chicken import MOVES
+from surefoot.research.benchmarks import WetChicken
+from surefoot.research.benchmarks.wet_chicken import MOVES
 
 
 def river_log(

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from surefoot.studies.metrics import Intervals
-from surefoot.studies.results import Results, summary_rows, write_summary
-from surefoot.studies.runner import run
-from surefoot.studies.spec import Study, parse_study
+from surefoot.research.studies.results import Results, summary_rows, write_summary
+from surefoot.research.studies.runner import run
+from surefoot.research.studies.spec import Study, parse_study
+from surefoot.statistics.metrics import Intervals
 
 TEXT = """
 name = "small"

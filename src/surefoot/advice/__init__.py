@@ -4,20 +4,18 @@ files that hold it.
 
 from surefoot.advice.advise import Advice, learn_and_test
 from surefoot.advice.assurance import assure
-from surefoot.advice.confounding import Sensitivity, sensitivity
 from surefoot.advice.files import write_advice
 from surefoot.advice.gain import Gain, held_out_gain
-from surefoot.advice.questions import (
-    advise,
-    certify,
-    check,
-    compare,
-    evaluate_policy,
-)
+from surefoot.advice.questions import advise, certify, check, compare, evaluate_policy
 from surefoot.advice.safety import Tested
 from surefoot.advice.summary import summarise
-from surefoot.advice.unit_model import Comparison, UnitModel, model_of_units
-from surefoot.advice.units import (
+from surefoot.advice.verdict import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Verdict
+from surefoot.advice.whole_episodes import safety_test, watch
+from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm, default_parameters
+from surefoot.core.plain_values import plain
+from surefoot.evidence.confounding import Sensitivity, sensitivity
+from surefoot.evidence.unit_model import Comparison, UnitModel, model_of_units
+from surefoot.evidence.units import (
     Units,
     log_and_units_on_dask,
     units_of,
@@ -25,10 +23,6 @@ from surefoot.advice.units import (
     units_of_log,
     units_of_tallies,
 )
-from surefoot.advice.verdict import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Verdict
-from surefoot.advice.whole_episodes import safety_test, watch
-from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm, default_parameters
-from surefoot.core.plain_values import plain
 
 __all__ = [
     "DEFAULT",

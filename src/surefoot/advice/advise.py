@@ -14,7 +14,6 @@ import numpy as np
 
 from surefoot.advice.answers import Paged
 from surefoot.advice.assurance import assure, proof
-from surefoot.advice.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
 from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gates import check_gates, gates_of
 from surefoot.advice.objections import (
@@ -26,19 +25,20 @@ from surefoot.advice.objections import (
 )
 from surefoot.advice.posing import Posed, posed_by_hand
 from surefoot.advice.provenance import TRAINING, can_be_told
-from surefoot.advice.unit_model import Comparison, model_of_units
-from surefoot.advice.units import Units, units_of
-from surefoot.advice.value_on_log import OwnReturn, own_return
 from surefoot.advice.verdict import NOTHING_TO_LEARN, Verdict, by_proof, by_test, judge
 from surefoot.algorithms import Algorithm
-from surefoot.certificates import Certificate
+from surefoot.algorithms.improvement import improve
+from surefoot.checks import Finding, check_log
+from surefoot.checks.finding import MARKOV, OK, check_keys
 from surefoot.core import Policy, Solution
+from surefoot.core.errors import ParameterError, option
 from surefoot.core.evidence import Evidence
 from surefoot.core.policy import CHANGED, framed
-from surefoot.diagnosis import Finding, check_log
-from surefoot.diagnosis.finding import MARKOV, OK, check_keys
-from surefoot.errors import ParameterError, option
-from surefoot.improvement import improve
+from surefoot.evidence.bound import Certificate
+from surefoot.evidence.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
+from surefoot.evidence.unit_model import Comparison, model_of_units
+from surefoot.evidence.units import Units, units_of
+from surefoot.evidence.value_on_log import OwnReturn, own_return
 from surefoot.logs import Log
 from surefoot.problems import Problem
 from surefoot.report.improvement_words import improvement_statements, with_statements

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from surefoot.atomic import write_whole
+from surefoot.core.atomic import write_whole
 from surefoot.core.plain_values import Shown, as_document
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from surefoot.checks.time_order import BY_TIME, row_stamps
 from surefoot.core import Batch
-from surefoot.diagnosis.time_order import BY_TIME, row_stamps
 from surefoot.logs import Log
 
 FILE = 1 << 40  # rows of a file that a place leaves room for

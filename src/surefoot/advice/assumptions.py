@@ -5,11 +5,7 @@ from __future__ import annotations
 from surefoot.advice.advise import Advice
 from surefoot.advice.safety import NONE_MISSING
 from surefoot.advice.safety_parts import ALIKE
-from surefoot.advice.weighted_values import GIVEN_WEIGHTS
-from surefoot.certificates.certificate import Certificate, rows_left_out
-from surefoot.core.evidence import GROUP
-from surefoot.core.labels import as_text
-from surefoot.diagnosis.finding import (
+from surefoot.checks.finding import (
     BASELINE,
     CONTRADICTIONS,
     COPIES,
@@ -21,6 +17,10 @@ from surefoot.diagnosis.finding import (
     PROPENSITIES,
     TIME,
 )
+from surefoot.core.evidence import GROUP
+from surefoot.core.labels import as_text
+from surefoot.evidence.bound import Certificate, rows_left_out
+from surefoot.evidence.weighted_values import GIVEN_WEIGHTS
 
 ALWAYS = (
     "nothing outside the state drives both the choice of action and the outcome (no hidden cause)",

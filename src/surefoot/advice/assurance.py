@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from surefoot.advice.estimate import DELTA
 from surefoot.advice.verdict import NOT_SUPPORTED, SUPPORTED, Verdict
 from surefoot.algorithms.algorithm import Algorithm
-from surefoot.certificates import APPROXIMATE, RIGOROUS, Certificate, certify
-from surefoot.certificates.certificate import OWN_LOG
+from surefoot.algorithms.improvement import improve
+from surefoot.checks import Finding
+from surefoot.checks.finding import BASELINE, POLICY_DRIFT, joint_words
 from surefoot.core import Solution
-from surefoot.diagnosis import Finding
-from surefoot.diagnosis.finding import BASELINE, POLICY_DRIFT, joint_words
-from surefoot.errors import SurefootError
-from surefoot.improvement import improve
+from surefoot.core.errors import SurefootError
+from surefoot.core.evidence import APPROXIMATE, RIGOROUS
+from surefoot.evidence.bound import OWN_LOG, Certificate
+from surefoot.evidence.certificates import certify
+from surefoot.evidence.estimate import DELTA
 from surefoot.problems import Problem
 
 TOO_LARGE = "the problem is large (its counts are sparse): ask surefoot.certify for it"

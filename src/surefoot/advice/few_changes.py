@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from surefoot.advice.unit_model import UnitModel, model_of_units
-from surefoot.advice.units import Units
+from surefoot.core.errors import ParameterError
 from surefoot.core.policy import CHANGED
-from surefoot.errors import ParameterError
+from surefoot.evidence.unit_model import UnitModel, model_of_units
+from surefoot.evidence.units import Units
 from surefoot.planning import iterate
 from surefoot.problems import Problem
 

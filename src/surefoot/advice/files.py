@@ -15,7 +15,7 @@ import numpy as np
 from surefoot.advice.advise import Advice
 from surefoot.advice.pairs import state_records
 from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
-from surefoot.atomic import write_together
+from surefoot.core.atomic import write_together
 from surefoot.core.plain_values import as_document
 from surefoot.core.policy import CHANGED, Row, quoted_csv
 from surefoot.report.folder import (

@@ -22,22 +22,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from surefoot.advice.circumstances import Circumstances, circumstances_of
-from surefoot.advice.estimate import DELTA, Unseen
 from surefoot.advice.few_changes import check_most, few_changes
-from surefoot.advice.unit_model import Comparison, model_of_units
-from surefoot.advice.units import Units
 from surefoot.algorithms import Algorithm
+from surefoot.algorithms.improvement import improve
 from surefoot.core import Solution
+from surefoot.core.errors import SurefootError
 from surefoot.core.evidence import FINITE_SAMPLE, Evidence
-from surefoot.errors import SurefootError
-from surefoot.improvement import improve
-from surefoot.ope import EpisodeValues, Standard, uncapped_betting
-from surefoot.ope.episode_values import LOSS, episode_values
-from surefoot.ope.episodes import random_part, take_episodes, take_rows
-from surefoot.ope.gain_test import evidence_of
+from surefoot.evidence import EpisodeValues, Standard
+from surefoot.evidence.circumstances import Circumstances, circumstances_of
+from surefoot.evidence.episode_values import LOSS, episode_values
+from surefoot.evidence.episodes import random_part, take_episodes, take_rows
+from surefoot.evidence.estimate import DELTA, Unseen
+from surefoot.evidence.gain_test import evidence_of
+from surefoot.evidence.unit_model import Comparison, model_of_units
+from surefoot.evidence.units import Units
 from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
+from surefoot.statistics import uncapped_betting
 
 FEWEST_UNITS = 8
 FEWEST_EPISODES = 20  # held out, for the finite-sample test
@@ -239,7 +240,7 @@ def _finite_sample(
     except SurefootError:  # weights or ranges that this test cannot use
         return None
     order = rng.permutation(n) if turn is None else np.argsort(turn)
-    # propensities have a bet of their own, on all rows (`diagnosis.propensities`)
+    # propensities have a bet of their own, on all rows (`checks.propensities`)
     mistrust = "" if log.propensity is not None else tested.too_heavy(order)
     row = replace(found.evidence, validity=FINITE_SAMPLE, trouble="")
     if mistrust:

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.circumstances import circumstances_of
-from surefoot.advice.estimate import DELTA
 from surefoot.advice.gain import FEWEST_UNITS, Gain, explained_by
-from surefoot.advice.unit_model import model_of_units
-from surefoot.advice.units import ENTRY_COLUMNS, START_COLUMNS, Units
 from surefoot.core import Batch
+from surefoot.core.errors import LogError, NotAvailableError, ParameterError, SurefootError
 from surefoot.core.evidence import GROUP, Evidence, Part
 from surefoot.core.labels import as_text
-from surefoot.errors import LogError, NotAvailableError, ParameterError, SurefootError
+from surefoot.evidence import Standard
+from surefoot.evidence.circumstances import circumstances_of
+from surefoot.evidence.episode_values import GAIN, LOSS, episode_values
+from surefoot.evidence.episodes import take_episodes, take_rows
+from surefoot.evidence.estimate import DELTA
+from surefoot.evidence.gain_test import evidence_of
+from surefoot.evidence.unit_model import model_of_units
+from surefoot.evidence.units import ENTRY_COLUMNS, START_COLUMNS, Units
 from surefoot.logs import Log
-from surefoot.ope import Standard
-from surefoot.ope.episode_values import GAIN, LOSS, episode_values
-from surefoot.ope.episodes import take_episodes, take_rows
-from surefoot.ope.gain_test import evidence_of
 from surefoot.problems import Problem
 from surefoot.problems.guards import Guard, guard_problem, rows_with
 

@@ -10,8 +10,8 @@ from typing import Any
 from surefoot.advice.posing import Posed
 from surefoot.advice.provenance import TRAINING, Fingerprints, fingerprints, read_fingerprints
 from surefoot.advice.safety import Sample, rows_of, without_training
-from surefoot.atomic import read_json
-from surefoot.errors import LogError, NotAvailableError, ParameterError
+from surefoot.core.atomic import read_json
+from surefoot.core.errors import LogError, NotAvailableError, ParameterError
 from surefoot.report.folder import SUMMARY
 
 NO_FILE = "the policy is no file, so that nothing lies beside it"

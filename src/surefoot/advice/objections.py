@@ -10,16 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from surefoot.advice.gain import Gain
-from surefoot.diagnosis import Finding
-from surefoot.diagnosis.finding import (
-    BASELINE,
-    DRIFT,
-    MARKOV,
-    MISSING,
-    NOTE,
-    TIME,
-    not_looked_at,
-)
+from surefoot.checks import Finding
+from surefoot.checks.finding import BASELINE, DRIFT, MARKOV, MISSING, NOTE, TIME, not_looked_at
 from surefoot.problems import Problem
 
 MARGIN = 3.0  # circumstances that are not seen may matter so much more than those that are

@@ -6,13 +6,13 @@ import numpy as np
 
 from surefoot.advice.advise import Advice
 from surefoot.algorithms.algorithm import Restricts
+from surefoot.core.arrays import row_sum
 from surefoot.core.labels import as_text
 from surefoot.core.policy import CHANGED
 from surefoot.planning import Trust, evaluate
+from surefoot.planning.trusts import FreeTrust, SoftTrust, TradeTrust
 from surefoot.problems import Problem
 from surefoot.report.folder import PairRecord, StateRecord
-from surefoot.rows.arrays import row_sum
-from surefoot.trust.trusts import FreeTrust, SoftTrust, TradeTrust
 
 ONE_ACTION = "the log tried one action only"
 NOT_LEARNED = "the half that the policy is learned from never came here"

@@ -13,11 +13,11 @@ from typing import Any, TypedDict, Unpack, get_type_hints
 
 import numpy as np
 
-from surefoot.advice.units import Units, log_and_units_on_dask
+from surefoot.checks.finding import doubt
 from surefoot.core import Policy
+from surefoot.core.errors import NotAvailableError, ParameterError, option
 from surefoot.core.labels import nearest
-from surefoot.diagnosis.finding import doubt
-from surefoot.errors import NotAvailableError, ParameterError, option
+from surefoot.evidence.units import Units, log_and_units_on_dask
 from surefoot.logs import (
     Disagreement,
     Log,

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.checks.copies import mixed
 from surefoot.core import Batch
+from surefoot.core.errors import NotAvailableError, PolicyError
 from surefoot.core.labels import as_text
-from surefoot.diagnosis.copies import mixed
-from surefoot.errors import NotAvailableError, PolicyError
 from surefoot.logs import Log
 
 TRAINING = "training.npz"

@@ -35,17 +35,18 @@ from surefoot.advice.posing import (
     several,
 )
 from surefoot.advice.summary import gain_summary, log_summary
-from surefoot.advice.units import units_of
-from surefoot.advice.value_on_log import evaluation
 from surefoot.algorithms import ALGORITHMS, Algorithm, parameters_of
 from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm
-from surefoot.certificates import Certificate
-from surefoot.certificates import certify as certificate_of
+from surefoot.checks import Finding, check_log, vetoes
+from surefoot.checks.finding import MARKOV, check_keys
+from surefoot.checks.memory import enough_history
 from surefoot.core import Policy
-from surefoot.diagnosis import Finding, check_log, vetoes
-from surefoot.diagnosis.finding import MARKOV, check_keys
-from surefoot.diagnosis.memory import enough_history
-from surefoot.errors import BaselineError, NotAvailableError, ParameterError, option
+from surefoot.core.errors import BaselineError, NotAvailableError, ParameterError, option
+from surefoot.core.text import aligned, interval, plural, signed
+from surefoot.evidence.bound import Certificate
+from surefoot.evidence.certificates import certify as certificate_of
+from surefoot.evidence.units import units_of
+from surefoot.evidence.value_on_log import evaluation
 from surefoot.logs import Log
 from surefoot.logs.database import Progress
 from surefoot.logs.description import POSING
@@ -54,7 +55,6 @@ from surefoot.problems import Problem
 from surefoot.report.log_words import against_a_promise, read_text
 from surefoot.report.statements import text
 from surefoot.report.value_words import LUCKY, certificate_statements, evaluation_statements
-from surefoot.text import aligned, interval, plural, signed
 
 MOST = 0.5  # a bound that is wrong more often than right is none
 Shown = Callable[[str, float, float], None]  # (what is being done, done, in all)

@@ -15,17 +15,17 @@ from surefoot.advice.answers import Paged
 from surefoot.advice.provenance import Fingerprints, shared_episodes
 from surefoot.advice.verdict import NO_EVIDENCE, by_two_sides
 from surefoot.core import Batch
+from surefoot.core.errors import LogError, NotAvailableError, ParameterError
 from surefoot.core.evidence import Evidence
-from surefoot.errors import LogError, NotAvailableError, ParameterError
-from surefoot.ope.episode_values import GAIN, LOSS, Standard, episode_values
-from surefoot.ope.episodes import FEWEST_IN_PART, split_episodes, take_episodes
-from surefoot.ope.estimates import EpisodeValues
-from surefoot.ope.gain_test import ORDER, SAME, bound_of, model_for, promised, without_bound
-from surefoot.ope.two_samples import evidence_of_two
+from surefoot.core.text import impossible, plural
+from surefoot.evidence.episode_values import GAIN, LOSS, Standard, episode_values
+from surefoot.evidence.episodes import FEWEST_IN_PART, split_episodes, take_episodes
+from surefoot.evidence.estimates import EpisodeValues
+from surefoot.evidence.gain_test import ORDER, SAME, bound_of, model_for, promised, without_bound
+from surefoot.evidence.two_samples import evidence_of_two
 from surefoot.problems import Problem
 from surefoot.report.episode_words import IF, safety_statements
 from surefoot.report.statements import text
-from surefoot.text import impossible, plural
 
 NONE_MISSING = "no episode is missing because of how it went"
 DECLARE = (

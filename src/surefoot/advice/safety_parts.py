@@ -17,11 +17,11 @@ import numpy as np
 from surefoot.advice.gate_words import parts_summary
 from surefoot.advice.gates import check_group_tolerance, check_several
 from surefoot.advice.safety import Sample, Tested, safety_test
+from surefoot.core.errors import ParameterError, SurefootError
 from surefoot.core.evidence import GROUP, GUARD, LOWER, Evidence, Part
 from surefoot.core.labels import as_text
-from surefoot.errors import ParameterError, SurefootError
-from surefoot.ope import Standard
-from surefoot.ope.episodes import take_episodes
+from surefoot.evidence import Standard
+from surefoot.evidence.episodes import take_episodes
 from surefoot.problems.guards import Guard
 
 ALIKE = "the baseline treats all groups alike, given the state"

@@ -13,18 +13,18 @@ import surefoot
 from surefoot.advice.advise import Advice
 from surefoot.advice.assumptions import assumptions_of
 from surefoot.advice.assurance import assurance_summary
-from surefoot.advice.confounding import confounding_summary
-from surefoot.advice.estimate import DELTA, EVENTS
 from surefoot.advice.few_changes import limit_summary
 from surefoot.advice.gain import Gain
 from surefoot.advice.gate_words import parts_summary
 from surefoot.advice.provenance import TRAINING, can_be_told
-from surefoot.advice.unit_model import Comparison
 from surefoot.algorithms import parameters_of
+from surefoot.checks.finding import Finding, doubt
 from surefoot.core.labels import as_text
-from surefoot.diagnosis.finding import Finding, doubt
+from surefoot.core.text import in_rows, signed
+from surefoot.evidence.confounding import confounding_summary
+from surefoot.evidence.estimate import DELTA, EVENTS
+from surefoot.evidence.unit_model import Comparison
 from surefoot.logs import Disagreement, Log, remembered
-from surefoot.text import in_rows, signed
 
 HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
 # fields of an improvement that hold labels, names or one of a few words

@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from surefoot.advice.estimate import DELTA
+from surefoot.checks import Finding
+from surefoot.checks.finding import joint_words
 from surefoot.core.evidence import GROUP, GUARD, Evidence
-from surefoot.diagnosis import Finding
-from surefoot.diagnosis.finding import joint_words
+from surefoot.core.text import impossible, signed
+from surefoot.evidence.estimate import DELTA
 from surefoot.problems import Problem
-from surefoot.text import impossible, signed
 
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"

@@ -4,8 +4,8 @@ Each look takes the finished episodes that are new, in the order in which they b
 first that is not finished: to take those that happen to be over would favour short ones. Those that
 it takes are bet on in the order of time, where there is one; those of which neither came first, in
 an order drawn by lots: a file may be sorted by what was done or by what came of it, and a capital
-that bets on all good ones first would win. The capital of `surefoot.ope.capital` may be looked at
-after every episode, so after every look.
+that bets on all good ones first would win. The capital (`surefoot.statistics.capital`) may be
+looked at after every episode, so after every look.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from surefoot.advice.arrivals import Arrivals, arrivals
 from surefoot.advice.provenance import Fingerprints, fingerprints, shared_episodes
 from surefoot.advice.safety import MOSTLY
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
-from surefoot.atomic import read_json, settle, write_whole
 from surefoot.core import Batch
-from surefoot.errors import LogError, ParameterError, ProblemError
-from surefoot.locks import take
+from surefoot.core.atomic import read_json, settle, write_whole
+from surefoot.core.errors import LogError, ParameterError, ProblemError
+from surefoot.core.locks import take
+from surefoot.core.text import plural
+from surefoot.evidence.episode_values import LOSS, Standard, episode_values
+from surefoot.evidence.episodes import take_episodes
+from surefoot.evidence.estimates import EpisodeValues
 from surefoot.logs import Log
-from surefoot.ope.capital import Capital, capital_of
-from surefoot.ope.episode_values import LOSS, Standard, episode_values
-from surefoot.ope.episodes import take_episodes
-from surefoot.ope.estimates import EpisodeValues
-from surefoot.text import plural
+from surefoot.statistics.capital import Capital, capital_of
 
 SCHEMA = "surefoot/watch-state/1"
 LOTS = 1  # where lots are drawn from

@@ -28,22 +28,13 @@ from surefoot.advice.posing import (
 from surefoot.advice.safety import Sample, Tested, compared_with, rows_of, whole_sample
 from surefoot.advice.safety_parts import Asked, guarded_safety_test
 from surefoot.advice.summary import log_summary
-from surefoot.advice.value_on_log import check_allowed
-from surefoot.advice.watching import (
-    Watch,
-    alone,
-    file_digest,
-    load_watch,
-    look,
-    watch_summary,
-)
-from surefoot.atomic import file_hash
+from surefoot.advice.watching import Watch, alone, file_digest, load_watch, look, watch_summary
+from surefoot.checks.finding import doubt
+from surefoot.checks.propensities import propensities
 from surefoot.core import Policy
 from surefoot.core.array_checks import LARGEST, is_table
-from surefoot.core.labels import as_text
-from surefoot.diagnosis.finding import doubt
-from surefoot.diagnosis.propensities import propensities
-from surefoot.errors import (
+from surefoot.core.atomic import file_hash
+from surefoot.core.errors import (
     BaselineError,
     LogError,
     NotAvailableError,
@@ -51,10 +42,12 @@ from surefoot.errors import (
     PolicyError,
     option,
 )
+from surefoot.core.labels import as_text
+from surefoot.evidence import Standard
+from surefoot.evidence.centring import largest_ratio
+from surefoot.evidence.value_on_log import check_allowed
 from surefoot.logs import Log, load_policy
 from surefoot.logs.database import Progress
-from surefoot.ope import Standard
-from surefoot.ope.centring import largest_ratio
 from surefoot.report.episode_words import watch_statements
 from surefoot.report.statements import text
 

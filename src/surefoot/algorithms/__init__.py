@@ -41,9 +41,9 @@ from surefoot.algorithms.soft_spibb import (
 from surefoot.algorithms.spibb import PiBSPIBB, PiLeqBSPIBB
 from surefoot.algorithms.vi_lcb import VILCB
 from surefoot.algorithms.worst_case import MBIE, RobustMDP
-from surefoot.errors import UnknownNameError
-from surefoot.own_classes import is_own, own_class
-from surefoot.parameters import check_known, look_up, make, names_of
+from surefoot.core.errors import UnknownNameError
+from surefoot.core.own_classes import is_own, own_class
+from surefoot.core.parameters import check_known, look_up, make, names_of
 
 _SOFT: tuple[type[Restricts], ...] = (
     ApproxSoftSPIBB,

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from surefoot.algorithms.guarded import NOT_FROM_BASELINE, cannot_guard, guarded
 from surefoot.core import Solution
+from surefoot.core.arrays import Array, namespace
 from surefoot.planning import (
     Backup,
     Estimate,
@@ -22,11 +23,10 @@ from surefoot.planning import (
     Trust,
     one_step,
     policy_iteration,
+    unrestricted,
     value_iteration,
 )
 from surefoot.problems import Problem
-from surefoot.rows.arrays import Array, namespace
-from surefoot.trust import unrestricted
 
 # The taxonomy of Scholl et al. 2022: what uncertainty does.
 PENALISES = "penalises"  # it lowers the action value

@@ -10,10 +10,7 @@ from typing import ClassVar
 
 from surefoot.algorithms.algorithm import RESTRICTS, Algorithm, Fitting, Restricts, Whole
 from surefoot.core import Solution, Status
-from surefoot.parameters import check_choice, check_number
-from surefoot.problems import Problem
-from surefoot.returns.evidence import RETURN_ERRORS, VISITS, ReturnEvidence, evidence
-from surefoot.rows.arrays import (
+from surefoot.core.arrays import (
     Array,
     actions_first,
     count_up,
@@ -23,8 +20,11 @@ from surefoot.rows.arrays import (
     row_sum,
     times,
 )
-from surefoot.rows.multiplier import Maximum, best_moves
-from surefoot.trust.starts import left_for_values
+from surefoot.core.parameters import check_choice, check_number
+from surefoot.evidence.return_evidence import RETURN_ERRORS, VISITS, ReturnEvidence, evidence
+from surefoot.planning.multiplier import Maximum, best_moves
+from surefoot.planning.starts import left_for_values
+from surefoot.problems import Problem
 
 MARGIN = 1e-9  # by which share errors are enlarged, so that rounding never breaks the proof
 
@@ -163,7 +163,7 @@ class CertifiedTrust:
 
     def step(self, q: Array, pi: Array) -> Array:
         """argmax q . pi  s.t.  c(pi) >= 0:  where the best move is not certified, the search of
-        `rows.multiplier`; each of its maxima is a closed form.
+        `planning.multiplier`; each of its maxima is a closed form.
         """
         xp = namespace(q)
         flat = self._each(lambda x: xp.reshape(x, (-1, x.shape[-1])))

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from surefoot.algorithms.algorithm import NEITHER, Algorithm, Estimates, Fitting, Restricts
+from surefoot.core.arrays import Array
 from surefoot.planning import Backup, Estimate, FixedValues, Trust
 from surefoot.problems import Problem
-from surefoot.rows.arrays import Array
 
 
 @dataclass(frozen=True)

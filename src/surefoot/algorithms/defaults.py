@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from surefoot.algorithms import ALGORITHMS, Algorithm, algorithm, parts, taxonomy
-from surefoot.parameters import names_of
+from surefoot.algorithms import ALGORITHMS, algorithm, parts
+from surefoot.algorithms.algorithm import Algorithm
+from surefoot.algorithms.composed import taxonomy
+from surefoot.core.parameters import names_of
 from surefoot.problems import Problem
 
 DEFAULT = "priced-soft-spibb"

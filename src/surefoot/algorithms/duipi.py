@@ -8,10 +8,7 @@ from typing import ClassVar
 from surefoot.algorithms.algorithm import PENALISES, Whole
 from surefoot.algorithms.duipi_plain import PropagatesUncertainty
 from surefoot.core import Model, Operator, Solution, operator
-from surefoot.planning import evaluate, iterate, values_within
-from surefoot.problems import Arrivals, Problem
-from surefoot.rows import free_rows
-from surefoot.rows.arrays import (
+from surefoot.core.arrays import (
     Array,
     actions_first,
     count_up,
@@ -22,6 +19,8 @@ from surefoot.rows.arrays import (
     row_sum,
     take_fields,
 )
+from surefoot.planning import evaluate, free_rows, iterate, values_within
+from surefoot.problems import Arrivals, Problem
 
 PATIENCE = 5  # steps for which a deterministic policy stands before it is tried as the final one
 AGAIN = 40  # steps after which one that was refused is tried again

@@ -10,9 +10,9 @@ from typing import ClassVar
 from surefoot.algorithms.algorithm import Estimates
 from surefoot.algorithms.duipi_plain import PropagatesUncertainty
 from surefoot.core import Model, Support
+from surefoot.core.arrays import Array, namespace, take_fields
 from surefoot.planning import values_within
 from surefoot.problems import Arrivals, Problem
-from surefoot.rows.arrays import Array, namespace, take_fields
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefoot.algorithms.algorithm import Algorithm
-from surefoot.parameters import check_choice, check_number
+from surefoot.core.parameters import check_choice, check_number
 from surefoot.problems import Problem
 
 

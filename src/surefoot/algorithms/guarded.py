@@ -20,13 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from surefoot.errors import NotAvailableError
-from surefoot.planning import Trust, values_within
+from surefoot.core.arrays import Array, namespace, row_sum
+from surefoot.core.errors import NotAvailableError
+from surefoot.planning import RowGuard, Trust, values_within
+from surefoot.planning.trusts import FreeTrust, SoftTrust, as_soft
 from surefoot.problems import Problem
 from surefoot.problems.guards import guard_problem
-from surefoot.rows import RowGuard
-from surefoot.rows.arrays import Array, namespace, row_sum
-from surefoot.trust.trusts import FreeTrust, SoftTrust, as_soft
 
 TrustOf = Callable[[Problem, Array], Trust]
 NOT_FROM_BASELINE = "it does not start from the baseline's rows"

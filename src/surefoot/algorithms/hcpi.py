@@ -9,14 +9,14 @@ import numpy as np
 
 from surefoot.algorithms.algorithm import RESTRICTS, Algorithm, Whole, solve
 from surefoot.core import Batch, Solution
+from surefoot.core.errors import NotAvailableError, ParameterError, UnknownNameError
 from surefoot.core.evidence import Evidence
-from surefoot.errors import NotAvailableError, ParameterError, UnknownNameError
-from surefoot.ope.bounds import APPROXIMATE_BOUNDS, FLOORED
-from surefoot.ope.episode_values import ESTIMATORS, FEWEST_EFFECTIVE, GAIN, Standard
-from surefoot.ope.episodes import FEWEST_IN_PART, split_episodes
-from surefoot.ope.gain_test import MIXTURE_ALPHAS, best_of, mixtures
-from surefoot.parameters import check_choice, check_number, value_of
+from surefoot.core.parameters import check_choice, check_number, value_of
+from surefoot.evidence.episode_values import ESTIMATORS, FEWEST_EFFECTIVE, GAIN, Standard
+from surefoot.evidence.episodes import FEWEST_IN_PART, split_episodes
+from surefoot.evidence.gain_test import MIXTURE_ALPHAS, best_of, mixtures
 from surefoot.problems import Problem
+from surefoot.statistics.bounds import APPROXIMATE_BOUNDS, FLOORED
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class HCPI(Whole):
     as in Satija et al. 2021. A random `share` of the episodes makes pi_hat, with the algorithm
     `propose` ("ramdp kappa=0.1": a name, then its parameters), and chooses alpha (0, 0.1, ..., 0.9)
     and the cap of the bound; the others are used for one test. estimator and bound as in
-    `surefoot.ope.Standard`: "betting", "maurer-pontil" and "hoeffding" are finite-sample,
+    `surefoot.evidence.Standard`: "betting", "maurer-pontil" and "hoeffding" are finite-sample,
     "student-t" and "bca" approximate ("dr" values need one of these). An approximate bound counts
     only where the weights leave `fewest_effective` episodes (0, as in the literature, lets "dr"
     accept what the model promises where no episode says anything). The verdict is in the notes of

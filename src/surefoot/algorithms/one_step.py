@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import NEITHER, Estimates
+from surefoot.core.arrays import namespace
 from surefoot.planning import FixedValues
 from surefoot.problems import Problem
-from surefoot.rows.arrays import namespace
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import numpy as np
 from surefoot.algorithms.algorithm import RESTRICTS, Fitting, Whole
 from surefoot.algorithms.certified_advantage import certified_trust
 from surefoot.core import Solution, Status
-from surefoot.errors import NotAvailableError
-from surefoot.parameters import check_choice, check_number
+from surefoot.core.arrays import to_numpy
+from surefoot.core.errors import NotAvailableError
+from surefoot.core.parameters import check_choice, check_number
+from surefoot.evidence.return_evidence import RETURN_ERRORS, evidence
+from surefoot.planning.starts import left_for_values
+from surefoot.planning.successors import STEPS, shares, successors
 from surefoot.problems import Problem
-from surefoot.returns.evidence import RETURN_ERRORS, evidence
-from surefoot.rows.arrays import to_numpy
-from surefoot.trust.starts import left_for_values
-from surefoot.trust.successors import STEPS, shares, successors
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from typing import ClassVar
 
 from surefoot.algorithms.algorithm import RESTRICTS, Estimates, Restricts
 from surefoot.algorithms.shrunk import shrunk_model
-from surefoot.errors import NotAvailableError
-from surefoot.parameters import LARGEST, check_number
-from surefoot.planning import ModelEstimate, Trust, values_within
+from surefoot.core.arrays import Array, namespace, row_sum
+from surefoot.core.errors import NotAvailableError
+from surefoot.core.parameters import LARGEST, check_number
+from surefoot.planning import ModelEstimate, Trust, error_function, soft, values_within
 from surefoot.problems import Problem
-from surefoot.rows.arrays import Array, namespace, row_sum
-from surefoot.trust import error_function, soft
 
 DIGITS = 1e-7  # of the return range: how exact v_b is for sigma, where evaluation is iterative
 SMALLEST = 1e-140  # rewards that differ by less have squares of 0

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import Estimates
-from surefoot.parameters import check_number
+from surefoot.core.arrays import namespace
+from surefoot.core.parameters import check_number
 from surefoot.planning import ModelEstimate
 from surefoot.problems import Problem
-from surefoot.rows.arrays import namespace
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ import numpy as np
 
 from surefoot.algorithms.algorithm import RESTRICTS, Fitting, Whole
 from surefoot.core import Solution, Status
-from surefoot.errors import NotAvailableError
-from surefoot.parameters import check_number
+from surefoot.core.arrays import to_numpy
+from surefoot.core.errors import NotAvailableError
+from surefoot.core.parameters import check_number
+from surefoot.evidence.screening import screened
+from surefoot.planning.starts import left_for_values
 from surefoot.problems import Problem
-from surefoot.returns.screening import screened
-from surefoot.rows.arrays import to_numpy
-from surefoot.trust.starts import left_for_values
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from surefoot.algorithms.algorithm import NEITHER, Estimates
 from surefoot.core import Model
-from surefoot.parameters import check_number
+from surefoot.core.arrays import namespace, row_sum
+from surefoot.core.parameters import check_number
 from surefoot.planning import ModelEstimate
 from surefoot.problems import Problem
-from surefoot.rows.arrays import namespace, row_sum
 
 
 @dataclass(frozen=True)

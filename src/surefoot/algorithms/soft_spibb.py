@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import Restricts
-from surefoot.parameters import LARGEST, check_choice, check_flag, check_number
-from surefoot.planning import Trust
+from surefoot.core.arrays import Array, namespace
+from surefoot.core.parameters import LARGEST, check_choice, check_flag, check_number
+from surefoot.planning import ERRORS, Trust, error_function, soft, trading
 from surefoot.problems import Problem
-from surefoot.rows.arrays import Array, namespace
-from surefoot.trust import ERRORS, error_function, soft, trading
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ class ExactSoftSPIBB(SweepSoftSPIBB):
 
     Nadjahi, Laroche & Tachet des Combes 2019. The published version solves a linear program a
     state, and was left out of the paper's experiments for numerical trouble; the sweep of
-    `surefoot.rows.best_rows` has none.
+    `surefoot.planning.best_rows` has none.
     """
 
     name: ClassVar[str] = "exact-soft-spibb"

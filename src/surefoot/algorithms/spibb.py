@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import Restricts
-from surefoot.parameters import check_number
-from surefoot.planning import Trust
+from surefoot.core.arrays import Array
+from surefoot.core.parameters import check_number
+from surefoot.planning import Trust, by_count
 from surefoot.problems import Problem
-from surefoot.rows.arrays import Array
-from surefoot.trust import by_count
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from surefoot.algorithms.algorithm import Estimates
 from surefoot.core import Model
-from surefoot.errors import NotAvailableError
-from surefoot.parameters import check_number
+from surefoot.core.arrays import Array, namespace, take_fields
+from surefoot.core.errors import NotAvailableError
+from surefoot.core.parameters import check_number
 from surefoot.planning import Backup
 from surefoot.problems import Problem
-from surefoot.rows.arrays import Array, namespace, take_fields
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefoot.algorithms.algorithm import Estimates
-from surefoot.errors import NotAvailableError
-from surefoot.parameters import check_number
+from surefoot.core.arrays import namespace
+from surefoot.core.errors import NotAvailableError
+from surefoot.core.parameters import check_number
 from surefoot.planning.l1_ball import WorstCase
 from surefoot.problems import Problem
-from surefoot.rows.arrays import namespace
 
 
 @dataclass(frozen=True)

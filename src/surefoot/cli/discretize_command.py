@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from surefoot.cli.log_options import listed
 from surefoot.cli.options import COLUMNS, METHOD, OUTPUT, AsJson, Source, option
 from surefoot.cli.terminal import show_document
-from surefoot.errors import ParameterError
+from surefoot.core.errors import ParameterError
 
 if TYPE_CHECKING:
-    from surefoot.encoding import Discretized
+    from surefoot.serving import Discretized
 
 Features = Annotated[
     str, option(METHOD, "NAME,...", "Columns of numbers that make the state, such as age,pulse.")
@@ -76,7 +76,7 @@ def discretize(
 
     It saves the encoder for new rows, and says how much different situations mix in one state.
     """
-    from surefoot import encoding
+    from surefoot import serving
 
     if apply is not None and (features or edges or missing != "error" or encoder is not None):
         raise ParameterError(
@@ -88,7 +88,7 @@ def discretize(
             " --apply"
         )
     save = None if apply is not None else encoder or out.with_name(out.name + ".encoder.json")
-    done = encoding.discretize(
+    done = serving.discretize(
         log,
         out,
         features=listed(features),
@@ -96,7 +96,7 @@ def discretize(
         method=method,
         edges=_parsed(edges or []),
         missing=missing,
-        encoder=None if apply is None else encoding.read_encoder(apply),
+        encoder=None if apply is None else serving.read_encoder(apply),
         save=save,
         column=column,
         roles={"episode": episode, "time": time, "reward": reward},

@@ -24,7 +24,7 @@ from surefoot.cli.terminal import (
     complain,
     print_json_error,
 )
-from surefoot.errors import SurefootError
+from surefoot.core.errors import SurefootError
 
 SAME_REQUEST = 10.0  # seconds in which a second signal is the same request: GNU timeout sends two
 

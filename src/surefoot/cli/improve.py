@@ -145,7 +145,7 @@ def report(
     program but a browser; it can be printed. If surefoot safety-test --json tested the policy of
     the folder, put its output into safety-test.json there: the page then has the test, too.
     """
-    from surefoot.atomic import write_whole
+    from surefoot.core.atomic import write_whole
     from surefoot.report.folder import REPORT
     from surefoot.report.improvement_page import page_of_folder
 

@@ -12,7 +12,7 @@ from surefoot.cli.log_options import listed
 from surefoot.cli.options import COLUMNS, METHOD, OUTPUT, POLICY, READING, AsJson, option
 from surefoot.cli.progress import reading_progress
 from surefoot.cli.terminal import show_document
-from surefoot.errors import ParameterError
+from surefoot.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from surefoot.serving import Applied, Controller

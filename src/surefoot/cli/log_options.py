@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from surefoot.cli.options import BASELINE, COLUMNS, METHOD, PROBLEM, READING, OfLog, option
-from surefoot.errors import ParameterError
-from surefoot.parameters import value_of
+from surefoot.core.errors import ParameterError
+from surefoot.core.parameters import value_of
 
 NOT_GIVEN = math.nan  # of a number that is needed
 

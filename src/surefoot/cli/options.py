@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from surefoot.errors import ParameterError
+from surefoot.core.errors import ParameterError
 
 PROBLEM, BASELINE, POLICY, METHOD, OUTPUT, COLUMNS, READING = PANELS = (
     "The problem",

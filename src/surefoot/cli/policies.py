@@ -26,7 +26,7 @@ from surefoot.cli.options import (
 )
 from surefoot.cli.progress import reading_progress
 from surefoot.cli.terminal import DESPITE, NO_SUPPORT, show, show_document
-from surefoot.text import aligned
+from surefoot.core.text import aligned
 
 
 def evaluate(
@@ -153,9 +153,8 @@ def list_all(
 
         typer.echo(json.dumps(json_schema(schema), indent=2))
         return
-    from surefoot.advice import DEFAULT
-    from surefoot.algorithms.defaults import described
-    from surefoot.benchmarks import BENCHMARKS
+    from surefoot.algorithms.defaults import DEFAULT, described
+    from surefoot.research.benchmarks import BENCHMARKS
 
     keys = ("name", "class", "parameters", "description")
     found: dict[str, Any] = {
@@ -196,7 +195,7 @@ def demo(
 
     It improves the controller of a boat, and compares the result with the truth.
     """
-    from surefoot import demo as demonstration
+    from surefoot.cli import shipped_example as demonstration
 
     summary, files = demonstration.improved(out)
     found = summary | {"files": {name: str(path) for name, path in files.items()}}

@@ -76,7 +76,7 @@ class EpisodeOptions(LogOptions):
     ] = 0.05
 
 
-OTHERS = "surefoot.safety_test in Python has the others (surefoot.ope.Standard)"
+OTHERS = "surefoot.safety_test in Python has the others (surefoot.evidence.Standard)"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,7 +93,7 @@ def tune(
     Exit code 0: a setting was chosen, and the command to run next is printed. Exit code 3: no
     change is the best choice.
     """
-    from surefoot.tuning import tune as choose
+    from surefoot.advice.tuning import tune as choose
 
     with bars() as shown:
         given = {"shown": shown, "progress": reading(shown), **options.asking()}

@@ -24,50 +24,60 @@ carry the letters of their papers: eta and epsilon say how good a baseline is.
 Leading dimensions `...` are a batch of problems. Boxes: Batch -> Counts -> Problem -> Solution.
 """
 
-from surefoot.core.batch import END, Batch, make_batch
-from surefoot.core.counts import Counts, count, count_batch, count_triples
-from surefoot.core.labels import Labels
-from surefoot.core.model import DenseModel, Model, SparseModel, known_model
-from surefoot.core.policy import Policy
-from surefoot.core.returns import Returns
-from surefoot.core.solution import (
-    FilePath,
-    Frame,
-    LabelledPolicy,
-    PolicyLike,
-    RowsLike,
-    Settings,
-    Solution,
-    Status,
-)
-from surefoot.core.support import DenseSupport, Operator, SparseSupport, Support, operator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "END",
-    "Batch",
-    "Counts",
-    "DenseModel",
-    "DenseSupport",
-    "FilePath",
-    "Frame",
-    "LabelledPolicy",
-    "Labels",
-    "Model",
-    "Operator",
-    "Policy",
-    "PolicyLike",
-    "Returns",
-    "RowsLike",
-    "Settings",
-    "Solution",
-    "SparseModel",
-    "SparseSupport",
-    "Status",
-    "Support",
-    "count",
-    "count_batch",
-    "count_triples",
-    "known_model",
-    "make_batch",
-    "operator",
-]
+if TYPE_CHECKING:
+    from surefoot.core.batch import END as END
+    from surefoot.core.batch import Batch as Batch
+    from surefoot.core.batch import make_batch as make_batch
+    from surefoot.core.counts import Counts as Counts
+    from surefoot.core.counts import count as count
+    from surefoot.core.counts import count_batch as count_batch
+    from surefoot.core.counts import count_triples as count_triples
+    from surefoot.core.labels import Labels as Labels
+    from surefoot.core.model import DenseModel as DenseModel
+    from surefoot.core.model import Model as Model
+    from surefoot.core.model import SparseModel as SparseModel
+    from surefoot.core.model import known_model as known_model
+    from surefoot.core.policy import Policy as Policy
+    from surefoot.core.returns import Returns as Returns
+    from surefoot.core.solution import FilePath as FilePath
+    from surefoot.core.solution import Frame as Frame
+    from surefoot.core.solution import LabelledPolicy as LabelledPolicy
+    from surefoot.core.solution import PolicyLike as PolicyLike
+    from surefoot.core.solution import RowsLike as RowsLike
+    from surefoot.core.solution import Settings as Settings
+    from surefoot.core.solution import Solution as Solution
+    from surefoot.core.solution import Status as Status
+    from surefoot.core.support import DenseSupport as DenseSupport
+    from surefoot.core.support import Operator as Operator
+    from surefoot.core.support import SparseSupport as SparseSupport
+    from surefoot.core.support import Support as Support
+    from surefoot.core.support import operator as operator
+
+# names load when they are first used: an error message needs no NumPy
+_HOMES = {
+    "batch": "Batch END make_batch",
+    "counts": "Counts count count_batch count_triples",
+    "labels": "Labels",
+    "model": "DenseModel Model SparseModel known_model",
+    "policy": "Policy",
+    "returns": "Returns",
+    "solution": "FilePath Frame LabelledPolicy PolicyLike RowsLike Settings Solution Status",
+    "support": "DenseSupport Operator SparseSupport Support operator",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'surefoot.core' has no attribute {name!r}")
+    found = getattr(import_module(f"surefoot.core.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.errors import LogError, ProblemError, SurefootError
-from surefoot.rows.arrays import Array, namespace, to_numpy
+from surefoot.core.arrays import Array, namespace, to_numpy
+from surefoot.core.errors import LogError, ProblemError, SurefootError
 
 LARGEST = 1e60  # numbers beyond this are refused: products of their variances would overflow
 SMALLEST = 1e-150  # a log in which no reward but 0 is as large as this is refused

@@ -21,8 +21,8 @@ from surefoot.core.array_checks import (
     state_ids,
     word,
 )
+from surefoot.core.errors import LogError
 from surefoot.core.labels import Labels
-from surefoot.errors import LogError
 
 END = "(end)"
 COLUMNS = ("state", "action", "reward", "next_state", "episode", "ends", "truncated", "row")

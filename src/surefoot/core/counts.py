@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from surefoot.core.arrays import Array, namespace, row_sum
+from surefoot.core.errors import LogError
 from surefoot.core.plain_values import Shown
-from surefoot.errors import LogError
-from surefoot.rows.arrays import Array, namespace, row_sum
 
 if TYPE_CHECKING:
     from surefoot.core.batch import Batch

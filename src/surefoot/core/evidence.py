@@ -37,7 +37,7 @@ class Part:
 @dataclass(frozen=True, kw_only=True)
 class Evidence(Shown):
     """What some data say about v^pi - v^{pi_b} of one part, turned so that more is better; in
-    `surefoot.ope` also about v^pi alone, or a mean of any values.
+    `surefoot.evidence` also about v^pi alone, or a mean of any values.
 
     low, high   one-sided bounds, this part by itself: P( truth < low ) <= delta, and high likewise,
                 as far as `validity` goes, inf where there is none from above; NaN where nothing

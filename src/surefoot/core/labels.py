@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.errors import LogError
-from surefoot.text import some
+from surefoot.core.errors import LogError
+from surefoot.core.text import some
 
 POLICY_COLUMNS = ("action", "probability", "baseline", "count")  # of a policy file, after the state
 FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how a text begins that a spreadsheet would compute

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from surefoot.core.array_checks import check_rows, not_negative
-from surefoot.errors import ProblemError
-from surefoot.rows.arrays import Array, count_up, device_of, like, namespace, row_sum, take_fields
+from surefoot.core.arrays import Array, count_up, device_of, like, namespace, row_sum, take_fields
+from surefoot.core.errors import ProblemError
 
 
 @dataclass(frozen=True, repr=False)

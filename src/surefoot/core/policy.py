@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.atomic import write_whole
 from surefoot.core.array_checks import check_rows, not_negative, number_array
+from surefoot.core.atomic import write_whole
 from surefoot.core.counts import read_only
+from surefoot.core.errors import PolicyError
 from surefoot.core.labels import POLICY_COLUMNS, Labels, as_cell, as_text, unknown
 from surefoot.core.plain_values import SHOWN_ROWS, Shown
-from surefoot.errors import PolicyError
-from surefoot.text import some
+from surefoot.core.text import some
 
 CHANGED = 1e-9  # mass moved in a state beyond rounding
 LIKELIEST = 4  # actions of a state that a notebook names

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from surefoot.core.arrays import Array, namespace
 from surefoot.core.counts import read_only
-from surefoot.errors import LogError
-from surefoot.rows.arrays import Array, namespace
+from surefoot.core.errors import LogError
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from numpy.typing import ArrayLike
 
+from surefoot.core.arrays import Array, to_numpy
+from surefoot.core.errors import PolicyError
 from surefoot.core.labels import Labels
 from surefoot.core.plain_values import Shown
 from surefoot.core.policy import Policy
-from surefoot.errors import PolicyError
-from surefoot.rows.arrays import Array, to_numpy
 
 
 class Frame(Protocol):

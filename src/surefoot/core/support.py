@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from scipy import sparse
 
-from surefoot.rows.arrays import Array, count_up, is_numpy_array, namespace, row_sum, take_fields
+from surefoot.core.arrays import Array, count_up, is_numpy_array, namespace, row_sum, take_fields
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from surefoot.core.errors import LogError, SurefootError, UnknownNameError, option
 from surefoot.core.labels import as_text
-from surefoot.errors import LogError, SurefootError, UnknownNameError, option
+from surefoot.core.text import some
 from surefoot.logs.column_roles import MISSING
-from surefoot.text import some
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log

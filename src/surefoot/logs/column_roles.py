@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from surefoot.core.errors import LogError, option
 from surefoot.core.labels import nearest
-from surefoot.errors import LogError, option
 from surefoot.logs.reward import Reward
 from surefoot.problems.guards import directed
 

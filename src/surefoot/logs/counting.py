@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from surefoot.core.array_checks import SMALLEST
+from surefoot.core.errors import LogError, SurefootError
 from surefoot.core.labels import as_text
-from surefoot.errors import LogError, SurefootError
 from surefoot.logs.accounting import AT_LIMIT, CUT, accounting, nothing_left
 from surefoot.logs.column_roles import MISSING
 from surefoot.logs.database import Database, text_sql

@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from surefoot.atomic import write_whole
+from surefoot.core.atomic import write_whole
+from surefoot.core.errors import LogError
 from surefoot.core.labels import nearest
-from surefoot.errors import LogError
 from surefoot.logs.column_roles import ALONG, SYNONYMS
 
 if TYPE_CHECKING:

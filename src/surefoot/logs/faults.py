@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from surefoot.core.errors import LogError, option
 from surefoot.core.labels import match, places_of
-from surefoot.errors import LogError, option
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, REMEDIES, no_reward_at_all
 from surefoot.logs.column_roles import MISSING
 from surefoot.logs.database import Database, text_sql

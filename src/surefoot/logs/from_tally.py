@@ -10,8 +10,8 @@ import numpy as np
 
 from surefoot.core import END, Labels
 from surefoot.core.array_checks import MOST_PAIRS
+from surefoot.core.errors import LogError, option
 from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
-from surefoot.errors import LogError, option
 from surefoot.logs.accounting import notes_on, warnings_on
 from surefoot.logs.database import Workspace
 from surefoot.logs.log import Log

@@ -15,8 +15,9 @@ from array_api_compat import is_array_api_obj
 
 from surefoot.core import Batch, Labels, Policy, Solution
 from surefoot.core.array_checks import is_table, library_of
+from surefoot.core.arrays import to_numpy
+from surefoot.core.errors import BaselineError, LogError, PolicyError, option
 from surefoot.core.labels import as_text, match, number_said, places_of, unknown
-from surefoot.errors import BaselineError, LogError, PolicyError, option
 from surefoot.logs.policy_files import (
     ERRORS,
     Pairs,
@@ -31,7 +32,6 @@ from surefoot.logs.policy_files import (
 from surefoot.problems import Problem
 from surefoot.problems.baseline_function import checked_row, tabulated
 from surefoot.problems.given import baseline_array, estimated_policy
-from surefoot.rows.arrays import to_numpy
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import END, Batch, Counts, Labels, count_triples
+from surefoot.core.errors import LogError, NotAvailableError, option
 from surefoot.core.labels import as_text
-from surefoot.errors import LogError, NotAvailableError, option
+from surefoot.core.text import plural
 from surefoot.logs.accounting import AT_LIMIT, CUT
 from surefoot.logs.log import Log
 from surefoot.problems.given import held_sparse
-from surefoot.text import plural
 
 NO_STEP = "(none)"  # in place of a step before the first one
 TABLE = 2**26  # keys below this are looked up in a table, others by bisection

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from surefoot.core import Batch, Counts, Labels, Policy, Returns, count_batch
+from surefoot.core.errors import LogError, NotAvailableError, ProblemError
 from surefoot.core.labels import as_text
 from surefoot.core.plain_values import Shown
-from surefoot.errors import LogError, NotAvailableError, ProblemError
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, Accounting
 from surefoot.logs.database import Database, Workspace
 from surefoot.logs.given_policies import baseline_of, labelled
@@ -23,13 +23,7 @@ from surefoot.logs.reward import Reward
 from surefoot.logs.row_blocks import BLOCK, coded_blocks, joined, returns_of
 from surefoot.problems import Problem
 from surefoot.problems.build import build, uneven
-from surefoot.problems.given import (
-    Counted,
-    Start,
-    checked_gamma,
-    estimated_policy,
-    given_start,
-)
+from surefoot.problems.given import Counted, Start, checked_gamma, estimated_policy, given_start
 from surefoot.problems.problem import VISITS
 
 # rows up to which a Problem carries them, so that every kind of Monte-Carlo return can be computed

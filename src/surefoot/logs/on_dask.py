@@ -9,8 +9,8 @@ import os
 import platform
 from typing import Any
 
-from surefoot.cluster import cluster, computed
-from surefoot.errors import LogError
+from surefoot.core.cluster import cluster, computed
+from surefoot.core.errors import LogError
 from surefoot.logs.column_roles import NONE
 from surefoot.logs.from_tally import make_log
 from surefoot.logs.log import Log

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from surefoot.core import END, Batch, Counts
-from surefoot.errors import LogError, NotAvailableError, ProblemError, option
+from surefoot.core.errors import LogError, NotAvailableError, ProblemError, option
 from surefoot.logs.accounting import AT_LIMIT, CUT
 from surefoot.logs.database import Database
 from surefoot.logs.log import Log

@@ -14,9 +14,7 @@ import numpy as np
 
 from surefoot.core import Labels, Policy
 from surefoot.core.array_checks import ROUNDING, is_table, library_of
-from surefoot.core.labels import as_text, from_cell, nearest, unknown
-from surefoot.core.policy import Row
-from surefoot.errors import (
+from surefoot.core.errors import (
     BaselineError,
     LogError,
     PolicyError,
@@ -24,10 +22,12 @@ from surefoot.errors import (
     SurefootError,
     option,
 )
+from surefoot.core.labels import as_text, from_cell, nearest, unknown
+from surefoot.core.parameters import check_name
+from surefoot.core.policy import Row
 from surefoot.logs.database import Database, Workspace, name_sql, path_sql
 from surefoot.logs.sources import find_source
 from surefoot.logs.store import header_of, read_text, text_trouble
-from surefoot.parameters import check_name
 from surefoot.problems.given import SUM_TO_ONE, joint_mask
 
 if TYPE_CHECKING:

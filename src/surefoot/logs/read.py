@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from surefoot.core.array_checks import library_of
-from surefoot.errors import LogError, option
+from surefoot.core.errors import LogError, option
 from surefoot.logs.accounting import droppable
 from surefoot.logs.column_roles import ALONG, NONE, SYNONYMS, Column
 from surefoot.logs.counting import code_beside, count_log

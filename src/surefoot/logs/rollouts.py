@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.errors import LogError, NotAvailableError
+from surefoot.core.errors import LogError, NotAvailableError
 
 Table = dict[str, np.ndarray]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefoot.core import Batch, Returns
+from surefoot.core.errors import LogError
 from surefoot.core.labels import match, places_of
-from surefoot.errors import LogError
 from surefoot.logs.database import Database, path_sql
 from surefoot.logs.query import BESIDE_LABELS, Reading
 from surefoot.logs.tally import TO_END, plain_label

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.atomic import settle
 from surefoot.core.array_checks import TABLES
+from surefoot.core.atomic import settle
+from surefoot.core.errors import LogError
 from surefoot.core.labels import nearest
-from surefoot.errors import LogError
 
 TEXT, PARQUET = ("csv", "tsv", "txt"), ("parquet", "pq")
 NAME_IT = (

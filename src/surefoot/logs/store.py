@@ -14,16 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from surefoot.errors import LogError, option
+from surefoot.core.errors import LogError, option
 from surefoot.logs.accounting import REASONS
 from surefoot.logs.column_roles import Column, Columns, find_columns
-from surefoot.logs.database import (
-    Database,
-    name_sql,
-    parquet_sql,
-    path_sql,
-    text_sql,
-)
+from surefoot.logs.database import Database, name_sql, parquet_sql, path_sql, text_sql
 from surefoot.logs.sources import NAME_IT, Source
 
 ColumnOptions = dict[str, Column]

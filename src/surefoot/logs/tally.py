@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import Counts, count_triples
-from surefoot.errors import LogError
+from surefoot.core.errors import LogError
 from surefoot.logs.accounting import Accounting
 from surefoot.logs.reward import Reward
 

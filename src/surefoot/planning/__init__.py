@@ -1,7 +1,10 @@
 """Planning: evaluation of policies, and the only fixed-point loop of the library."""
 
+from surefoot.planning.advantage import AdvantageRows, RowGuard, advantage_gap, best_guarded_rows
 from surefoot.planning.bias import Bias, plug_in_bias
+from surefoot.planning.error_functions import ERRORS, e_b, e_p, e_q, error_function
 from surefoot.planning.evaluation import evaluate, evaluate_at_start, values_within, visits
+from surefoot.planning.free import FreeRows, free_rows, free_step
 from surefoot.planning.loop import Body, iterate
 from surefoot.planning.plan import (
     MAX_STEPS,
@@ -16,24 +19,59 @@ from surefoot.planning.plan import (
     policy_iteration,
     value_iteration,
 )
+from surefoot.planning.sweep import BestRows, best_rows, duality_gap, keep_or_best_rows
+from surefoot.planning.trade import trade_rows
+from surefoot.planning.trusts import (
+    FreeTrust,
+    SoftTrust,
+    TradeTrust,
+    by_count,
+    soft,
+    trading,
+    unrestricted,
+)
 
 __all__ = [
+    "ERRORS",
     "MAX_STEPS",
+    "AdvantageRows",
     "Backup",
+    "BestRows",
     "Bias",
     "Body",
     "Estimate",
     "FixedValues",
+    "FreeRows",
+    "FreeTrust",
     "Greedy",
     "ModelEstimate",
+    "RowGuard",
+    "SoftTrust",
+    "TradeTrust",
     "Trust",
+    "advantage_gap",
+    "best_guarded_rows",
+    "best_rows",
+    "by_count",
+    "duality_gap",
+    "e_b",
+    "e_p",
+    "e_q",
+    "error_function",
     "evaluate",
     "evaluate_at_start",
+    "free_rows",
+    "free_step",
     "iterate",
+    "keep_or_best_rows",
     "one_step",
     "optimal",
     "plug_in_bias",
     "policy_iteration",
+    "soft",
+    "trade_rows",
+    "trading",
+    "unrestricted",
     "value_iteration",
     "values_within",
     "visits",

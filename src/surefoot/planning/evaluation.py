@@ -14,8 +14,8 @@ from scipy import sparse
 
 from surefoot.core import DenseModel, Model, SparseModel
 from surefoot.core.array_checks import check_rows
-from surefoot.errors import NotAvailableError, ProblemError
-from surefoot.rows.arrays import Array, namespace, row_dot
+from surefoot.core.arrays import Array, namespace, row_dot
+from surefoot.core.errors import NotAvailableError, ProblemError
 
 SWEEPS = 12  # sweeps tried before asking whether the chain mixes too slowly for them
 SLOW = 0.75  # a sweep that leaves more than this share of the residual is slow

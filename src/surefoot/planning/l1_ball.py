@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from surefoot.core import Support
+from surefoot.core.arrays import Array, namespace, take_fields
 from surefoot.planning.plan import Backup
 from surefoot.problems import Arrivals
-from surefoot.rows.arrays import Array, namespace, take_fields
 
 
 @dataclass(frozen=True, kw_only=True)

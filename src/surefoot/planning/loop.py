@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from surefoot.core import Status
-from surefoot.rows.arrays import Array, count_up, is_numpy_array, namespace, restore
+from surefoot.core.arrays import Array, count_up, is_numpy_array, namespace, restore
 
 # problems still at work are moved together once fewer than this share of a group are left
 COMPACT = 0.9

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from surefoot.core import DenseModel, Model, Solution, SparseModel, Status
+from surefoot.core.arrays import Array, namespace, row_dot, take_fields
 from surefoot.planning.evaluation import values_within
+from surefoot.planning.free import free_rows
 from surefoot.planning.loop import iterate
-from surefoot.rows import free_rows
-from surefoot.rows.arrays import Array, namespace, row_dot, take_fields
 
 MAX_STEPS = 5000
 # share of the last gain to which the next policy is evaluated, where evaluation is iterative

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import Labels
+from surefoot.core.errors import BaselineError
 from surefoot.core.labels import unknown
-from surefoot.errors import BaselineError
 
 NEARLY = 1e-6  # how far the sum of what a function returns may be from 1; it is rescaled
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from surefoot.core import Batch, Policy, count, make_batch
 from surefoot.core.array_checks import number
-from surefoot.errors import BaselineError, ProblemError
-from surefoot.parameters import check_name
+from surefoot.core.errors import BaselineError, ProblemError
+from surefoot.core.parameters import check_name
 from surefoot.problems.baseline_function import tabulated
 from surefoot.problems.given import (
     Counted,

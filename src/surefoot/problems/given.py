@@ -11,7 +11,7 @@ import numpy as np
 
 from surefoot.core import END, Batch, Counts, Labels, Policy, Returns
 from surefoot.core.array_checks import LARGEST, not_negative, number, number_array, plain_array
-from surefoot.errors import (
+from surefoot.core.errors import (
     BaselineError,
     LogError,
     ParameterError,

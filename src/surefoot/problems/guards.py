@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from surefoot.core import Batch
+from surefoot.core.errors import NotAvailableError, ParameterError, ProblemError
 from surefoot.core.evidence import GUARD, HIGHER, LOWER, Part
-from surefoot.errors import NotAvailableError, ParameterError, ProblemError
 from surefoot.problems.problem import Problem
 from surefoot.problems.ranges import ReturnRange, return_range
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from surefoot.core import Batch, Returns
-from surefoot.errors import LogError, ProblemError
+from surefoot.core.errors import LogError, ProblemError
 
 # tolerated discounted overlap of two returns kept from one trajectory (Scholl et al. 2022b)
 RHO = 0.01

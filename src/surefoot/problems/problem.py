@@ -24,15 +24,15 @@ from surefoot.core import (
     count_batch,
 )
 from surefoot.core.array_checks import is_table
+from surefoot.core.arrays import Array, block_rows, is_numpy_array, namespace, to_numpy
 from surefoot.core.counts import read_only
+from surefoot.core.errors import BaselineError, NotAvailableError, ProblemError
+from surefoot.core.parameters import check_name
 from surefoot.core.plain_values import Shown
-from surefoot.errors import BaselineError, NotAvailableError, ProblemError
-from surefoot.parameters import check_name
 from surefoot.problems.given import SUM_TO_ONE
 from surefoot.problems.montecarlo import monte_carlo
 from surefoot.problems.ranges import ReturnRange
 from surefoot.problems.rewards import Arrivals, arrivals, mean_reward, support
-from surefoot.rows.arrays import Array, block_rows, is_numpy_array, namespace, to_numpy
 
 if TYPE_CHECKING:
     from surefoot.problems.guards import Guard

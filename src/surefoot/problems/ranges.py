@@ -9,7 +9,7 @@ import numpy as np
 
 from surefoot.core import Batch
 from surefoot.core.array_checks import LARGEST, pair_of_numbers
-from surefoot.errors import ProblemError
+from surefoot.core.errors import ProblemError
 from surefoot.problems.given import Counted
 from surefoot.problems.montecarlo import discounted_returns
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from surefoot.core import Counts, DenseSupport, SparseSupport, Support
-from surefoot.rows.arrays import Array, bincount, count_up, namespace
+from surefoot.core.arrays import Array, bincount, count_up, namespace
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from surefoot.core.evidence import RIGOROUS
+from surefoot.core.text import signed
 from surefoot.report.statements import Statement, known
-from surefoot.text import signed
 
 ABOUT = ((1e9, "billion"), (1e6, "million"))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from surefoot.core.plain_values import plain
-from surefoot.ope.bounds import APPROXIMATE_BOUNDS
+from surefoot.core.text import plural
 from surefoot.report.log_words import (
     amount,
     in_brackets,
@@ -22,7 +22,7 @@ from surefoot.report.log_words import (
 )
 from surefoot.report.part_words import ALIKE, none_worse, parts
 from surefoot.report.statements import ASK, Statement, in_terms_of, known, listed, sentence
-from surefoot.text import plural
+from surefoot.statistics.bounds import APPROXIMATE_BOUNDS
 
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"  # words of the document
 IF = " if"  # follows a verdict that holds under a condition only

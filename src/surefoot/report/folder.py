@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from surefoot.core.errors import LogError
 from surefoot.core.labels import from_cell
 from surefoot.core.policy import quoted_csv
-from surefoot.errors import LogError
 
 POLICY, CANDIDATE, CHANGES, SUMMARY = "policy.csv", "candidate.csv", "changes.csv", "summary.json"
 REFITTED = "policy-all.csv"

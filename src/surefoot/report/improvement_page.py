@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from surefoot.atomic import read_json, settle
+from surefoot.core.atomic import read_json, settle
+from surefoot.core.errors import LogError
 from surefoot.core.policy import CHANGED
-from surefoot.errors import LogError
+from surefoot.core.text import plural
 from surefoot.report.episode_words import safety_statements
 from surefoot.report.folder import PAIRS, SUMMARY, StateRecord, read_pairs
 from surefoot.report.improvement_words import given_parameters, improvement_statements
@@ -29,7 +30,6 @@ from surefoot.report.page import (
 from surefoot.report.pictures import ShareRow, maps, shares_picture
 from surefoot.report.statements import DOUBTS, of_kind, sentence
 from surefoot.report.sureness import estimates_table, evidence, gain_pictures, read_safety
-from surefoot.text import plural
 
 FIRST = ("holds", "reward", "worth", "parts", "sure", *DOUBTS)  # what the top of the page says
 ROOM = 300_000  # bytes of a page that are not its table of states

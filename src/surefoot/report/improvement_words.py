@@ -10,6 +10,7 @@ from typing import Any
 from surefoot.algorithms.defaults import DEFAULT
 from surefoot.core.evidence import FINITE_SAMPLE, RIGOROUS
 from surefoot.core.plain_values import plain
+from surefoot.core.text import parameters_text
 from surefoot.report.doubt_words import doubts, proof
 from surefoot.report.log_words import (
     WHERE,
@@ -37,7 +38,6 @@ from surefoot.report.statements import (
     listed,
     sentence,
 )
-from surefoot.text import parameters_text
 
 # words of the document, which no test of the library's objects is needed to know
 NOTHING_TO_LEARN = "nothing to learn"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from surefoot.core.text import plural
 from surefoot.report.episode_words import safety_statements
 from surefoot.report.improvement_words import given_parameters
 from surefoot.report.log_words import against_a_promise, reward_statements
@@ -23,7 +24,6 @@ from surefoot.report.page import (
 from surefoot.report.pictures import GainRow, gain_picture, gains_picture
 from surefoot.report.statements import Statement, of_kind, sentence
 from surefoot.report.value_words import LOSES, LUCKY
-from surefoot.text import plural
 
 
 def check_page(found: Mapping[str, Any]) -> str:

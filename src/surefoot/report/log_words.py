@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from surefoot.core.text import plural, signed
 from surefoot.logs.accounting import OTHER, REASONS
 from surefoot.report.statements import ASK, Statement, known, listed, text
-from surefoot.text import plural, signed
 
 WHERE = {
     "given": "from the given start on",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from surefoot.core.text import signed, some
 from surefoot.report.statements import Statement, known
-from surefoot.text import signed, some
 
 KINDS = (("guard", "guards"), ("group", "groups"))
 MOST_NAMED = 2  # parts that fail and are named unasked

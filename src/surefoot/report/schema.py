@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from surefoot.errors import UnknownNameError
+from surefoot.core.errors import UnknownNameError
 
 Number = float | None  # null: there is no such number, or it is infinite
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from textwrap import wrap
 from typing import Any
 
-from surefoot.text import in_rows, plural
+from surefoot.core.text import in_rows, plural
 
 WIDE = 100  # columns of the terminal that text fills
 LABEL = 10  # of them stand before the words

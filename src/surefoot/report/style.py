@@ -10,8 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from surefoot.atomic import write_whole
-from surefoot.errors import NotAvailableError
+from surefoot.core.atomic import write_whole
+from surefoot.core.errors import NotAvailableError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from surefoot.atomic import file_hash, read_json
+from surefoot.core.atomic import file_hash, read_json
+from surefoot.core.errors import LogError
 from surefoot.core.plain_values import schema_name
-from surefoot.errors import LogError
 from surefoot.report.episode_words import safety_statements
 from surefoot.report.folder import CANDIDATE, POLICY
 from surefoot.report.improvement_words import held_out_gain

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from surefoot.core.plain_values import plain
+from surefoot.core.text import interval
 from surefoot.report.doubt_words import proof
 from surefoot.report.improvement_words import own_return_words
 from surefoot.report.log_words import (
@@ -20,7 +21,6 @@ from surefoot.report.log_words import (
     warning,
 )
 from surefoot.report.statements import ASK, Statement, in_terms_of, listed
-from surefoot.text import interval
 
 # what is said of a table of gains
 LUCKY = "in a table of many rows one is lucky: test the winner on fresh data"

@@ -6,7 +6,37 @@ exports       a policy for other programs: JSON and SQL
 """
 
 from surefoot.serving.controller import Controller, load_controller
+from surefoot.serving.discretize import Discretized, discretize
+from surefoot.serving.encoders import (
+    Encoder,
+    KMeansEncoder,
+    QuantileEncoder,
+    encoder_document,
+    encoder_of,
+    fit_kmeans,
+    fit_quantiles,
+    read_encoder,
+    write_encoder,
+)
 from surefoot.serving.exports import case_when, export
 from surefoot.serving.whole_files import Applied, apply
 
-__all__ = ["Applied", "Controller", "apply", "case_when", "export", "load_controller"]
+__all__ = [
+    "Applied",
+    "Controller",
+    "Discretized",
+    "Encoder",
+    "KMeansEncoder",
+    "QuantileEncoder",
+    "apply",
+    "case_when",
+    "discretize",
+    "encoder_document",
+    "encoder_of",
+    "export",
+    "fit_kmeans",
+    "fit_quantiles",
+    "load_controller",
+    "read_encoder",
+    "write_encoder",
+]

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.atomic import read_json, write_whole
 from surefoot.core import FilePath, LabelledPolicy, Labels, Policy, Solution
 from surefoot.core.array_checks import is_table
+from surefoot.core.atomic import read_json, write_whole
+from surefoot.core.errors import LogError, ParameterError, PolicyError, SurefootError, option
 from surefoot.core.labels import as_text, unknown
-from surefoot.encoding import Encoder, encoder_document, encoder_of, read_encoder
-from surefoot.errors import LogError, ParameterError, PolicyError, SurefootError, option
 from surefoot.logs.given_policies import own_policy
 from surefoot.logs.policy_files import policy_of_rows
+from surefoot.serving.encoders import Encoder, encoder_document, encoder_of, read_encoder
 
 FORMAT = "surefoot controller 1"
 TIE = 1e-12  # actions whose probabilities differ by less are equally probable

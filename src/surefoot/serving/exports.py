@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.atomic import write_whole
 from surefoot.core import FilePath, LabelledPolicy, Policy
+from surefoot.core.atomic import write_whole
+from surefoot.core.errors import ParameterError
 from surefoot.core.labels import as_text
-from surefoot.encoding import Encoder
-from surefoot.errors import ParameterError
+from surefoot.core.text import plural
 from surefoot.logs.database import name_sql, text_sql
 from surefoot.serving.controller import Controller, controller_of, most_probable
-from surefoot.text import plural
+from surefoot.serving.encoders import Encoder
 
 MANY = 1_000  # states from which on a join is faster than CASE WHEN
 

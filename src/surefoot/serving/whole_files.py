@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.atomic import whole_file
 from surefoot.core import LabelledPolicy, Labels, Policy, RowsLike
 from surefoot.core.array_checks import library_of
+from surefoot.core.atomic import whole_file
+from surefoot.core.errors import LogError, ParameterError
 from surefoot.core.labels import as_cell, as_text, nearest
 from surefoot.core.policy import framed
-from surefoot.encoding import Encoder
-from surefoot.encoding.discretize import check_targets, file_format
-from surefoot.encoding.features import BLOCK, RawRows, open_rows
-from surefoot.errors import LogError, ParameterError
 from surefoot.logs.column_roles import NONE, named_as
 from surefoot.logs.database import Database, Progress, Workspace, name_sql, parquet_sql, text_sql
+from surefoot.logs.features import BLOCK, RawRows, open_rows
 from surefoot.logs.sources import as_utf8, find_source, single
 from surefoot.serving.controller import Controller, check_seed, controller_of, most_probable
+from surefoot.serving.discretize import check_targets, file_format
+from surefoot.serving.encoders import Encoder
 
 MOST_LABELS = 1_000_000  # different states of a file
 CELLS = 10_000_000  # rows x actions drawn at once

@@ -1,0 +1,187 @@
+"""Circumstances of a step, when it was taken and after what: what they say of its outcome beyond
+its pair, what they explain of a gain, and what the gain is where the state knows them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from surefoot.checks.walk import at_start, steps_back
+from surefoot.core import Batch
+from surefoot.evidence.estimate import UnitEstimate
+from surefoot.evidence.unit_model import Comparison, model_of_units
+from surefoot.evidence.units import ENOUGH_EPISODES, Units
+from surefoot.problems import Problem
+
+# periods of the log, in the order of its rows: one for each 50 rows, from 8 to 32
+PERIODS, FEWEST_ROWS = (8, 32), 50
+SAMPLED_ROWS = 200_000  # rows looked at, evenly spaced
+MOST_VALUES = 12  # states beyond are put together by their value; actions beyond are left out
+LAGS = (1, 2, 3)  # steps back
+AROUND = 3  # rows on each side whose outcomes stand for the moment, where episodes are one step
+LEVELS = 3  # of what circumstances say, in a state that knows them
+
+
+@dataclass(frozen=True, repr=False)
+class Circumstances:
+    """What circumstances say of outcomes: `effect` [rows] on r + gamma v(s') beyond the pair."""
+
+    log: Batch
+    units: Units
+    effect: np.ndarray
+
+    def explained(self, chosen: np.ndarray, weight: np.ndarray) -> float:
+        """What they explain of a gain in the chosen units:
+
+            sum over pairs of  weight  ( mean of the effect in (s, a) - mean of the effect in s ),
+
+        weight = d(s) (pi - pi_b)(a|s). Where nothing is wrong, effects and differences are of the
+        order 1 / sqrt(n): their product costs next to nothing.
+        """
+        use = chosen[self.units.unit]
+        pair, effect = self.units.pair[use], self.effect[use]
+        credit = _mean(effect, pair, weight.size) - np.repeat(
+            _mean(effect, pair // weight.shape[1], len(weight)), weight.shape[1]
+        )
+        seen = np.bincount(pair, minlength=weight.size) > 0
+        return float((weight.reshape(-1) * credit)[seen].sum())
+
+    def gain(
+        self, problem: Problem, chosen: np.ndarray, pi: np.ndarray, pi_b: np.ndarray
+    ) -> tuple[UnitEstimate, float]:
+        """(the gain in the chosen units if the state also said how good the circumstances are, in
+        LEVELS levels of the effect; the share of the moves that these units can check then). Both
+        policies look at the state alone, as before.
+        """
+        log, u = self.log, self.units
+        cuts = np.quantile(self.effect, np.arange(1, LEVELS) / LEVELS)
+        level = np.searchsorted(cuts, self.effect, side="right")
+        follows = np.where(log.last, level, np.append(level[1:], 0))
+        wide = replace(
+            u,
+            state=u.state * LEVELS + level,
+            next_state=u.next_state * LEVELS + follows,
+            start_state=u.start_state * LEVELS + level[log.first],
+            n_states=u.n_states * LEVELS,
+            sample=None,
+        )
+        model = model_of_units(_widened(problem, wide), wide, chosen, _each(pi_b))
+        moved = np.abs(_each(pi - pi_b)) * model.n_sa.sum(axis=1, keepdims=True)
+        checked = float((moved * model.often).sum() / max(moved.sum(), 1e-300))
+        return model.compare(_each(pi)).gain, checked
+
+
+def circumstances_of(problem: Problem, units: Units, compared: Comparison) -> Circumstances | None:
+    """Those of all rows, or of the rows that stand for them (`Units.sample`); None where there are
+    none, which `advise` then says.
+
+    With x the circumstances of a step and e = y - q(s, a) what its outcome y = r + gamma v(s') has
+    beyond its pair, v the baseline's values, the effect is beta . x, beta the regression of e on x
+    within pairs.
+    """
+    log = problem.log
+    if log is None and units.sample is not None:
+        log, units = units.sample
+    if log is None or len(units.unit) != len(log):
+        return None
+    pair, size = units.pair, compared.weight.size
+    y = _within(log.reward + log.discounts(problem.gamma) * compared.v[log.next_state], pair, size)
+    numbers, codes = _looked_at(log, units, _within(log.reward, pair, size), compared.v)
+    some = slice(None, None, -(-len(log) // SAMPLED_ROWS))
+    x = _columns(numbers, codes, some)
+    inside = np.stack([_within(column, pair[some], size) for column in x.T], axis=1)
+    scale = np.sqrt((inside**2).mean(axis=0))
+    scale = np.where(scale > 1e-9, scale, np.inf)
+    inside /= scale
+    ridge = 1e-6 * len(x) * np.eye(x.shape[1])
+    beta = np.linalg.lstsq(inside.T @ inside + ridge, inside.T @ y[some], rcond=None)[0] / scale
+    effect, used = np.zeros(len(log)), len(numbers)
+    for number, slope in zip(numbers, beta, strict=False):
+        effect += slope * number
+    for code, kinds in codes:
+        effect += np.append(0.0, beta[used : used + kinds - 1])[code]
+        used += kinds - 1
+    return Circumstances(log, units, effect)
+
+
+def _looked_at(
+    log: Batch, units: Units, residual: np.ndarray, v: np.ndarray
+) -> tuple[list[np.ndarray], list[tuple[np.ndarray, int]]]:
+    """(numbers, codes with how many there are) of every row: the reward before and the mean of the
+    other rewards of its unit, beyond their pairs; the period of the log; the step of the episode;
+    actions and states up to three steps back, and the first state of the episode. Where every
+    episode is one step long, the mean reward of the rows around.
+    """
+    n = len(log)
+    count = np.bincount(units.unit, minlength=units.number)[units.unit]
+    total = np.bincount(units.unit, weights=residual, minlength=units.number)[units.unit]
+    numbers = [(total - residual) / np.maximum(count - 1, 1)]
+    periods = min(max(n // FEWEST_ROWS, PERIODS[0]), PERIODS[1])
+    codes = [(np.arange(n) * periods // n, periods)]
+    if log.n_episodes == n:
+        window = np.ones(2 * AROUND + 1)
+        window[AROUND] = 0.0
+        return [*numbers, np.convolve(residual, window, mode="same")], codes
+    numbers.append(np.where(log.first, 0.0, np.append(0.0, residual[:-1])))
+    if log.n_episodes >= ENOUGH_EPISODES:
+        codes.append((np.minimum(np.log2(log.time + 1).astype(int), 5), 6))
+    state, kinds = log.state, log.n_states
+    if kinds > MOST_VALUES:
+        cuts = np.quantile(v[log.state], np.arange(1, MOST_VALUES) / MOST_VALUES)
+        state, kinds = np.searchsorted(cuts, v[log.state], side="right"), MOST_VALUES
+    codes.append((at_start(log, state), kinds + 1))
+    followed = [(state, kinds)]
+    if log.n_actions <= MOST_VALUES:
+        followed.append((log.action, log.n_actions))
+    codes += [(steps_back(log, code, k), number + 1) for k in LAGS for code, number in followed]
+    return numbers, codes
+
+
+def _columns(
+    numbers: list[np.ndarray], codes: list[tuple[np.ndarray, int]], some: slice
+) -> np.ndarray:
+    """Numbers as they are, and 0 or 1 for each value of a code [rows, columns]."""
+    marks = [np.eye(size)[code[some], 1:] for code, size in codes]
+    return np.column_stack([*(x[some] for x in numbers), *marks])
+
+
+def _each(pi: np.ndarray) -> np.ndarray:
+    """A policy that does the same at every level."""
+    return np.repeat(pi, LEVELS, axis=0)
+
+
+def _widened(problem: Problem, units: Units) -> Problem:
+    """The problem whose states know their level; a given start has the levels of the log."""
+    share = np.bincount(units.state, units.k, units.n_states).reshape(-1, LEVELS)
+    total = share.sum(axis=1, keepdims=True)
+    share = np.where(total > 0, share / np.maximum(total, 1.0), 1 / LEVELS)
+    return replace(
+        problem,
+        counts=units.counts(as_sparse=problem.counts.is_sparse),
+        pi_b=_each(np.asarray(problem.pi_b)),
+        start=(np.asarray(problem.start)[:, None] * share).reshape(-1),
+        terminal=np.repeat(np.asarray(problem.terminal), LEVELS),
+        allowed=_each(np.asarray(problem.allowed)),
+        reward_table=None,
+        made_log=None,
+        log=None,
+        returns_given=None,
+        n_bound_states=0,
+        guards=(),
+        notes=(),
+    )
+
+
+def _mean(x: np.ndarray, at: np.ndarray, n: int) -> np.ndarray:
+    """The mean of x in each group; 0 where it is empty."""
+    found: np.ndarray = np.bincount(at, weights=x, minlength=n) / np.maximum(
+        np.bincount(at, minlength=n), 1
+    )
+    return found
+
+
+def _within(x: np.ndarray, at: np.ndarray, n: int) -> np.ndarray:
+    """x less the mean of its group."""
+    return np.asarray(x - _mean(x, at, n)[at])

@@ -1,0 +1,1 @@
+"""Research: benchmarks, simulated logs, studies of many trials, and the claims of the paper."""

@@ -1,0 +1,66 @@
+"""Benchmarks: known MDPs with a baseline, one file each; this file is the list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from surefoot.core.errors import UnknownNameError
+from surefoot.core.own_classes import is_own, own_class
+from surefoot.core.parameters import look_up, make
+from surefoot.research.benchmarks.benchmark import NORMALISED, VALUE, Benchmark
+from surefoot.research.benchmarks.garnet import Garnet
+from surefoot.research.benchmarks.gridworld import Gridworld
+from surefoot.research.benchmarks.icu_sepsis import ICUSepsis
+from surefoot.research.benchmarks.random_mdps import RandomMDPs
+from surefoot.research.benchmarks.toy_text import ToyText
+from surefoot.research.benchmarks.wet_chicken import WetChicken
+
+_ALL: tuple[type[Benchmark], ...] = (
+    RandomMDPs,
+    WetChicken,
+    ICUSepsis,
+    ToyText,
+    Gridworld,
+    Garnet,
+)
+
+BENCHMARKS: Mapping[str, type[Benchmark]] = MappingProxyType({cls.name: cls for cls in _ALL})
+
+
+def benchmark(name: str, **parameters: Any) -> Benchmark:
+    """The benchmark of this name with these parameters; "package.module:Class" is one of your own.
+
+    >>> benchmark("wet-chicken", epsilon=0.2).epsilon
+    0.2
+    """
+    if not is_own(name):
+        return make(name, look_up("benchmark", name, BENCHMARKS), parameters)
+    found = own_class("benchmark", name)
+    lacks = [x for x in ("score", "sparse", "worlds", "episodes") if not hasattr(found, x)]
+    if lacks:
+        raise UnknownNameError(
+            f"{name!r} is no benchmark: it lacks {', '.join(lacks)} (docs/extending.md shows one)"
+        )
+    if found.score not in (NORMALISED, VALUE):
+        raise UnknownNameError(
+            f"{name!r}: score must be {NORMALISED!r} or {VALUE!r}, got {found.score!r}"
+        )
+    made: Benchmark = make(name, found, parameters)
+    return made
+
+
+__all__ = [
+    "BENCHMARKS",
+    "NORMALISED",
+    "VALUE",
+    "Benchmark",
+    "Garnet",
+    "Gridworld",
+    "ICUSepsis",
+    "RandomMDPs",
+    "ToyText",
+    "WetChicken",
+    "benchmark",
+]

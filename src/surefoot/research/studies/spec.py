@@ -1,0 +1,214 @@
+"""Studies as data: a TOML file names benchmark, sizes, algorithms and parameters, trials, seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from surefoot.algorithms import Algorithm, algorithm
+from surefoot.core.errors import StudyError, SurefootError
+from surefoot.core.own_classes import is_own, source_digest
+from surefoot.core.text import parameters_text
+from surefoot.research.benchmarks import benchmark
+from surefoot.research.benchmarks.benchmark import Benchmark
+
+Scalar = bool | int | float | str
+Size = Annotated[int, Field(ge=1, strict=True)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Named(BaseModel):
+    """A name and parameters, checked by what is named; a list makes one variant a value."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+    def grid(self) -> Iterator[tuple[dict[str, Scalar], dict[str, Scalar]]]:
+        """The parameters of every variant, the product of all lists; and those that vary."""
+        given = sorted((self.model_extra or {}).items())
+        values = {k: v if isinstance(v, list) else [v] for k, v in given}
+        empty = next((k for k, v in values.items() if not v), None)
+        if empty is not None:
+            raise StudyError(
+                f"{self.name}: {empty} is an empty list: give a value, or leave it out"
+            )
+        for chosen in itertools.product(*values.values()):
+            one = dict(zip(values, chosen, strict=True))
+            yield one, {k: v for k, v in one.items() if len(values[k]) > 1}
+
+
+class _BenchmarkSpec(_Named):
+    sizes: Annotated[list[Size], Field(min_length=1)]
+
+
+class _ProblemSpec(_Strict):
+    unseen_states: Literal["baseline", "first-action"] = "baseline"
+    ties: Literal["baseline", "lowest-index"] = "baseline"
+
+
+class Study(_Strict):
+    """What a study file says.
+
+    Trials are seeded by (seed, benchmark, trial), so that more trials extend a study.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    seed: Annotated[int, Field(ge=0, lt=2**62, strict=True)]
+    trials: Annotated[int, Field(ge=1, le=10**8, strict=True)]
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    benchmark: _BenchmarkSpec
+    problem: _ProblemSpec = _ProblemSpec()
+    algorithms: Annotated[list[_Named], Field(min_length=1)]
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of everything that decides the results, with the files of classes of one's
+        own.
+        """
+        content = json.dumps(self.model_dump(), sort_keys=True)
+        names = (part for x in (self.benchmark, *self.algorithms) for part in x.name.split("+"))
+        for name in filter(is_own, names):
+            content += source_digest(name)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+@dataclasses.dataclass(frozen=True)
+class StudySetting:
+    """One algorithm with one set of parameters, and how results name it."""
+
+    algorithm: Algorithm
+    name: str
+    parameters: str
+
+    @property
+    def label(self) -> str:
+        """Name and parameters."""
+        return f"{self.name} {self.parameters}".strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One benchmark with one set of parameters; the label names those that vary in the study."""
+
+    benchmark: Benchmark
+    label: str
+
+
+def settings(study: Study) -> tuple[StudySetting, ...]:
+    """Every algorithm of the study with every set of its parameters."""
+    found: list[StudySetting] = []
+    for i, one in enumerate(study.algorithms):
+        with _blame(f"algorithms[{i}]"):
+            for given, _ in one.grid():
+                made = algorithm(one.name, **given)
+                found.append(StudySetting(made, one.name, parameters_text(given)))
+    _check_distinct("algorithms", [setting.label for setting in found])
+    return tuple(found)
+
+
+def variants(study: Study) -> tuple[Variant, ...]:
+    """The benchmark of the study with every set of its parameters."""
+    found, name = [], study.benchmark.name
+    with _blame("benchmark"):
+        for given, varied in study.benchmark.grid():
+            label = f"{name} {parameters_text(varied)}".strip()
+            found.append(Variant(benchmark(name, **given), label))
+    _check_distinct("benchmark", [variant.label for variant in found])
+    return tuple(found)
+
+
+def _check_distinct(key: str, labels: list[str]) -> None:
+    twice = next((x for x in labels if labels.count(x) > 1), None)
+    if twice is not None:
+        raise StudyError(f"{key}: {twice!r} is asked for twice")
+
+
+def read_study(path: str | Path, trials: int | None = None) -> Study:
+    """The study in a TOML file, checked; `trials` replaces what the file says."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path} cannot be read: {error}") from error
+    return parse_study(text, str(path), trials)
+
+
+def parse_study(text: str, source: str, trials: int | None = None) -> Study:
+    """The study in a text, checked down to every parameter of every algorithm."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{source} is not a TOML file: {error}") from error
+    content |= {} if trials is None else {"trials": trials}
+    try:
+        study = Study(**content)
+    except ValidationError as error:
+        raise StudyError(f"{source}: {_first_complaint(error)}") from error
+    try:
+        sizes = study.benchmark.sizes
+        if len(set(sizes)) < len(sizes):
+            raise StudyError("benchmark.sizes: a size is given twice")
+        settings(study)
+        variants(study)
+    except StudyError as error:
+        raise StudyError(f"{source}: {error}") from error
+    return study
+
+
+def shipped_studies() -> dict[str, str]:
+    """The study files that come with the package: name -> text."""
+    folder = resources.files("surefoot.research.studies") / "files"
+    return {
+        x.name.removesuffix(".toml"): x.read_text(encoding="utf-8")
+        for x in folder.iterdir()
+        if x.name.endswith(".toml")
+    }
+
+
+def shipped_study(name: str, trials: int | None = None) -> Study:
+    """A study that comes with the package, by name."""
+    known = shipped_studies()
+    if name not in known:
+        raise StudyError(f"no study is called {name!r}; these are: {', '.join(sorted(known))}")
+    return parse_study(known[name], f"{name}.toml", trials)
+
+
+def _first_complaint(error: ValidationError) -> str:
+    # an unknown key first: where it is misspelt, the right one is missing elsewhere
+    first = min(error.errors(), key=lambda x: x["type"] != "extra_forbidden")
+    where = _key(first["loc"])
+    if first["type"] == "missing":
+        missing = [_key(x["loc"]) for x in error.errors() if x["type"] == "missing"]
+        return f"{', '.join(missing)}: must be given"
+    if first["type"] == "extra_forbidden":
+        known = (_ProblemSpec if first["loc"][0] == "problem" else Study).model_fields
+        return f"{where}: there is no such key; here these can be given: {', '.join(known)}"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{where}: {first['msg']}, got {first['input']!r}{more}"
+
+
+def _key(place: Sequence[int | str]) -> str:
+    """Where something stands in a study file: benchmark.sizes[0]."""
+    return "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in place).lstrip(".")
+
+
+@contextmanager
+def _blame(key: str) -> Iterator[None]:
+    """Name the key of the study file in errors from below."""
+    try:
+        yield
+    except (SurefootError, TypeError) as error:
+        raise StudyError(f"{key}: {error}") from error
