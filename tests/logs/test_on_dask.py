@@ -64,7 +64,7 @@ def test_a_worker_that_finds_another_file_there_refuses(tmp_path: Path, change: 
 def test_workers_of_another_surefoot_are_refused(tmp_path: Path, dask: Machines) -> None:
     other = tmp_path / "other"
     shutil.copytree(Path(surefoot.__file__).parent, other / "surefoot")
-    with open(other / "surefoot" / "theory.py", "a", encoding="utf-8") as file:
+    with open(other / "surefoot" / "evidence" / "theory.py", "a", encoding="utf-8") as file:
         file.write("# another version\n")
     dask.worker(tmp_path, path=other)
     with pytest.raises(NotAvailableError, match=r"the Dask worker .* runs surefoot .*, here is"):

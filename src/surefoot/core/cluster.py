@@ -33,7 +33,7 @@ def code_here() -> str:
     except PackageNotFoundError:
         name = "unknown"
     digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.rglob("*.py")):
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(file.read_bytes())
     return f"{name} ({digest.hexdigest()[:12]})"
 
