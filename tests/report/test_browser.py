@@ -200,7 +200,7 @@ def other_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return pages | {"study": folder / "study" / "report.html"}
 
 
-@pytest.mark.parametrize("name", ["check", "compare", "tune", "bound", "safety", "study"])
+@pytest.mark.parametrize("name", ["check", "compare", "tune", "safety", "study"])
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_the_other_pages_open_and_are_accessible(
     browser: Any, other_pages: dict[str, Path], name: str, width: int, scheme: str
