@@ -47,8 +47,7 @@ def test_a_worker_reads_the_file_that_was_given_not_its_own_of_that_name(
 
 @pytest.mark.parametrize("change", ["other bytes", "another size", "missing"])
 def test_a_worker_that_finds_another_file_there_refuses(tmp_path: Path, change: str) -> None:
-    from surefoot.logs.on_dask import count_marked, mark
-    from surefoot.logs.read import options_of
+    from surefoot.logs.read import count_marked, mark, options_of
 
     file = logfiles.good_log(tmp_path)
     marks, text = {str(file): mark(str(file))}, file.read_text()

@@ -17,9 +17,8 @@ from surefoot.core import Batch, Counts, count_triples
 from surefoot.core.errors import LogError, NotAvailableError
 from surefoot.evidence.episodes import take_rows
 from surefoot.logs import Log, Tally, add_up, make_log
-from surefoot.logs.on_dask import tallies_on_dask
-from surefoot.logs.read import options_of
-from surefoot.logs.row_blocks import joined
+from surefoot.logs.log import joined
+from surefoot.logs.read import options_of, tallies_on_dask
 from surefoot.logs.tally import TO_END
 
 ENOUGH_EPISODES = 8  # fewer say little about what differs from one to the next

@@ -11,8 +11,7 @@ import numpy as np
 from surefoot.core.errors import LogError, ParameterError
 from surefoot.core.labels import nearest
 from surefoot.logs.database import Database, Workspace, name_sql, parquet_sql, text_sql
-from surefoot.logs.sources import Source, find_source
-from surefoot.logs.store import header_of, read_text, text_trouble
+from surefoot.logs.store import Source, find_source, header_of, read_text, text_trouble
 
 BLOCK = 500_000  # rows coded together
 # what stands in a field, in small letters, where there is no number

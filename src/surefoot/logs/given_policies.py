@@ -30,8 +30,7 @@ from surefoot.logs.policy_files import (
     width,
 )
 from surefoot.problems import Problem
-from surefoot.problems.baseline_function import checked_row, tabulated
-from surefoot.problems.given import baseline_array, estimated_policy
+from surefoot.problems.given import baseline_array, checked_row, estimated_policy, tabulated
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log

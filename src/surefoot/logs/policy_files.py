@@ -26,8 +26,7 @@ from surefoot.core.labels import as_text, from_cell, nearest, unknown
 from surefoot.core.parameters import check_name
 from surefoot.core.policy import Row
 from surefoot.logs.database import Database, Workspace, name_sql, path_sql
-from surefoot.logs.sources import find_source
-from surefoot.logs.store import header_of, read_text, text_trouble
+from surefoot.logs.store import find_source, header_of, read_text, text_trouble
 from surefoot.problems.given import SUM_TO_ONE, joint_mask
 
 if TYPE_CHECKING:

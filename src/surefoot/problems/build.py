@@ -10,7 +10,6 @@ from surefoot.core import Batch, Policy, count, make_batch
 from surefoot.core.array_checks import number
 from surefoot.core.errors import BaselineError, ProblemError
 from surefoot.core.parameters import check_name
-from surefoot.problems.baseline_function import tabulated
 from surefoot.problems.given import (
     Counted,
     Start,
@@ -26,6 +25,7 @@ from surefoot.problems.given import (
     impossible_rows,
     joint_mask,
     renormalise,
+    tabulated,
 )
 from surefoot.problems.montecarlo import check_cut_returns
 from surefoot.problems.problem import Problem

@@ -11,26 +11,25 @@ from surefoot.core.atomic import write_csv, write_whole
 from surefoot.core.errors import StudyError
 from surefoot.report.folder import REPORT
 from surefoot.report.style import save
-from surefoot.research.figures import Share, assumption_1_figure, study_figure
-from surefoot.research.paper.assumption import AssumptionRow, assumption_1_study, c10
+from surefoot.research.figures import Share, assumption_1_figure, study_figure, study_page
 from surefoot.research.paper.claim import ClaimVerdict, render_claims
-from surefoot.research.paper.figure_claims import judge_figures
 from surefoot.research.paper.guarantees import (
+    AssumptionRow,
     BoundRow,
     BudgetRow,
     ExactRow,
+    assumption_1_study,
+    c10,
     c11,
     c11b,
     c12,
     guarantees_study,
 )
-from surefoot.research.paper.hcpi_claims import c16, hcpi_table
-from surefoot.research.paper.step_claims import c13, mending
+from surefoot.research.paper.study_claims import c13, c16, hcpi_table, judge_figures, mending
 from surefoot.research.paper.table_1 import c9, render_table_1
 from surefoot.research.studies.results import Results, SummaryRow, summary_rows, write_summary
 from surefoot.research.studies.runner import check_device, run
 from surefoot.research.studies.spec import Study, shipped_study, variants
-from surefoot.research.study_page import study_page
 from surefoot.statistics.metrics import Intervals
 
 BENCHMARKS = ("random-mdps", "wet-chicken")

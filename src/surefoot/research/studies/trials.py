@@ -13,8 +13,7 @@ from surefoot.core.arrays import Array, is_numpy_array, namespace, to_numpy
 from surefoot.core.errors import StudyError
 from surefoot.problems import Problem
 from surefoot.research.benchmarks.benchmark import NORMALISED, Benchmark
-from surefoot.research.simulate.draws import first_key, trial_numbers
-from surefoot.research.simulate.sampling import Sampler
+from surefoot.research.simulate.sampling import Sampler, first_key, trial_numbers
 from surefoot.research.simulate.worlds import Worlds
 from surefoot.research.studies.spec import Study, StudySetting, Variant, settings
 
