@@ -24,9 +24,9 @@ POWERS = (0.5, 0.8, 1.25, 2.0)
 
 
 @dataclass(frozen=True, repr=False)
-class ActionDistance:
+class Disagreement:
     """Whether a policy can have taken the actions of a log: n [S, A] counts those that it takes,
-    with probabilities `policy`; `impossible` [S] rows have others.
+    with probabilities `policy`; `impossible_in` [S] rows have others, which it never takes.
 
     p = 1 / K, K the mean over other policies of the likelihood of the actions under them, over that
     under the policy: half of K bets on one other policy in all states, half on one in a single
@@ -38,7 +38,8 @@ class ActionDistance:
 
     n: np.ndarray
     policy: np.ndarray
-    impossible: np.ndarray
+    impossible_in: np.ndarray
+    states: tuple[Any, ...] = ()
 
     @cached_property
     def _logs(self) -> np.ndarray:
@@ -47,22 +48,50 @@ class ActionDistance:
 
     @cached_property
     def p_values(self) -> np.ndarray:
-        """Of each state as a log of its own."""
-        return _p(_log_mean(self._logs))
+        """Of each state as a log of its own; 0 where something impossible has happened."""
+        return np.where(self.impossible_in > 0, 0.0, _p(_log_mean(self._logs)))
 
     @cached_property
     def p_value(self) -> float:
         """Of all states together."""
+        if (self.impossible_in > 0).any():
+            return 0.0
         everywhere, somewhere = _log_mean(self._logs.sum(axis=1)), _log_mean(self._logs.reshape(-1))
         return float(_p(_log_mean(np.array([everywhere, somewhere]))))
 
+    @property
+    def impossible(self) -> int:
+        """Rows whose action has probability 0 under the policy."""
+        return int(self.impossible_in.sum())
 
-def action_distance(n_sa: np.ndarray, policy: np.ndarray) -> ActionDistance:
+    def worst(self, n: int = 5) -> list[tuple[Any, float, int]]:
+        """(label, p-value, impossible rows) of the states that disagree most."""
+        order = np.lexsort((self.p_values, -self.impossible_in))
+        odd = (self.impossible_in > 0) | (self.p_values < 0.5)
+        chosen = [int(i) for i in order if odd[i]][:n]
+        return [
+            (self.states[i], float(self.p_values[i]), int(self.impossible_in[i])) for i in chosen
+        ]
+
+    def __str__(self) -> str:
+        total = f"p = {self.p_value:.3g}"
+        lines = [f"{self.impossible} rows take an action of probability 0; {total}"]
+        lines += [f"  {as_text(s)}: p = {p:.3g}, {k} impossible rows" for s, p, k in self.worst()]
+        return "\n".join(lines)
+
+
+def disagreement(log: Log, pi_b: Any) -> Disagreement:
+    """Compare the actions of a log with a baseline (see `policy_for`)."""
+    return action_distance(log.n_sa, policy_for(pi_b, log).pi, log.states)
+
+
+def action_distance(
+    n_sa: np.ndarray, policy: np.ndarray, states: tuple[Any, ...] = ()
+) -> Disagreement:
     """The actions that a log took, n_sa [S, A], against the probabilities [S, A] of a policy."""
     possible = policy > 0
-    return ActionDistance(
-        np.where(possible, n_sa, 0.0), policy, np.where(possible, 0.0, n_sa).sum(axis=1)
-    )
+    impossible = np.where(possible, 0.0, n_sa).sum(axis=1)
+    return Disagreement(np.where(possible, n_sa, 0.0), policy, impossible, states)
 
 
 def _log_mean(logs: np.ndarray) -> np.ndarray:
@@ -102,51 +131,3 @@ def _log_capital(n_sa: np.ndarray, policy: np.ndarray) -> np.ndarray:
         sums = np.where(possible, policy, 0.0) ** x
         bent.append(by_state((x - 1) * under) - total * np.log(sums.sum(axis=1)))
     return np.array(scattered + mixed + bent)
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
-class Disagreement:
-    """How unlikely a baseline is to have taken the actions of the log (see `ActionDistance`).
-
-    p_values [S]    of each state; p_value of all together
-    impossible      rows with an action of probability 0; `impossible_in` [S] by state
-    """
-
-    p_values: np.ndarray
-    p_value: float
-    impossible_in: np.ndarray
-    states: tuple[Any, ...]
-    visits: np.ndarray
-
-    @property
-    def impossible(self) -> int:
-        """Rows whose action has probability 0 under the baseline."""
-        return int(self.impossible_in.sum())
-
-    def worst(self, n: int = 5) -> list[tuple[Any, float, int]]:
-        """(label, p-value, impossible rows) of the states that disagree most."""
-        order = np.lexsort((self.p_values, -self.impossible_in))
-        odd = (self.impossible_in > 0) | (self.p_values < 0.5)
-        chosen = [int(i) for i in order if odd[i]][:n]
-        return [
-            (self.states[i], float(self.p_values[i]), int(self.impossible_in[i])) for i in chosen
-        ]
-
-    def __str__(self) -> str:
-        total = f"p = {self.p_value:.3g}"
-        lines = [f"{self.impossible} rows take an action of probability 0; {total}"]
-        lines += [f"  {as_text(s)}: p = {p:.3g}, {k} impossible rows" for s, p, k in self.worst()]
-        return "\n".join(lines)
-
-
-def disagreement(log: Log, pi_b: Any) -> Disagreement:
-    """Compare the actions of a log with a baseline (see `policy_for` and `action_distance`)."""
-    found = action_distance(log.n_sa, policy_for(pi_b, log).pi)
-    never = found.impossible > 0  # what it never does has happened
-    return Disagreement(
-        p_values=np.where(never, 0.0, found.p_values),
-        p_value=0.0 if never.any() else found.p_value,
-        impossible_in=found.impossible,
-        states=log.states,
-        visits=log.n_sa.sum(axis=1),
-    )
