@@ -214,8 +214,8 @@ def log_and_units_on_dask(
     sparse: bool | None = None,
     **options: Any,
 ) -> tuple[Log, Units]:
-    """(the Log that `count_on_dask` gives, its parts as units): episodes whose hash is i modulo the
-    number of parts, on the workers.
+    """(the Log that the workers of a Dask cluster count, its parts as units): episodes whose hash
+    is i modulo the number of parts. The Log holds counts alone: no rows, so no Monte-Carlo returns.
 
     One long episode is a single part: there is nothing to check its improvement on.
     """

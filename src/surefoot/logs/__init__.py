@@ -16,7 +16,7 @@ from surefoot.logs.policy_files import (
     read_policy,
 )
 from surefoot.logs.query import Options
-from surefoot.logs.read import count_on_dask, count_part, make_log, read_log
+from surefoot.logs.read import count_part, make_log, read_log
 from surefoot.logs.rollouts import minari_columns, rollout_columns
 from surefoot.logs.tally import Tally, add_up
 
@@ -32,7 +32,6 @@ __all__ = [
     "add_up",
     "align_policy",
     "averaged",
-    "count_on_dask",
     "count_part",
     "disagreement",
     "load_policy",

@@ -28,7 +28,7 @@ from surefoot.logs.log import Log
 from surefoot.logs.pace import checked_per, with_pace
 from surefoot.logs.query import Options, Part, Reading
 from surefoot.logs.store import as_utf8, find_source, open_store, single
-from surefoot.logs.tally import Tally, add_up, merged
+from surefoot.logs.tally import Tally, merged
 from surefoot.problems.given import held_sparse
 
 BLOCK, BLOCKS = 1 << 20, 64  # bytes of a file by which it is known
@@ -312,58 +312,26 @@ def _check_acting(log: Log) -> None:
         )
 
 
-def count_on_dask(
-    address: Any,
-    source: Any,
-    *,
-    parts: int | None = None,
-    terminal_states: Any = (),
-    sparse: bool | None = None,
-    **options: Any,
-) -> Log:
-    """The Log of files that all workers of a Dask cluster can read, with the options of `read_log`.
-    A worker that finds other files there, or runs another surefoot, is refused.
+def tallies_on_dask(
+    address: Any, source: Any, options: Options, *, parts: int | None, fewest: int
+) -> list[Tally]:
+    """The tallies of the parts of a log in files that all workers of a Dask cluster can read, each
+    counted by a worker that finds these files there and runs this surefoot: of the episodes whose
+    hash is i modulo the number of parts (default: one a worker, at least `fewest`). An episode may
+    span files, so every task reads all files.
 
-    Counts, labels and accounting are those of `read_log`; sums of rewards are added up part by
-    part, so they may differ in the last bit. Only a time limit is not looked for (see
-    `Reading.limit`), since no part shows it.
+    Counts, labels and accounting of their sum are those of `read_log`; sums of rewards may differ
+    in the last bit. Only a time limit is not looked for (see `Reading.limit`), since no part shows
+    it.
 
     address   of the scheduler, such as "tcp://host:8786", or a dask.distributed Client
-    parts     in how many parts the episodes are split (default: one a worker)
-
-    An episode may span files, so every task reads all files and keeps the episodes of its part:
-    episodes whose hash is i modulo the number of parts. Where next_state is given and
-    check_order=False, every file is one task and is read once. The Log holds counts alone: no rows,
-    so no Monte-Carlo returns.
-    """
-    made, ends = options_of(terminal_states=terminal_states, **options)
-    no_next = dict(made.columns).get("next_state") == NONE
-    by_file = not (made.check_order or no_next or made.drop)
-    tallies = tallies_on_dask(address, source, made, parts=parts, by_file=by_file)
-    return make_log(add_up(tallies), made, terminal_states=ends, sparse=sparse)
-
-
-def tallies_on_dask(
-    address: Any,
-    source: Any,
-    options: Options,
-    *,
-    parts: int | None = None,
-    fewest: int = 1,
-    by_file: bool = False,
-) -> list[Tally]:
-    """The tallies of the parts of a log, each counted by a worker: of every file, or of the
-    episodes whose hash is i modulo the number of parts (default: one a worker, at least `fewest`).
     """
     files = [os.path.abspath(file) for file in find_source(source).files]
     marks = {file: mark(file) for file in files}
     with cluster(address) as client:
         k = parts or max(fewest, len(client.scheduler_info()["workers"]))
-        tasks: list[tuple[Any, ...]] = [(marks, options, (i, k)) for i in range(k)]
-        if by_file:
-            tasks = [({file: marks[file]}, options, None) for file in files]
-        found = dict(computed(client, count_marked, tasks))
-    return [found[i] for i in range(len(tasks))]
+        found = dict(computed(client, count_marked, [(marks, options, (i, k)) for i in range(k)]))
+    return [found[i] for i in range(k)]
 
 
 def count_marked(marks: dict[str, str], options: Options, part: Part) -> Tally:
