@@ -118,7 +118,7 @@ class Folder:
         """All trials of all cells, in the order of trials; raises if a shard is missing."""
         cells, scores, baselines, converged = [], [], [], []
         for v, variant in enumerate(self.variants):
-            parts = [self._read(shard) for shard in self.shards if shard.variant == v]
+            parts = [read_shard(self, shard) for shard in self.shards if shard.variant == v]
             rho, ok, rho_b, rho_star = (
                 np.concatenate([getattr(part, name) for part in parts], axis=-1)
                 for name in ("rho", "converged", "rho_b", "rho_star")
@@ -131,14 +131,6 @@ class Folder:
                     baselines.append(base)
                     converged.append(ok[i, j])
         return Results(tuple(cells), np.stack(scores), np.stack(baselines), np.stack(converged))
-
-    def _read(self, shard: Shard) -> Trials:
-        if not self.file(shard).exists():
-            raise StudyError(
-                f"{self.path} is not finished: {shard.name} is missing; run the study again to"
-                " resume it"
-            )
-        return read_shard(self, shard)
 
 
 class DamagedShardError(StudyError):
@@ -270,6 +262,11 @@ def read_shard(folder: Folder, shard: Shard) -> Trials:
     import duckdb
 
     path, file = folder.file(shard), f"'{_quoted(folder.file(shard))}'"
+    if not path.exists():
+        raise StudyError(
+            f"{folder.path} is not finished: {shard.name} is missing; run the study again to"
+            " resume it"
+        )
     try:
         with duckdb.connect() as connection:
             connection.execute("set threads = 1")
