@@ -45,51 +45,26 @@ NONE = "-"  # given as a column: this role has none, whatever the names say
 # Names are compared without case, spaces and punctuation: "Next State", "next_state" and
 # "nextState" are one.
 SYNONYMS = {
-    "episode": (
-        "episode",
-        "episode_id",
-        "trajectory",
-        "trajectory_id",
-        "traj",
-        "traj_id",
-        "run",
-        "run_id",
-        "session",
-        "session_id",
-    ),
-    "time": ("time", "t", "step", "timestep", "timestamp", "step_id", "step_index", "tick"),
-    "state": ("state", "s", "state_id", "obs", "observation"),
-    "action": ("action", "a", "act", "action_id"),
-    "reward": ("reward", "r", "rew"),
-    "next_state": (
-        "next_state",
-        "s_next",
-        "state_next",
-        "next_s",
-        "s_prime",
-        "next_obs",
-        "next_observation",
-        "next_state_id",
-    ),
-    "terminal": ("terminal", "terminated", "is_terminal", "done"),
-    "truncated": ("truncated", "truncation", "timeout", "time_out"),
-    "propensity": (
-        "propensity",
-        "propensity_score",
-        "pscore",
-        "action_prob",
-        "action_probability",
-        "behavior_prob",
-        "behaviour_prob",
-        "behavior_probability",
-        "behaviour_probability",
-        "logging_prob",
-        "logging_probability",
-    ),
-    # These are never found by name: a user who means them names them.
-    "policy": (),
-    "group": (),
-    "guard": (),
+    role: tuple(names.split())
+    for role, names in {
+        "episode": "episode episode_id trajectory trajectory_id traj traj_id run run_id session"
+        " session_id",
+        "time": "time t step timestep timestamp step_id step_index tick",
+        "state": "state s state_id obs observation",
+        "action": "action a act action_id",
+        "reward": "reward r rew",
+        "next_state": "next_state s_next state_next next_s s_prime next_obs next_observation"
+        " next_state_id",
+        "terminal": "terminal terminated is_terminal done",
+        "truncated": "truncated truncation timeout time_out",
+        "propensity": "propensity propensity_score pscore action_prob action_probability"
+        " behavior_prob behaviour_prob behavior_probability behaviour_probability logging_prob"
+        " logging_probability",
+        # These are never found by name: a user who means them names them.
+        "policy": "",
+        "group": "",
+        "guard": "",
+    }.items()
 }
 # how other programs write a missing value
 MISSING = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "null", "NULL", "None")

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,40 +27,16 @@ from surefoot.problems.given import Counted, Start, checked_gamma, estimated_pol
 from surefoot.problems.montecarlo import step_limit
 from surefoot.problems.problem import VISITS
 
+if TYPE_CHECKING:
+    from surefoot.logs.histories import History
+    from surefoot.logs.pace import Pace
+
 Columns = dict[str, np.ndarray]
 BLOCK = 1_000_000  # rows of a block, unless another number is asked for
 BESIDE_NAMES = {"p": "propensity", **BESIDE_LABELS}  # how a Batch calls them
 # rows up to which a Problem carries them, so that every kind of Monte-Carlo return can be computed
 # from it
 IN_MEMORY = 2_000_000
-
-
-class View(Protocol):
-    """How the rows of one log become those of another."""
-
-    @property
-    def base(self) -> Log:
-        """The log that the rows come from."""
-
-    def batch(self, block: Batch) -> Batch:
-        """Some whole episodes of it, as the other log has them."""
-
-
-class Timed(Protocol):
-    """How long steps take, and what that makes of a discount for each unit of time."""
-
-    @property
-    def unit(self) -> str:
-        """The unit of time, in words."""
-
-    def step_discount(self, gamma: float) -> float:
-        """The discount of the shortest step."""
-
-    def weighed(self, batch: Batch, gamma: float) -> Batch:
-        """The rows with what counts after longer steps beside them."""
-
-    def note(self, gamma: float) -> str:
-        """What a user should know."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -98,8 +74,8 @@ class Log(Shown):
     beside: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     reading: Reading | None = field(default=None, compare=False)
     workspace: Workspace | None = field(default=None, compare=False)
-    view: View | None = field(default=None, compare=False)
-    pace: Timed | None = field(default=None, compare=False)
+    view: History | Pace | None = field(default=None, compare=False)
+    pace: Pace | None = field(default=None, compare=False)
 
     def _facts(self) -> dict[str, Any]:
         episodes = {} if self.n_episodes is None else {"episodes": self.n_episodes}
@@ -188,11 +164,6 @@ class Log(Shown):
         left_out = (self.accounting.left_out_as(x) for x in (NO_SUCCESSOR, "next-state"))
         return cut + sum(left_out)
 
-    @property
-    def _never_ending(self) -> int:
-        """Last rows left out of a log in which nothing ever ends."""
-        return 0 if self.terminal.any() else self.accounting.left_out_as(CUT)
-
     @cached_property
     def fingerprint(self) -> str:
         """Told by what was read, not by where it lies: equal for copies of a log, and in
@@ -248,7 +219,18 @@ class Log(Shown):
         """Monte-Carlo returns of every pair (see `surefoot.monte_carlo`), block by block of
         whole episodes.
         """
-        return returns_of(self, gamma, visits, cut_returns)
+
+        def blocks() -> Iterator[Batch]:
+            return (self.weighed(block, gamma) for block in coded_blocks(self, 2_000_000))
+
+        step = self.step_discount(gamma)
+        # for returns of k steps the cuts of all blocks count
+        limit = None if isinstance(cut_returns, str) else min(map(step_limit, blocks()))
+        parts = (
+            monte_carlo(block, step, visits=visits, cut_returns=cut_returns, limit=limit)
+            for block in blocks()
+        )
+        return reduce(lambda x, y: x + y, parts)
 
     def step_discount(self, gamma: float) -> float:
         """The discount of one step: gamma, or where time counts that of the shortest step."""
@@ -334,6 +316,8 @@ class Log(Shown):
         made_log = None
         if isinstance(pi_b, Policy) and pi_b.of_policy is not None:
             made_log = baseline_of(self, self.beside["policy"][pi_b.of_policy]).pi
+        # last rows left out of a log in which nothing ever ends
+        last = 0 if self.terminal.any() else self.accounting.left_out_as(CUT)
         data = Counted(
             counts=counts,
             terminal=self.terminal,
@@ -345,7 +329,7 @@ class Log(Shown):
             returns=returns,
             blocks=blocks,
             time_limit=self.time_limit,
-            n_unfollowed=self.n_unfollowed or uneven(batch, self._never_ending),
+            n_unfollowed=self.n_unfollowed or uneven(batch, last),
             n_dropped=sum(self.accounting.left_out_as(x) for x in REASONS),
         )
         try:
@@ -415,24 +399,6 @@ class Log(Shown):
                 raise LogError(f"no episode starts with {as_text(label)!r}: name a whole history")
             return int(np.flatnonzero(begun)[0])
         return self.labels.state_code(label)
-
-
-def returns_of(log: Log, gamma: float, visits: str, cut_returns: str | int) -> Returns:
-    """The returns of all blocks; they add up, since each block holds whole episodes.
-
-    For returns of k steps the cuts of all count.
-    """
-
-    def blocks() -> Iterator[Batch]:
-        return (log.weighed(block, gamma) for block in coded_blocks(log, 2_000_000))
-
-    step = log.step_discount(gamma)
-    limit = None if isinstance(cut_returns, str) else min(map(step_limit, blocks()))
-    parts = (
-        monte_carlo(block, step, visits=visits, cut_returns=cut_returns, limit=limit)
-        for block in blocks()
-    )
-    return reduce(lambda x, y: x + y, parts)
 
 
 def coded_blocks(log: Log, rows: int) -> Iterator[Batch]:

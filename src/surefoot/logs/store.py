@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -278,7 +277,9 @@ def _from_parquet(source: Source, options: ColumnOptions, database: Database) ->
                     shutil.copyfileobj(packed, plain)
             except (OSError, EOFError, zlib.error) as error:
                 raise LogError(f"{name} cannot be unpacked: {error}") from error
-        names[file], described[name] = name, _described(database, file, name)
+        names[file] = name
+        rows = f"read_parquet({path_sql(file)}, hive_partitioning = false)"
+        described[name] = dict(columns_of(database, f"reading {name}", rows))
     first = source.files[0]
     columns = find_columns(list(described[first]), first, **options)
     inside = columns.ours()
@@ -293,24 +294,22 @@ def _from_parquet(source: Source, options: ColumnOptions, database: Database) ->
     return Store(files=tuple(names), names=names, columns=columns, inside=inside, types=types)
 
 
-def _described(database: Database, file: str, name: str) -> dict[str, str]:
-    """{column: type} of a Parquet file."""
-    found = database.rows(
-        f"reading {name}",
-        f"describe select * from read_parquet({path_sql(file)}, hive_partitioning = false)",
-    )
-    return {str(row[0]): str(row[1]) for row in found}
+def columns_of(database: Database, what: str, rows: str) -> list[tuple[str, str]]:
+    """(column, type) of a FROM clause."""
+    found = database.rows(what, f"describe select * from {rows}")
+    return [(str(name), str(kind)) for name, kind, *_ in found]
 
 
 def _from_table(source: Source, options: ColumnOptions, database: Database) -> Store:
     """A table in memory, written out once."""
     what, target = "reading the table", str(database.folder / "table.parquet")
     with database.table("given_table", source.table):
-        names = [str(row[0]) for row in database.rows(what, "describe select * from given_table")]
+        names = [name for name, _ in columns_of(database, what, "given_table")]
         columns = find_columns(names, source.name, **options)
         chosen = ", ".join(f"{name_sql(name)} as {ours}" for ours, name in columns.ours().items())
         write_parquet(database, what, f"select {chosen} from given_table", target)
-    types = _described(database, target, source.name)
+    rows = f"read_parquet({path_sql(target)}, hive_partitioning = false)"
+    types = dict(columns_of(database, what, rows))
     return Store(
         files=(target,),
         names={target: source.name},
@@ -337,11 +336,8 @@ def _from_text(
     files: dict[str, str] = {}
     for number, (file, title) in enumerate(zip(source.files, source.titles, strict=True)):
         target = str(database.folder / f"text-{number:06d}.parquet")
-        rows = read_text([file], delimiter, len(names), drop_broken=drop_broken)
-        try:
-            write_parquet(database, f"reading {title}", f"select {chosen} from {rows}", target)
-        except LogError as error:
-            raise LogError(text_trouble(title, str(error))) from error
+        rows = read_text(file, delimiter, len(names), drop_broken=drop_broken)
+        write_text(database, title, f"select {chosen} from {rows}", target)
         files[target] = title
     broken = "select count(distinct (scan_id, file_id, line)) from reject_errors"
     return Store(
@@ -374,18 +370,24 @@ def _common_header(source: Source, delimiter: str) -> tuple[str, list[str]]:
     return first
 
 
-def read_text(
-    files: Sequence[str], delimiter: str, n_columns: int, *, drop_broken: bool = False
-) -> str:
-    """The rows of text files as a FROM clause: columns c0, c1, ... of text."""
+def read_text(file: str, delimiter: str, n_columns: int, *, drop_broken: bool = False) -> str:
+    """The rows of a text file as a FROM clause: columns c0, c1, ... of text."""
     shape = ", ".join(f"c{i}: 'VARCHAR'" for i in range(n_columns))
-    packed = {"gzip" if file.lower().endswith(".gz") else "none" for file in files}
+    packed = "gzip" if file.lower().endswith(".gz") else "none"
     rejects = ", store_rejects = true, rejects_limit = 0" if drop_broken else ""
     return (
-        f"read_csv([{', '.join(map(path_sql, files))}], auto_detect = false, header = true, delim ="
+        f"read_csv([{path_sql(file)}], auto_detect = false, header = true, delim ="
         f" {text_sql(delimiter)}, quote = '\"', escape = '\"', columns = {{{shape}}}, compression ="
-        f" '{packed.pop() if len(packed) == 1 else 'auto'}'{rejects})"
+        f" '{packed}'{rejects})"
     )
+
+
+def write_text(database: Database, file: str, query: str, target: str) -> None:
+    """Write the rows of a query over a text file to a Parquet file."""
+    try:
+        write_parquet(database, f"reading {file}", query, target)
+    except LogError as error:
+        raise LogError(text_trouble(file, str(error))) from error
 
 
 def write_parquet(database: Database, what: str, query: str, target: str) -> None:
