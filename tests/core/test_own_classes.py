@@ -10,7 +10,7 @@ import pytest
 import surefoot
 from surefoot.algorithms import algorithm
 from surefoot.core.errors import ParameterError, UnknownNameError
-from surefoot.core.own_classes import source_digest
+from surefoot.core.parameters import source_digest
 from surefoot.research.benchmarks import benchmark
 
 MODULE = """

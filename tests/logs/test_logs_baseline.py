@@ -23,7 +23,7 @@ from surefoot.logs import (
     read_log,
     read_policy,
 )
-from surefoot.problems.action_distance import _log_capital, action_distance
+from surefoot.logs.disagreement import _log_capital, action_distance
 
 pytest.importorskip("duckdb")
 ROWS = [("a", "x", 0.25), ("a", "y", 0.75), ("b", "x", 1), ("c", "y", 0.5), ("c", "x", 0.5)]

@@ -14,14 +14,13 @@ from test_logs_returns import columns
 from surefoot import LogError
 from surefoot.logs import (
     add_up,
-    count_on_dask,
     count_part,
     make_log,
     minari_columns,
     read_log,
     rollout_columns,
 )
-from surefoot.logs.read import options_of
+from surefoot.logs.read import options_of, tallies_on_dask
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -80,7 +79,9 @@ def test_a_cluster_counts_what_one_machine_counts(tmp_path: Path, options: dict[
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None
     ) as cluster:
-        found = count_on_dask(cluster.scheduler_address, folder, **options)
+        made, _ = options_of(**options)
+        tallies = tallies_on_dask(cluster.scheduler_address, folder, made, parts=None, fewest=1)
+        found = make_log(add_up(tallies), made)
     whole = read_log(folder, **options)
     assert np.array_equal(found.counts.n_sas, whole.counts.n_sas)
     assert np.allclose(found.counts.r_rest, whole.counts.r_rest)

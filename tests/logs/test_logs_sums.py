@@ -12,7 +12,7 @@ import pytest
 
 from surefoot import LogError
 from surefoot.logs import Log, read_log
-from surefoot.logs.sums import RewardSums
+from surefoot.logs.counting import RewardSums
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -19,7 +19,8 @@ from support import logfiles, small_study
 from support.dask_machines import Machines, machines
 from surefoot import LogError, NotAvailableError
 from surefoot.core.errors import StudyError
-from surefoot.logs import count_on_dask, read_log
+from surefoot.evidence.units import log_and_units_on_dask
+from surefoot.logs import read_log
 from surefoot.research.studies.runner import run
 
 pytest.importorskip("distributed")
@@ -41,14 +42,13 @@ def test_a_worker_reads_the_file_that_was_given_not_its_own_of_that_name(
         logfiles.good_log(folder, n=n)
     dask.worker(there)
     monkeypatch.chdir(here)
-    found = count_on_dask(dask.address, "log.csv")
+    found, _ = log_and_units_on_dask(dask.address, "log.csv")
     assert np.array_equal(found.counts.n_sas, read_log("log.csv").counts.n_sas)
 
 
 @pytest.mark.parametrize("change", ["other bytes", "another size", "missing"])
 def test_a_worker_that_finds_another_file_there_refuses(tmp_path: Path, change: str) -> None:
-    from surefoot.logs.on_dask import count_marked, mark
-    from surefoot.logs.read import options_of
+    from surefoot.logs.read import count_marked, mark, options_of
 
     file = logfiles.good_log(tmp_path)
     marks, text = {str(file): mark(str(file))}, file.read_text()
@@ -68,7 +68,7 @@ def test_workers_of_another_surefoot_are_refused(tmp_path: Path, dask: Machines)
         file.write("# another version\n")
     dask.worker(tmp_path, path=other)
     with pytest.raises(NotAvailableError, match=r"the Dask worker .* runs surefoot .*, here is"):
-        count_on_dask(dask.address, logfiles.good_log(tmp_path))
+        log_and_units_on_dask(dask.address, logfiles.good_log(tmp_path))
     with pytest.raises(StudyError, match=r"the Dask worker .* runs surefoot .*, here is"):
         run(small_study.small(), tmp_path / "out", dask=dask.address)
 
@@ -83,7 +83,7 @@ def test_a_cluster_without_workers_is_waited_for_with_a_word_and_not_for_ever(
 
     monkeypatch.setattr(cluster, "WAIT", 1.0)
     with pytest.raises(NotAvailableError, match="no worker has joined the Dask scheduler at tcp"):
-        count_on_dask(dask.address, logfiles.good_log(tmp_path))
+        log_and_units_on_dask(dask.address, logfiles.good_log(tmp_path))
     assert "waiting for a worker to join tcp" in capsys.readouterr().err
 
 

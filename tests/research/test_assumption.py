@@ -13,7 +13,7 @@ from surefoot import theory
 from surefoot.planning.error_functions import e_q
 from surefoot.research.benchmarks import RandomMDPs
 from surefoot.research.paper import FAILS, HOLDS, OPEN
-from surefoot.research.paper.assumption import AssumptionRow, assumption_1_study, c10, needed_kappa
+from surefoot.research.paper.guarantees import AssumptionRow, assumption_1_study, c10, needed_kappa
 from surefoot.research.simulate import Sampler, first_key, trial_numbers
 
 

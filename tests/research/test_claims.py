@@ -16,6 +16,7 @@ from surefoot.research.paper.claim import (
     ADV,
     ALL,
     APPROX,
+    BASELINE,
     BASIC,
     DUIPI,
     LOWER,
@@ -23,9 +24,12 @@ from surefoot.research.paper.claim import (
     PI_LEQ_B,
     R_MIN,
     RAMDP,
+    Above,
     conjunction,
+    decide,
+    on_average,
+    studies_of,
 )
-from surefoot.research.paper.comparisons import BASELINE, Above, decide, on_average, studies_of
 from surefoot.research.paper.table_1 import c9, render_table_1
 from surefoot.research.studies.results import Cell, Results
 from surefoot.statistics.metrics import Intervals

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from surefoot.research.paper import FAILS, HOLDS, OPEN
-from surefoot.research.paper.hcpi_claims import by_setting, c16, hcpi_table
+from surefoot.research.paper.study_claims import by_setting, c16, hcpi_table
 from surefoot.research.studies.results import Cell, Results
 from surefoot.statistics.metrics import Intervals
 

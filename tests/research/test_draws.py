@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from surefoot.research.simulate.draws import (
+from surefoot.research.simulate.sampling import (
     alias_tables,
     below,
     bits,

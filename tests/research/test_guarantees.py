@@ -12,7 +12,7 @@ import pytest
 import surefoot
 from surefoot.research.benchmarks import RandomMDPs
 from surefoot.research.paper import FAILS, HOLDS, OPEN, guarantees
-from surefoot.research.paper.step_claims import c13, mending
+from surefoot.research.paper.study_claims import c13, mending
 from surefoot.research.simulate import Sampler, first_key, trial_numbers
 from surefoot.research.studies.results import Cell, Results
 

@@ -87,7 +87,7 @@ def test_assumption_1_becomes_a_table_a_heat_map_and_a_verdict(
     options: RunOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def few(instances: int, **keywords: Any) -> Any:
-        from surefoot.research.paper.assumption import assumption_1_study
+        from surefoot.research.paper.guarantees import assumption_1_study
 
         return assumption_1_study(2, gammas=(0.5, 0.9), etas=(0.1,), sizes=(20, 500), **keywords)
 

@@ -20,8 +20,7 @@ from support import small_study
 from surefoot.core.errors import StudyError
 from surefoot.research.studies import runner, spec
 from surefoot.research.studies.results import Results
-from surefoot.research.studies.runner import run
-from surefoot.research.studies.shards import open_folder
+from surefoot.research.studies.runner import open_folder, run
 
 TESTS = Path(__file__).parents[1]
 

@@ -20,13 +20,14 @@ import pytest
 from support import small_study
 from surefoot.core.atomic import whole_file, write_whole
 from surefoot.core.errors import StudyError, WriteError
-from surefoot.research.studies.runner import compute, run
-from surefoot.research.studies.shards import (
+from surefoot.research.studies.runner import (
     DamagedShardError,
     Folder,
     Shard,
+    compute,
     open_folder,
     read_shard,
+    run,
     undone_if_fruitless,
     write_shard,
 )
@@ -342,7 +343,7 @@ import resource, signal, sys
 sys.path[:0] = [sys.argv[2], sys.argv[2] + "/research"]
 from test_store import STUDY, some_trials
 from surefoot.core.errors import WriteError
-from surefoot.research.studies.shards import open_folder, write_shard
+from surefoot.research.studies.runner import open_folder, write_shard
 folder = open_folder(sys.argv[1], STUDY, 3, "cpu")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))

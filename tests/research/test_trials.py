@@ -276,14 +276,6 @@ def test_icu_sepsis_runs_and_its_baseline_scores_0() -> None:
     )
 
 
-def test_the_clock_hears_of_every_phase() -> None:
-    study = study_of("random-mdps", "basic-rl", "ramdp")
-    heard: list[str] = []
-    run_trials(study, variants(study)[0], 0, 2, tick=heard.append)
-    size = ["data", "basic-rl", "evaluation", "ramdp kappa=0.3", "evaluation"]
-    assert heard == ["worlds", "optimum", *size, *size]
-
-
 def test_trials_that_do_not_converge_are_marked() -> None:
     text = small_study.TEXT.replace("max_steps = 300", "max_steps = 2")
     study = parse_study(text, "t")

@@ -28,9 +28,8 @@ from surefoot.advice.provenance import Fingerprints, fingerprints, shared_episod
 from surefoot.advice.safety import MOSTLY
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.core import Batch
-from surefoot.core.atomic import read_json, settle, write_whole
+from surefoot.core.atomic import read_json, settle, take, write_whole
 from surefoot.core.errors import LogError, ParameterError, ProblemError
-from surefoot.core.locks import take
 from surefoot.core.text import plural
 from surefoot.evidence.episode_values import LOSS, Standard, episode_values
 from surefoot.evidence.episodes import take_episodes

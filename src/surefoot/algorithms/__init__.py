@@ -42,8 +42,7 @@ from surefoot.algorithms.spibb import PiBSPIBB, PiLeqBSPIBB
 from surefoot.algorithms.vi_lcb import VILCB
 from surefoot.algorithms.worst_case import MBIE, RobustMDP
 from surefoot.core.errors import UnknownNameError
-from surefoot.core.own_classes import is_own, own_class
-from surefoot.core.parameters import check_known, look_up, make, names_of
+from surefoot.core.parameters import check_known, is_own, look_up, make, names_of, own_class
 
 _SOFT: tuple[type[Restricts], ...] = (
     ApproxSoftSPIBB,

@@ -44,7 +44,7 @@ def run(
     The file names benchmark, sizes, algorithms and trials. Writes summary.csv, figures and
     report.html. What is finished is never computed again: run the same command to resume.
     """
-    from surefoot.research.paper.reproduction import RunOptions, draw_study, run_study, write_page
+    from surefoot.research.figures import RunOptions, draw_study, run_study, write_page
     from surefoot.research.studies.spec import read_study
 
     study = read_study(file, trials=trials)
@@ -79,7 +79,7 @@ def reproduce(
     These are its figures, Table 1, Assumption 1 and its guarantees. Writes summaries, figures, and
     a file of claims with a verdict on each: claims.md for all, claims-TARGET.md for one.
     """
-    from surefoot.research.paper.reproduction import RunOptions
+    from surefoot.research.figures import RunOptions
     from surefoot.research.paper.reproduction import reproduce as reproduce_target
 
     with _resumable(out) as progress:

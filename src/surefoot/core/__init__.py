@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from surefoot.core.batch import Batch as Batch
     from surefoot.core.batch import make_batch as make_batch
     from surefoot.core.counts import Counts as Counts
+    from surefoot.core.counts import Returns as Returns
     from surefoot.core.counts import count as count
     from surefoot.core.counts import count_batch as count_batch
     from surefoot.core.counts import count_triples as count_triples
@@ -40,16 +41,15 @@ if TYPE_CHECKING:
     from surefoot.core.model import Model as Model
     from surefoot.core.model import SparseModel as SparseModel
     from surefoot.core.model import known_model as known_model
+    from surefoot.core.policy import FilePath as FilePath
+    from surefoot.core.policy import Frame as Frame
+    from surefoot.core.policy import LabelledPolicy as LabelledPolicy
     from surefoot.core.policy import Policy as Policy
-    from surefoot.core.returns import Returns as Returns
-    from surefoot.core.solution import FilePath as FilePath
-    from surefoot.core.solution import Frame as Frame
-    from surefoot.core.solution import LabelledPolicy as LabelledPolicy
-    from surefoot.core.solution import PolicyLike as PolicyLike
-    from surefoot.core.solution import RowsLike as RowsLike
-    from surefoot.core.solution import Settings as Settings
-    from surefoot.core.solution import Solution as Solution
-    from surefoot.core.solution import Status as Status
+    from surefoot.core.policy import PolicyLike as PolicyLike
+    from surefoot.core.policy import RowsLike as RowsLike
+    from surefoot.core.policy import Settings as Settings
+    from surefoot.core.policy import Solution as Solution
+    from surefoot.core.policy import Status as Status
     from surefoot.core.support import DenseSupport as DenseSupport
     from surefoot.core.support import Operator as Operator
     from surefoot.core.support import SparseSupport as SparseSupport
@@ -59,12 +59,10 @@ if TYPE_CHECKING:
 # names load when they are first used: an error message needs no NumPy
 _HOMES = {
     "batch": "Batch END make_batch",
-    "counts": "Counts count count_batch count_triples",
+    "counts": "Counts Returns count count_batch count_triples",
     "labels": "Labels",
     "model": "DenseModel Model SparseModel known_model",
-    "policy": "Policy",
-    "returns": "Returns",
-    "solution": "FilePath Frame LabelledPolicy PolicyLike RowsLike Settings Solution Status",
+    "policy": "FilePath Frame LabelledPolicy Policy PolicyLike RowsLike Settings Solution Status",
     "support": "DenseSupport Operator SparseSupport Support operator",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -14,8 +14,8 @@ SMALLEST = 1e-150  # a log in which no reward but 0 is as large as this is refus
 MOST_PAIRS = 10**9  # states x actions beyond this are refused: they would not fit in memory
 ROUNDING = 1e-9  # a probability may lie below 0 by this much, from computing
 SUMS = 1e-6  # a row of probabilities may miss 1 by this much
-# what float() would read, or cut to its real part
 TABLES = ("pandas", "polars", "pyarrow", "duckdb")  # what DuckDB reads, beside columns in a dict
+# what float() would read, or cut to its real part
 NO_NUMBERS = (str, bytes, complex, np.complexfloating)
 
 

@@ -42,10 +42,9 @@ def is_numpy_array(x: Array) -> bool:
     return type(x) is np.ndarray or isinstance(x, np.ndarray | np.generic)
 
 
-def like(x: Array, values: Any, dtype: Any = None) -> Array:
-    """`values` as an array in the namespace, on the device and (by default) of the dtype of `x`."""
-    xp = namespace(x)
-    return xp.asarray(values, dtype=x.dtype if dtype is None else dtype, device=device_of(x))
+def like(x: Array, values: Any) -> Array:
+    """`values` as an array in the namespace, on the device and of the dtype of `x`."""
+    return namespace(x).asarray(values, dtype=x.dtype, device=device_of(x))
 
 
 def to_numpy(x: Array) -> np.ndarray:

@@ -1,9 +1,13 @@
 """Files that are written whole or not at all, several of them as one: a reader sees the old ones or
-the new ones, never half.
+the new ones, never half; and the locks by which it is known that the process that wrote is gone.
 
 Each is written beside its place, flushed to the disk, and renamed; its mode is 0644. Several are
 renamed once all are written and a list of them lies beside: whoever is killed on the way, the next
 who writes or looks there brings it to its end (`settle`).
+
+A lock on a file or folder ends with the process that holds it, however it ends: who can take one
+knows that its maker is gone. Systems without such locks (Windows, some network disks) remove
+nothing of others.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import io
 import json
 import math
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.core.errors import WriteError
-from surefoot.core.locks import remove_left, take
 
 PARTIAL = ".partial"  # how the name of a file ends while it is being written
 SWAP = ".swap"  # how the list of files ends that are about to take their names
@@ -228,3 +232,41 @@ def _field(value: Any) -> str:
 def file_hash(path: Path) -> str:
     """The SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def take(path: str | Path, *, make: bool = False) -> int | None:
+    """The descriptor of a lock on a file or folder, to be closed; None where another holds it.
+
+    Raise OSError where it is gone, or the system has no such locks.
+    """
+    try:
+        import fcntl
+    except ImportError as error:
+        raise OSError("this system has no locks that end with a process") from error
+    how = os.O_RDONLY if os.path.isdir(path) else os.O_RDWR | (os.O_CREAT if make else 0)
+    held = os.open(path, how | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(held), os.stat(path)):
+            return held
+    except BlockingIOError:
+        pass
+    except BaseException:
+        os.close(held)
+        raise
+    os.close(held)
+    return None
+
+
+def remove_left(paths: Iterable[Path]) -> None:
+    """Remove files and folders that were made and locked by processes which are gone."""
+    for path in paths:
+        with suppress(OSError):
+            held = take(path)
+            if held is None:
+                continue
+            try:
+                if os.fstat(held).st_uid == os.getuid():
+                    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+            finally:
+                os.close(held)

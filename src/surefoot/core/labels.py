@@ -194,11 +194,11 @@ def unknown(what: str, label: Any, labels: Iterable[Any], where: str = "the log"
     return f"{what} {text!r} is not in {where}; {nearest(text, map(as_text, labels))}"
 
 
-def nearest(name: object, names: Iterable[object], n: int = 3) -> str:
+def nearest(name: object, names: Iterable[object]) -> str:
     """The known names nearest to a wrong one, in words."""
     known = {str(x): None for x in names}
     close = (
-        difflib.get_close_matches(str(name), known, n=n, cutoff=0.5) if len(known) <= 20_000 else []
+        difflib.get_close_matches(str(name), known, n=3, cutoff=0.5) if len(known) <= 20_000 else []
     )
     if close:
         return f"the nearest are {', '.join(map(repr, close))}"

@@ -17,9 +17,8 @@ from surefoot.core import Batch, Counts, count_triples
 from surefoot.core.errors import LogError, NotAvailableError
 from surefoot.evidence.episodes import take_rows
 from surefoot.logs import Log, Tally, add_up, make_log
-from surefoot.logs.on_dask import tallies_on_dask
-from surefoot.logs.read import options_of
-from surefoot.logs.row_blocks import joined
+from surefoot.logs.log import joined
+from surefoot.logs.read import options_of, tallies_on_dask
 from surefoot.logs.tally import TO_END
 
 ENOUGH_EPISODES = 8  # fewer say little about what differs from one to the next
@@ -215,8 +214,8 @@ def log_and_units_on_dask(
     sparse: bool | None = None,
     **options: Any,
 ) -> tuple[Log, Units]:
-    """(the Log that `count_on_dask` gives, its parts as units): episodes whose hash is i modulo the
-    number of parts, on the workers.
+    """(the Log that the workers of a Dask cluster count, its parts as units): episodes whose hash
+    is i modulo the number of parts. The Log holds counts alone: no rows, so no Monte-Carlo returns.
 
     One long episode is a single part: there is nothing to check its improvement on.
     """

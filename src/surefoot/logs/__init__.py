@@ -5,11 +5,9 @@ Problem here.
 from surefoot.logs.accounting import OTHER, REASONS, Accounting
 from surefoot.logs.database import progress_bar
 from surefoot.logs.disagreement import Disagreement, disagreement
-from surefoot.logs.from_tally import make_log
 from surefoot.logs.given_policies import OfRows, align_policy, averaged
 from surefoot.logs.histories import remembered
 from surefoot.logs.log import Log
-from surefoot.logs.on_dask import count_on_dask
 from surefoot.logs.policy_files import (
     load_policy,
     permitted,
@@ -18,7 +16,7 @@ from surefoot.logs.policy_files import (
     read_policy,
 )
 from surefoot.logs.query import Options
-from surefoot.logs.read import count_part, read_log
+from surefoot.logs.read import count_part, make_log, read_log
 from surefoot.logs.rollouts import minari_columns, rollout_columns
 from surefoot.logs.tally import Tally, add_up
 
@@ -34,7 +32,6 @@ __all__ = [
     "add_up",
     "align_policy",
     "averaged",
-    "count_on_dask",
     "count_part",
     "disagreement",
     "load_policy",

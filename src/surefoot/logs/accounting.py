@@ -12,6 +12,7 @@ from surefoot.core.errors import LogError, SurefootError, UnknownNameError, opti
 from surefoot.core.labels import as_text
 from surefoot.core.text import some
 from surefoot.logs.column_roles import MISSING
+from surefoot.problems.build import cut_notes
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log
@@ -222,18 +223,8 @@ def warnings_on(log: Log) -> Iterator[str]:
 
 def _left_out(log: Log) -> Iterator[str]:
     """Rows left out, and episodes cut."""
-    left_out = log.accounting.left_out_as(CUT)
-    if left_out:
-        yield (
-            f"the last rows of {left_out} cut episodes are left out: without next_state they lead"
-            f" nowhere{ENDS_KEPT if log.n_unfollowed else ''}"
-        )
-    cut = (log.n_episodes or 0) - log.n_ended
-    if cut > 0:
-        yield (
-            f"{cut} of {log.n_episodes} episodes are cut, not ended: Monte-Carlo returns that run"
-            " into a cut are short"
-        )
+    left_out, cut = log.accounting.left_out_as(CUT), (log.n_episodes or 0) - log.n_ended
+    yield from cut_notes(left_out, cut, log.n_episodes, ENDS_KEPT if log.n_unfollowed else "")
     at_limit = log.accounting.left_out_as(AT_LIMIT)
     if at_limit:
         yield (

@@ -1,66 +1,70 @@
-"""Which column plays which role: found by name, or given."""
+"""Which column plays which role: found by name, or given; and what more of the reward means."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from surefoot.core.array_checks import pair_of_numbers
 from surefoot.core.errors import LogError, option
+from surefoot.core.evidence import HIGHER, LOWER
 from surefoot.core.labels import nearest
-from surefoot.logs.reward import Reward
 from surefoot.problems.guards import directed
 
+RANGES = ("reward_range", "return_range")
+# words of a name that say harm: more of it is rarely better
+HARM = frozenset(
+    (
+        "abandoned", "accident", "accidents", "adverse", "bounced", "churn", "churned",
+        "complaint", "complaints", "complication", "complications", "cost", "costs", "crash",
+        "crashes", "damage", "damages", "dead", "death", "deaths", "defaulted", "defect",
+        "defects", "delay", "delays", "died", "dies", "downtime", "dropout", "error", "errors",
+        "expense", "expenses", "fail", "failed", "fails", "failure", "failures", "fatal",
+        "fatalities", "fatality", "fault", "faults", "fraud", "harm", "harmed", "harms",
+        "incident", "incidents", "infected", "infection", "infections", "injured", "injuries",
+        "injury", "loss", "losses", "lost", "mistake", "mistakes", "mortality", "outage",
+        "outages", "penalties", "penalty", "readmission", "readmissions", "readmitted",
+        "regret", "reject", "rejected", "relapse", "relapsed", "risk", "scrap", "sepsis",
+        "waste",
+    )
+)  # fmt: skip
+# beside these words it is no harm that a name speaks of
+TURNED = frozenset(
+    (
+        "avoided", "free", "inverse", "inverted", "minus", "neg", "negated", "negative", "no",
+        "non", "not", "prevented", "reduced", "reduction", "saved", "saving", "savings",
+        "without",
+    )
+)  # fmt: skip
 Column = str | Iterable[str] | None
 NONE = "-"  # given as a column: this role has none, whatever the names say
-
 # Names are compared without case, spaces and punctuation: "Next State", "next_state" and
 # "nextState" are one.
 SYNONYMS = {
-    "episode": (
-        "episode",
-        "episode_id",
-        "trajectory",
-        "trajectory_id",
-        "traj",
-        "traj_id",
-        "run",
-        "run_id",
-        "session",
-        "session_id",
-    ),
-    "time": ("time", "t", "step", "timestep", "timestamp", "step_id", "step_index", "tick"),
-    "state": ("state", "s", "state_id", "obs", "observation"),
-    "action": ("action", "a", "act", "action_id"),
-    "reward": ("reward", "r", "rew"),
-    "next_state": (
-        "next_state",
-        "s_next",
-        "state_next",
-        "next_s",
-        "s_prime",
-        "next_obs",
-        "next_observation",
-        "next_state_id",
-    ),
-    "terminal": ("terminal", "terminated", "is_terminal", "done"),
-    "truncated": ("truncated", "truncation", "timeout", "time_out"),
-    "propensity": (
-        "propensity",
-        "propensity_score",
-        "pscore",
-        "action_prob",
-        "action_probability",
-        "behavior_prob",
-        "behaviour_prob",
-        "behavior_probability",
-        "behaviour_probability",
-        "logging_prob",
-        "logging_probability",
-    ),
-    # These are never found by name: a user who means them names them.
-    "policy": (),
-    "group": (),
-    "guard": (),
+    role: tuple(names.split())
+    for role, names in {
+        "episode": "episode episode_id trajectory trajectory_id traj traj_id run run_id session"
+        " session_id",
+        "time": "time t step timestep timestamp step_id step_index tick",
+        "state": "state s state_id obs observation",
+        "action": "action a act action_id",
+        "reward": "reward r rew",
+        "next_state": "next_state s_next state_next next_s s_prime next_obs next_observation"
+        " next_state_id",
+        "terminal": "terminal terminated is_terminal done",
+        "truncated": "truncated truncation timeout time_out",
+        "propensity": "propensity propensity_score pscore action_prob action_probability"
+        " behavior_prob behaviour_prob behavior_probability behaviour_probability logging_prob"
+        " logging_probability",
+        # These are never found by name: a user who means them names them.
+        "policy": "",
+        "group": "",
+        "guard": "",
+    }.items()
 }
 # how other programs write a missing value
 MISSING = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "null", "NULL", "None")
@@ -206,3 +210,58 @@ def named_as(role: str, names: Sequence[str]) -> list[str]:
 
 def _plain(name: str) -> str:
     return "".join(c for c in name.casefold() if c.isalnum())
+
+
+@dataclass(frozen=True)
+class Reward:
+    """The column of the reward and its direction: "higher" or "lower" is better; "" where nobody
+    said it, which is taken as "higher". Where lower is better, the reward is minus the column.
+    """
+
+    column: str
+    direction: str = ""
+
+    @property
+    def sign(self) -> float:
+        """1, or -1 where lower is better: times this, more is better."""
+        return -1.0 if self.direction == LOWER else 1.0
+
+    @property
+    def names_harm(self) -> bool:
+        """Whether the name of the column says harm, and nobody said which direction is better."""
+        found = {x.lower() for x in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", self.column)}
+        return not self.direction and bool(found & HARM) and not found & TURNED
+
+    def range(self, name: str, declared: Any) -> tuple[float, float] | None:
+        """A range that was declared of the column, as one of the reward."""
+        if declared is None:
+            return None
+        low, high = pair_of_numbers(name, declared)
+        return (low, high) if self.sign > 0 else (0.0 - high, 0.0 - low)
+
+    def declared(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What was declared of the column, as what holds for the reward."""
+        found = dict(given)
+        if self.sign < 0:
+            found |= {x: self.range(x, given[x]) for x in RANGES if x in given}
+            if given.get("reward_table") is not None:
+                found["reward_table"] = 0.0 - np.asarray(given["reward_table"], dtype=float)
+        return found
+
+    def summary(self, mean: float, episodes: int | None, rows: int) -> dict[str, Any]:
+        """Its direction and its mean, in the units of the column, for machines; and the sentence
+        for people.
+        """
+        mean = self.sign * mean
+        each = mean * rows / episodes if episodes is not None and 1 < episodes < rows else None
+        words = f"{'less' if self.sign < 0 else 'more'} {self.column} is better; its mean is"
+        words += f" {mean:.4g}" + (f" a row, {each:.4g} an episode" if each is not None else "")
+        words += f" (the reward below is minus {self.column})" * (self.sign < 0)
+        return {
+            "column": self.column,
+            "direction": self.direction or HIGHER,
+            "direction_given": bool(self.direction),
+            "mean": mean,
+            "mean_an_episode": each,
+            "sentence": words,
+        }

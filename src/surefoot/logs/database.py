@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from surefoot.core.atomic import remove_left, take
 from surefoot.core.errors import LogError, NotAvailableError, ProblemError
-from surefoot.core.locks import remove_left, take
 
 MOST_THREADS = 1024
 ROWS = "surefoot-rows-"  # how the names of temporary folders begin

@@ -11,8 +11,15 @@ import numpy as np
 from surefoot.core.errors import LogError, ParameterError
 from surefoot.core.labels import nearest
 from surefoot.logs.database import Database, Workspace, name_sql, parquet_sql, text_sql
-from surefoot.logs.sources import Source, find_source
-from surefoot.logs.store import header_of, read_text, text_trouble
+from surefoot.logs.store import (
+    Source,
+    columns_of,
+    find_source,
+    header_of,
+    read_text,
+    write_parquet,
+    write_text,
+)
 
 BLOCK = 500_000  # rows coded together
 # what stands in a field, in small letters, where there is no number
@@ -231,16 +238,13 @@ def open_rows(
     if found.kind == "table":
         target = str(workspace.path / "rows.parquet")
         with database.table("given", found.table):
-            copy = f"copy (from given) to {text_sql(target)} (format parquet, compression lz4)"
-            database.run("reading the table", copy)
+            write_parquet(database, "reading the table", "from given", target)
         found = replace(found, files=(target,))
     packed = [file for file in found.files if file.lower().endswith(".gz")]
     if packed:
         raise ParameterError(f"{packed[0]}: unpack it first; Parquet is compressed by itself")
-    described = database.rows(
-        f"reading {found.name}", f"describe select * from {parquet_sql(found.files)}"
-    )
-    names = tuple(str(row[0]) for row in described if row[0] not in PLACE)
+    described = columns_of(database, f"reading {found.name}", parquet_sql(found.files))
+    names = tuple(name for name, _ in described if name not in PLACE)
     return RawRows(
         name=found.name,
         files=() if found.kind == "table" else found.files,
@@ -278,10 +282,5 @@ def _from_text(
         features=features,
     )
     for file, target in targets.items():
-        read = read_text([file], delimiter, len(names))
-        copy = f"copy (from {read}) to {text_sql(target)} (format parquet, compression lz4)"
-        try:
-            database.run(f"reading {file}", copy)
-        except LogError as error:
-            raise LogError(text_trouble(file, str(error))) from error
+        write_text(database, file, f"from {read_text(file, delimiter, len(names))}", target)
     return rows

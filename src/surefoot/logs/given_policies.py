@@ -21,7 +21,10 @@ from surefoot.core.labels import as_text, match, number_said, places_of, unknown
 from surefoot.logs.policy_files import (
     ERRORS,
     Pairs,
+    Place,
+    first_there,
     fitted,
+    labels_of,
     load_policy,
     over_log,
     policy_of_rows,
@@ -30,8 +33,7 @@ from surefoot.logs.policy_files import (
     width,
 )
 from surefoot.problems import Problem
-from surefoot.problems.baseline_function import checked_row, tabulated
-from surefoot.problems.given import baseline_array, estimated_policy
+from surefoot.problems.given import baseline_array, checked_row, estimated_policy, tabulated
 
 if TYPE_CHECKING:
     from surefoot.logs.log import Log
@@ -41,15 +43,6 @@ FORMS = (
     "a Policy, a Solution, the path of a policy file, a table, {state: {action: probability}} or a"
     " function of the state"
 )
-
-
-@dataclass(frozen=True)
-class Place:
-    """The states and actions that a policy is to be about; codes where these have no labels."""
-
-    labels: Labels
-    terminal: np.ndarray
-    has_end: bool
 
 
 def place_of(of: Log | Problem | Batch) -> Place:
@@ -154,13 +147,14 @@ def own_policy(given: Any) -> Policy:
     if isinstance(given, (str, Path)):
         return load_policy(given)
     if _nested(given):
-        return _with_own_labels(_rows_of(given), ())
+        rows = _rows_of(given)
+        return policy_of_rows(rows, labels_of(rows, ["state"]), "policy")
     if isinstance(given, Mapping) or is_table(given):
         names = _names(given)
         if "action" in names:
             return load_policy(given)
-        rows, columns = _wide(given, [["state"]])
-        found = _with_own_labels(rows, tuple(columns))
+        rows, columns = _wide(given, ["state"])
+        found = policy_of_rows(rows, labels_of(rows, columns or ["state"]), "policy")
         return found.in_frames_of(library_of(given))
     raise PolicyError(
         f"a policy with labels was expected: {FORMS.rpartition(' or ')[0]}; got"
@@ -270,12 +264,6 @@ def baseline_of(
     )  # fmt: skip
 
 
-def _with_own_labels(rows: Rows, columns: tuple[str, ...]) -> Policy:
-    """The policy of rows (state, action, probability), over the labels that they name."""
-    states, actions = (tuple(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
-    return policy_of_rows(rows, Labels(states, actions, columns or ("state",)), "policy")
-
-
 def _nested(given: Any) -> bool:
     """Whether it is {state: {action: probability}}."""
     if not isinstance(given, Mapping) or not given:
@@ -292,27 +280,25 @@ def _of_table(table: Any, place: Place, what: str) -> Policy:
     names = _names(table)
     pairs = Pairs(place.labels, "", "")
     roles = pairs([str(name) for name in names])
-    if _first(roles["action"], names):
+    if first_there(roles["action"], names):
         return read_policy(table, place, what=what, unknown_states="ignore")
-    rows, _ = _wide(table, [[x] if x in names else x.split(",") for x in roles["state"]], what)
+    rows, _ = _wide(table, roles["state"], what)
     return over_log(rows, pairs.lifted, place, what)
 
 
-def _wide(
-    table: Any, wanted: Sequence[Sequence[str]], what: str = "policy"
-) -> tuple[Rows, Sequence[str]]:
+def _wide(table: Any, wanted: Sequence[str], what: str = "policy") -> tuple[Rows, Sequence[str]]:
     """(the rows of a table with one column an action, the columns of its state): the first of the
     wanted ones that are there, else the index of pandas.
     """
     names = _names(table)
-    columns = next((x for x in wanted if all(part in names for part in x)), [])
+    columns = first_there(wanted, names)
     if columns:
         label = list(zip(*(_values(table, name) for name in columns), strict=True))
         states = [x[0] for x in label] if len(columns) == 1 else label
     elif hasattr(table, "index") and not isinstance(table, Mapping):  # of pandas
         states = _values(table, None)
     else:
-        said = " or ".join(repr(",".join(x)) for x in wanted)
+        said = " or ".join(map(repr, wanted))
         raise ERRORS[what](
             "a table of a policy has one row a pair (columns state, action, probability), or one"
             f" row a state and a column for each action; no column of {names} says the state:"
@@ -326,12 +312,6 @@ def _wide(
 def _names(table: Any) -> list[Any]:
     """The columns of a table."""
     return list(getattr(table, "column_names", getattr(table, "columns", table)))
-
-
-def _first(wanted: Sequence[str], names: Sequence[Any]) -> list[str]:
-    """The columns of the first of the wanted names (joined by commas) that are all there."""
-    choices = ([name] if name in names else name.split(",") for name in wanted)
-    return next((x for x in choices if all(part in names for part in x)), [])
 
 
 def _values(table: Any, name: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.core import END, Batch, Counts, Labels, count_triples
+from surefoot.core import END, Batch, Labels, count_triples
 from surefoot.core.errors import LogError, NotAvailableError, option
 from surefoot.core.labels import as_text
 from surefoot.core.text import plural
@@ -105,21 +105,20 @@ class History:
 
     def batch(self, block: Batch) -> Batch:
         """The rows of some whole episodes with histories in place of observations."""
-        state, follow = self.coded(block)
+        raw, follow = raw_histories(self.books, block, self.base.n_actions)
         return replace(
             block,
-            state=state,
-            next_state=follow,
+            state=self.place[raw],
+            next_state=self.next_state(block.next_state, follow),
             n_states=self.n_states,
             terminal_states=self.terminal_states,
             labels=self.labels,
         )
 
-    def coded(self, block: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """(state, next state) of every row."""
-        raw, follow = raw_histories(self.books, block, self.base.n_actions)
-        ends = self.ended[block.next_state]
-        return self.place[raw], np.where(ends >= 0, ends, self.place[follow])
+    def next_state(self, observation: np.ndarray, raw: np.ndarray) -> np.ndarray:
+        """The code of the history to which a row leads, of this observation and raw code."""
+        ends = self.ended[observation]
+        return np.asarray(np.where(ends >= 0, ends, self.place[raw]))
 
 
 def raw_histories(
@@ -148,11 +147,11 @@ def remember(log: Log, steps: int) -> Log:
         return log
     _check(log, steps)
     books = tuple(Codebook() for _ in range(steps))
-    found = _counted(log, books)
-    if found.longest <= steps:
+    (s, a, follow, o, k, r, m2), starts, longest = _counted(log, books)
+    if longest <= steps:
         raise LogError(
-            f"no episode has more than {found.longest} steps that lead on: a history of {steps}"
-            f" steps is never full; {option('history', max(found.longest - 1, 0))} is the most that"
+            f"no episode has more than {longest} steps that lead on: a history of {steps}"
+            f" steps is never full; {option('history', max(longest - 1, 0))} is the most that"
             " can matter"
         )
     if len(books[-1]) > MOST_HISTORIES:
@@ -165,11 +164,13 @@ def remember(log: Log, steps: int) -> Log:
     size = history.n_states, log.n_actions
     terminal = np.zeros(size[0], dtype=bool)
     terminal[list(history.terminal_states)] = True
+    as_sparse = held_sparse(log.counts.is_sparse or None, *size)
+    s, s2 = history.place[s], history.next_state(o, follow)
     return replace(
         log,
-        counts=found.counts(history, as_sparse=held_sparse(log.counts.is_sparse or None, *size)),
+        counts=count_triples(s, a, s2, k, r, m2, *size, as_sparse=as_sparse),
         labels=history.labels,
-        starts=np.bincount(history.place, found.starts, size[0]),
+        starts=np.bincount(history.place, starts, size[0]),
         terminal=terminal,
         notes=(*log.notes, _note(log, history)),
         view=history,
@@ -307,27 +308,13 @@ def _columns(labels: Labels, steps: int) -> tuple[str, ...]:
     return found
 
 
-@dataclass(frozen=True, repr=False)
-class Found:
-    """What one walk over a log counted, in raw codes: entries (h, a, o') with k rows whose rewards
-    sum to r and scatter by m2; how many episodes start in each h; the most steps of one.
+def _counted(
+    log: Log, books: tuple[Codebook, ...]
+) -> tuple[tuple[np.ndarray, ...], np.ndarray, int]:
+    """What one walk over a log counted, in raw codes: entries (h, a, h', o', k, r, m2) with k rows
+    whose rewards sum to r and scatter by m2; how many episodes start in each h; the most steps of
+    one.
     """
-
-    entries: tuple[np.ndarray, ...]
-    starts: np.ndarray
-    longest: int
-
-    def counts(self, history: History, *, as_sparse: bool) -> Counts:
-        """The same over histories in order."""
-        s, a, follow, o, k, r, m2 = self.entries
-        ends = history.ended[o]
-        s2 = np.where(ends >= 0, ends, history.place[follow])
-        size = history.n_states, history.base.n_actions
-        return count_triples(history.place[s], a, s2, k, r, m2, *size, as_sparse=as_sparse)
-
-
-def _counted(log: Log, books: tuple[Codebook, ...]) -> Found:
-    """Walk over the log once."""
     n, n_actions, triples = log.n_states, log.n_actions, Codebook()
     k = r = m2 = starts = np.zeros(0)
     leads, longest = np.zeros(0, dtype=np.int64), 0
@@ -350,7 +337,7 @@ def _counted(log: Log, books: tuple[Codebook, ...]) -> Found:
         longest = max(longest, int(block.time.max()) + 1)
     pair = triples.keys // n
     entries = pair // n_actions, pair % n_actions, leads, triples.keys % n, k, r, m2
-    return Found(entries, _longer(starts, len(books[-1])), longest)
+    return entries, _longer(starts, len(books[-1])), longest
 
 
 def _longer(x: np.ndarray, size: int) -> np.ndarray:

@@ -1,62 +1,42 @@
-"""Log: what was read, counted and labelled; from here to a Problem."""
+"""Log: what was read, counted and labelled, its rows in order, coded; from here to a Problem."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from surefoot.core import Batch, Counts, Labels, Policy, Returns, count_batch
 from surefoot.core.errors import LogError, NotAvailableError, ProblemError
-from surefoot.core.labels import as_text
+from surefoot.core.labels import as_text, match, places_of
 from surefoot.core.plain_values import Shown
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, Accounting
-from surefoot.logs.database import Database, Workspace
+from surefoot.logs.column_roles import Reward
+from surefoot.logs.database import Database, Workspace, path_sql
 from surefoot.logs.given_policies import baseline_of, labelled
 from surefoot.logs.policy_files import permitted
-from surefoot.logs.query import Reading
-from surefoot.logs.reward import Reward
-from surefoot.logs.row_blocks import BLOCK, coded_blocks, joined, returns_of
-from surefoot.problems import Problem
+from surefoot.logs.query import BESIDE_LABELS, Reading
+from surefoot.logs.tally import TO_END, plain_label
+from surefoot.problems import Problem, monte_carlo
 from surefoot.problems.build import build, uneven
 from surefoot.problems.given import Counted, Start, checked_gamma, estimated_policy, given_start
+from surefoot.problems.montecarlo import step_limit
 from surefoot.problems.problem import VISITS
 
+if TYPE_CHECKING:
+    from surefoot.logs.histories import History
+    from surefoot.logs.pace import Pace
+
+Columns = dict[str, np.ndarray]
+BLOCK = 1_000_000  # rows of a block, unless another number is asked for
+BESIDE_NAMES = {"p": "propensity", **BESIDE_LABELS}  # how a Batch calls them
 # rows up to which a Problem carries them, so that every kind of Monte-Carlo return can be computed
 # from it
 IN_MEMORY = 2_000_000
-
-
-class View(Protocol):
-    """How the rows of one log become those of another."""
-
-    @property
-    def base(self) -> Log:
-        """The log that the rows come from."""
-
-    def batch(self, block: Batch) -> Batch:
-        """Some whole episodes of it, as the other log has them."""
-
-
-class Timed(Protocol):
-    """How long steps take, and what that makes of a discount for each unit of time."""
-
-    @property
-    def unit(self) -> str:
-        """The unit of time, in words."""
-
-    def step_discount(self, gamma: float) -> float:
-        """The discount of the shortest step."""
-
-    def weighed(self, batch: Batch, gamma: float) -> Batch:
-        """The rows with what counts after longer steps beside them."""
-
-    def note(self, gamma: float) -> str:
-        """What a user should know."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -94,8 +74,8 @@ class Log(Shown):
     beside: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     reading: Reading | None = field(default=None, compare=False)
     workspace: Workspace | None = field(default=None, compare=False)
-    view: View | None = field(default=None, compare=False)
-    pace: Timed | None = field(default=None, compare=False)
+    view: History | Pace | None = field(default=None, compare=False)
+    pace: Pace | None = field(default=None, compare=False)
 
     def _facts(self) -> dict[str, Any]:
         episodes = {} if self.n_episodes is None else {"episodes": self.n_episodes}
@@ -184,11 +164,6 @@ class Log(Shown):
         left_out = (self.accounting.left_out_as(x) for x in (NO_SUCCESSOR, "next-state"))
         return cut + sum(left_out)
 
-    @property
-    def _never_ending(self) -> int:
-        """Last rows left out of a log in which nothing ever ends."""
-        return 0 if self.terminal.any() else self.accounting.left_out_as(CUT)
-
     @cached_property
     def fingerprint(self) -> str:
         """Told by what was read, not by where it lies: equal for copies of a log, and in
@@ -244,7 +219,18 @@ class Log(Shown):
         """Monte-Carlo returns of every pair (see `surefoot.monte_carlo`), block by block of
         whole episodes.
         """
-        return returns_of(self, gamma, visits, cut_returns)
+
+        def blocks() -> Iterator[Batch]:
+            return (self.weighed(block, gamma) for block in coded_blocks(self, 2_000_000))
+
+        step = self.step_discount(gamma)
+        # for returns of k steps the cuts of all blocks count
+        limit = None if isinstance(cut_returns, str) else min(map(step_limit, blocks()))
+        parts = (
+            monte_carlo(block, step, visits=visits, cut_returns=cut_returns, limit=limit)
+            for block in blocks()
+        )
+        return reduce(lambda x, y: x + y, parts)
 
     def step_discount(self, gamma: float) -> float:
         """The discount of one step: gamma, or where time counts that of the shortest step."""
@@ -330,6 +316,8 @@ class Log(Shown):
         made_log = None
         if isinstance(pi_b, Policy) and pi_b.of_policy is not None:
             made_log = baseline_of(self, self.beside["policy"][pi_b.of_policy]).pi
+        # last rows left out of a log in which nothing ever ends
+        last = 0 if self.terminal.any() else self.accounting.left_out_as(CUT)
         data = Counted(
             counts=counts,
             terminal=self.terminal,
@@ -341,7 +329,7 @@ class Log(Shown):
             returns=returns,
             blocks=blocks,
             time_limit=self.time_limit,
-            n_unfollowed=self.n_unfollowed or uneven(batch, self._never_ending),
+            n_unfollowed=self.n_unfollowed or uneven(batch, last),
             n_dropped=sum(self.accounting.left_out_as(x) for x in REASONS),
         )
         try:
@@ -411,3 +399,120 @@ class Log(Shown):
                 raise LogError(f"no episode starts with {as_text(label)!r}: name a whole history")
             return int(np.flatnonzero(begun)[0])
         return self.labels.state_code(label)
+
+
+def coded_blocks(log: Log, rows: int) -> Iterator[Batch]:
+    """Batches of whole episodes, of about `rows` rows each; a longer episode makes a longer
+    batch.
+    """
+    if log.view is not None:
+        yield from map(log.view.batch, coded_blocks(log.view.base, rows))
+        return
+    reading, first_row = log.stored, 0
+    rest: Columns = {}
+    with log.database() as database:
+        for chunk in _chunks(database, log, reading, rows):
+            joined_up = {n: np.concatenate((rest[n], x)) if rest else x for n, x in chunk.items()}
+            new = np.flatnonzero(joined_up["h"][1:] != joined_up["h"][:-1]) + 1
+            whole = int(new[-1]) if len(new) else 0
+            rest = {name: x[whole:] for name, x in joined_up.items()}
+            if whole:
+                part = {name: x[:whole] for name, x in joined_up.items()}
+                yield from _batch(log, reading, part, first_row)
+                first_row += whole
+    yield from _batch(log, reading, rest, first_row)
+
+
+def _chunks(database: Database, log: Log, reading: Reading, rows: int) -> Iterator[Columns]:
+    """The coded columns h (episode), s, a, r, s2, ends, cut and those beside them, `rows` rows of
+    one file at a time.
+    """
+    database.run("reading rows", "set disabled_optimizers = 'join_order,build_side_probe_side'")
+    coded = [x for x in BESIDE_LABELS if x in reading.beside]
+    for name in ("states", "actions", *coded):
+        file = path_sql(str(database.folder / name))
+        database.run("reading labels", f"create temp table {name} as from read_parquet({file})")
+    taken = database.rows("reading labels", "select x from actions order by code")
+    places = places_of(log.actions)
+    to_action = np.array([match(plain_label(x), places) for (x,) in taken], dtype=np.int64)
+    further = "".join(
+        f", {x}.code as {x}" if x in coded else f", x.{x} as {x}" for x in reading.beside
+    )
+    joins = " ".join(f"left join {x} on x.{x} = {x}.x" for x in coded)
+    for file in reading.store.files:
+        part = replace(reading, store=replace(reading.store, files=(file,)))
+        (n,) = database.rows("counting rows", f"select count(*) from {part.store.sql}")[0]
+        for start in range(0, int(n), rows):
+            where = f"file_row_number >= {start} and file_row_number < {start + rows}"
+            # A state seen only in rows that are left out has no code.
+            found = database.arrays(
+                "reading rows",
+                f"""select hash(episode) as h, coalesce(s.code, -1)::bigint as s, a.code as a, r,
+                           coalesce(s2.code, {TO_END})::bigint as s2, ends, cut, x.at{further}
+                    from {part.steps(where=where)} x left join states s on x.s = s.x
+                         left join actions a on x.a = a.x left join states s2 on x.s2 = s2.x
+                         {joins}""",
+            )
+            at = found.pop("at")
+            chunk = {name: np.ma.filled(x, -1) for name, x in found.items()}
+            if (at[1:] < at[:-1]).any():  # joins hand out small chunks late
+                order = np.argsort(at, kind="stable")
+                chunk = {name: x[order] for name, x in chunk.items()}
+            yield chunk | {"a": to_action[chunk["a"]]}
+
+
+def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterator[Batch]:
+    """The batch of some whole episodes, unless all their rows are left out."""
+    if not rows:
+        return
+    new = np.append(True, rows["h"][1:] != rows["h"][:-1])
+    last = np.append(new[1:], True)
+    end, ends = log.n_states - 1, rows["ends"].astype(bool)
+    if reading.given:
+        follow = np.where(rows["s2"] == TO_END, end, rows["s2"])
+        keep = np.ones(len(new), dtype=bool)
+    else:
+        ends = ends | last if reading.options.episode_end == "terminal" else ends
+        if reading.limit:  # no episode is longer
+            ends = ends & (np.bincount(np.cumsum(new) - 1)[np.cumsum(new) - 1] < reading.limit)
+        follow, keep = np.where(last, end, np.append(rows["s"][1:], end)), ~last | ends
+    if not keep.any():
+        return
+    number = np.cumsum(new)[keep]
+    episode = np.cumsum(np.append(False, number[1:] != number[:-1]))
+    follow = follow[keep].astype(np.int64)
+    yield Batch(
+        state=rows["s"][keep],
+        action=rows["a"][keep],
+        reward=rows["r"][keep],
+        next_state=follow,
+        episode=episode,
+        ends=log.terminal[follow],
+        truncated=rows["cut"][keep].astype(bool),
+        row=first_row + np.flatnonzero(keep),
+        n_states=log.n_states,
+        n_actions=log.n_actions,
+        terminal_states=tuple(np.flatnonzero(log.terminal).tolist()),
+        has_end=log.has_end,
+        left_out=int((~keep).sum()),
+        labels=log.labels,
+        beside={BESIDE_NAMES.get(x, x): rows[x][keep] for x in reading.beside},
+    )
+
+
+def joined(parts: list[Batch]) -> Batch:
+    """Batches of different episodes as one."""
+    if not parts:
+        raise LogError("no row of the log has a successor")
+    if len(parts) == 1:
+        return parts[0]
+    before = np.cumsum([0, *(part.n_episodes for part in parts)])
+    names = ("state", "action", "reward", "next_state", "ends", "truncated", "row")
+    columns: Any = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    columns["episode"] = np.concatenate(
+        [part.episode + n for part, n in zip(parts, before, strict=False)]
+    )
+    columns["beside"] = {
+        name: np.concatenate([part.beside[name] for part in parts]) for name in parts[0].beside
+    }
+    return replace(parts[0], **columns, left_out=sum(part.left_out for part in parts))

@@ -18,7 +18,6 @@ from scipy import sparse
 from surefoot.core import END, Batch, Counts
 from surefoot.core.errors import LogError, NotAvailableError, ProblemError, option
 from surefoot.logs.accounting import AT_LIMIT, CUT
-from surefoot.logs.database import Database
 from surefoot.logs.log import Log
 from surefoot.logs.query import WHOLE, Reading
 
@@ -208,23 +207,18 @@ def _gaps(log: Log) -> np.ndarray:
     with log.database() as database:
         for file in reading.store.files:
             part = replace(reading, store=replace(reading.store, files=(file,)))
-            found = _in_order(database, part)
-            times.append(found["x"])
-            episodes.append(found["h"])
+            found = database.arrays(
+                "reading times",
+                f"select ({time_sql(part)})::double as x, hash(episode) as h, y.at from"
+                f" {part.steps()} y",
+            )
+            order = np.argsort(found["at"], kind="stable")
+            times.append(np.asarray(found["x"])[order])
+            episodes.append(np.asarray(found["h"])[order])
     time, episode = np.concatenate(times), np.concatenate(episodes)
     gap = np.append(np.diff(time), np.nan)
     gap[:-1][episode[1:] != episode[:-1]] = np.nan
     return gap
-
-
-def _in_order(database: Database, reading: Reading) -> dict[str, np.ndarray]:
-    found = database.arrays(
-        "reading times",
-        f"select ({time_sql(reading)})::double as x, hash(episode) as h, y.at from"
-        f" {reading.steps()} y",
-    )
-    order = np.argsort(found.pop("at"), kind="stable")
-    return {name: np.asarray(x)[order] for name, x in found.items()}
 
 
 def time_sql(reading: Reading) -> str:

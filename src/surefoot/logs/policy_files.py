@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,7 @@ from surefoot.core.labels import as_text, from_cell, nearest, unknown
 from surefoot.core.parameters import check_name
 from surefoot.core.policy import Row
 from surefoot.logs.database import Database, Workspace, name_sql, path_sql
-from surefoot.logs.sources import find_source
-from surefoot.logs.store import header_of, read_text, text_trouble
+from surefoot.logs.store import columns_of, find_source, header_of, read_text, text_trouble
 from surefoot.problems.given import SUM_TO_ONE, joint_mask
 
 if TYPE_CHECKING:
@@ -40,16 +39,15 @@ PROBABILITY = ("probability", "prob", "p", "pi_b", "baseline")
 ERRORS: dict[str, type[SurefootError]] = {"baseline": BaselineError, "policy": PolicyError}
 
 
-class HasLabels(Protocol):
-    """What a policy is read for: a log, or another place with states and actions."""
+@dataclass(frozen=True)
+class Place:
+    """The states and actions that a policy is to be about, where no log has them; codes where these
+    have no labels.
+    """
 
-    @property
-    def labels(self) -> Labels:
-        """Of the states and actions."""
-
-    @property
-    def terminal(self) -> np.ndarray:
-        """States [S] in which nobody acts."""
+    labels: Labels
+    terminal: np.ndarray
+    has_end: bool
 
 
 Roles = Mapping[str, Sequence[str]]  # the names that the columns of each role may have
@@ -81,8 +79,7 @@ def load_policy(source: Any) -> Policy:
     if not rows:
         raise PolicyError(f"{source} has no rows: a policy has one for each state and action")
     rows = [(from_cell(s), from_cell(a), *p) for s, a, *p in rows]
-    states, actions = (tuple(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
-    labels = Labels(states, actions, tuple(columns))
+    labels = labels_of(rows, columns)
     found = policy_of_rows(rows, labels, "policy").in_frames_of(library_of(source))
     if len(numbers) == 1:
         return found
@@ -92,7 +89,7 @@ def load_policy(source: Any) -> Policy:
 
 def read_policy(
     source: Any,
-    log: HasLabels,
+    log: Log | Place,
     *,
     what: str = "baseline",
     state: str = "",
@@ -118,7 +115,7 @@ def read_policy(
     return over_log(rows, of_pair.lifted, log, what, unknown_states == "ignore")
 
 
-def fitted(policy: Policy, log: HasLabels, what: str = "baseline") -> Policy:
+def fitted(policy: Policy, log: Log | Place, what: str = "baseline") -> Policy:
     """A policy over the labels of a log; what it says of other states is in `elsewhere`."""
     if log.labels.same(policy.labels):
         return policy
@@ -140,7 +137,7 @@ def width(states: Sequence[Any]) -> int:
 def over_log(
     rows: list[tuple[Any, ...]],
     lifted: bool,
-    log: HasLabels,
+    log: Log | Place,
     what: str = "baseline",
     ignore: bool = True,
 ) -> Policy:
@@ -240,6 +237,12 @@ class Pairs:
     def code(self, label: Any) -> int:
         """The code of a state, or of an observation where these are lifted."""
         return (self.labels.observed[0] if self.lifted else self.labels).state_code(label)
+
+
+def labels_of(rows: list[tuple[Any, ...]], columns: Sequence[str]) -> Labels:
+    """The states and actions that rows of (state, action, ...) name, in their order."""
+    states, actions = (tuple(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
+    return Labels(states, actions, tuple(columns))
 
 
 def policy_of_rows(rows: list[tuple[Any, ...]], labels: Labels, what: str) -> Policy:
@@ -346,7 +349,7 @@ def read_table(source: Any, roles: Roles | Callable[[list[str]], Roles]) -> list
         with Database(workspace) as database, ExitStack() as opened:
             if found.kind == "csv":
                 delimiter, names = header_of(found.files[0])
-                where = read_text(found.files[:1], delimiter, len(names))
+                where = read_text(found.files[0], delimiter, len(names))
                 physical = {name: f"c{i}" for i, name in enumerate(names)}
             else:
                 where = "given_table"
@@ -354,10 +357,7 @@ def read_table(source: Any, roles: Roles | Callable[[list[str]], Roles]) -> list
                     opened.enter_context(database.table(where, found.table))
                 else:
                     where = f"read_parquet({path_sql(found.files[0])})"
-                names = [
-                    str(row[0])
-                    for row in database.rows("reading a table", f"describe select * from {where}")
-                ]
+                names = [name for name, _ in columns_of(database, "reading a table", where)]
                 physical = {name: name_sql(name) for name in names}
             if len(found.files) > 1:
                 raise LogError(f"one file was expected, got {len(found.files)}")
@@ -374,16 +374,24 @@ def read_table(source: Any, roles: Roles | Callable[[list[str]], Roles]) -> list
 
 
 def _columns(role: str, wanted: Sequence[str], names: Sequence[str], where: str) -> list[str]:
-    """The columns of a role: the first of the wanted names (or lists of names) that the table
-    has.
+    """The columns of a role."""
+    found = first_there(wanted, names)
+    if not found:
+        raise LogError(
+            f"{where} has no column {wanted[0]!r} for the {role}; {nearest(wanted[0], names)}"
+        )
+    return found
+
+
+def first_there(wanted: Sequence[str], names: Sequence[Any]) -> list[str]:
+    """The columns of the first of the wanted names (or names joined by commas) that are all there;
+    [] where there are none.
     """
     for choice in wanted:
-        parts = [choice] if choice in names else [part.strip() for part in choice.split(",")]
-        if all(part in names for part in parts):
-            return parts
-    raise LogError(
-        f"{where} has no column {wanted[0]!r} for the {role}; {nearest(wanted[0], names)}"
-    )
+        for parts in ([choice], choice.split(","), [x.strip() for x in choice.split(",")]):
+            if all(part in names for part in parts):
+                return parts
+    return []
 
 
 def _grouped(row: tuple[Any, ...], sizes: Iterable[int]) -> Iterable[Any]:

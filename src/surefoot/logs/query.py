@@ -15,8 +15,7 @@ from surefoot.core.errors import LogError
 from surefoot.core.parameters import check_name
 from surefoot.logs.column_roles import MISSING, Column
 from surefoot.logs.database import Database, text_sql
-from surefoot.logs.sources import checked_encoding, single
-from surefoot.logs.store import Store
+from surefoot.logs.store import Store, checked_encoding, single
 
 SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 WHOLE = (*SIGNED, *(f"U{kind}" for kind in SIGNED))

@@ -1,28 +1,37 @@
-"""`read_log`: from files or a table to a Log; `count_part`: one part of a log, so that parts can
-be counted apart and added up.
+"""`read_log`: from files or a table to a Log; parts of a log counted apart and added up, on a Dask
+cluster or elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import os
+import platform
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from surefoot.core.array_checks import library_of
+import numpy as np
+
+from surefoot.core import END, Labels
+from surefoot.core.array_checks import MOST_PAIRS, library_of
+from surefoot.core.cluster import cluster, computed
 from surefoot.core.errors import LogError, option
-from surefoot.logs.accounting import droppable
+from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
+from surefoot.logs.accounting import droppable, notes_on, warnings_on
 from surefoot.logs.column_roles import ALONG, NONE, SYNONYMS, Column
 from surefoot.logs.counting import code_beside, count_log
 from surefoot.logs.database import Database, Progress, Workspace
 from surefoot.logs.description import POSING, is_description, read_description
-from surefoot.logs.from_tally import make_log
 from surefoot.logs.histories import checked_steps, remember
 from surefoot.logs.log import Log
 from surefoot.logs.pace import checked_per, with_pace
 from surefoot.logs.query import Options, Part, Reading
-from surefoot.logs.sources import as_utf8, find_source, single
-from surefoot.logs.store import open_store
-from surefoot.logs.tally import Tally
+from surefoot.logs.store import as_utf8, find_source, open_store, single
+from surefoot.logs.tally import Tally, merged
+from surefoot.problems.given import held_sparse
+
+BLOCK, BLOCKS = 1 << 20, 64  # bytes of a file by which it is known
 
 
 def read_log(
@@ -213,3 +222,138 @@ def _counted(
             )
         reading, tally = count_log(database, reading, part)
         return reading, tally, code_beside(database, reading)
+
+
+def make_log(
+    tally: Tally,
+    options: Options,
+    *,
+    terminal_states: tuple[Any, ...] = (),
+    sparse: bool | None = None,
+    reading: Reading | None = None,
+    workspace: Workspace | None = None,
+    beside: Mapping[str, tuple[Any, ...]] | None = None,
+) -> Log:
+    """The Log of a tally, checked; `reading` and `workspace` say where its rows are."""
+    if not tally.states:
+        raise LogError(
+            "no row has a successor: every episode is one step long and cut; give next_state, flag"
+            f" terminal steps, or say {option('episode_end', 'terminal')} if every episode ends"
+            " with its last row"
+        )
+    places = places_of(tally.actions)
+    extra = [
+        in_kind_of(x, tally.actions) for x in options.actions or () if match(x, places) is None
+    ]
+    tally = tally.over(tally.states, merged(tally.actions, tuple(extra))) if extra else tally
+    states = tally.states
+    if tally.has_end and END in states:
+        raise LogError(
+            f"the log has a state labelled {END!r}, the name of the extra state its terminal steps"
+            " lead to: rename it"
+        )
+    states = (*states, END) if tally.has_end else states
+    if len(states) * len(tally.actions) > MOST_PAIRS:
+        raise LogError(
+            f"{len(states)} states x {len(tally.actions)} actions are more than {MOST_PAIRS:,}"
+            " pairs: is the state column right?"
+        )
+    label_columns = options.label_columns
+    if reading is not None:
+        label_columns = (reading.store.columns.state, reading.store.columns.action)
+    labels = Labels(states, tally.actions, *label_columns)
+    terminal, notes = _terminal(tally, labels, terminal_states)
+    made = Log(
+        counts=tally.counts(as_sparse=held_sparse(sparse, len(states), len(tally.actions))),
+        labels=labels,
+        starts=None if tally.starts is None else np.append(tally.starts, [0.0] * tally.has_end),
+        terminal=terminal,
+        rewards=(float(tally.lowest), float(tally.highest)),
+        has_end=tally.has_end,
+        accounting=tally.accounting,
+        reward=tally.reward,
+        columns=str(reading.store.columns) if reading is not None else "",
+        notes=(),
+        beside=dict(beside or {}),
+        reading=reading,
+        workspace=workspace,
+    )
+    _check_acting(made)
+    warnings = tuple(f"WARNING: {x}" for x in warnings_on(made))
+    notes = [*warnings, *notes_on(made, options.missing_reward), *notes]
+    return replace(made, notes=tuple(notes), warnings=warnings)
+
+
+def _terminal(tally: Tally, labels: Labels, named: tuple[Any, ...]) -> tuple[np.ndarray, list[str]]:
+    """(the mask of terminal states, notes about those that never occur)."""
+    terminal = np.zeros(len(labels.states), dtype=bool)
+    terminal[list(tally.ended)] = True
+    terminal[len(labels.states) - tally.has_end :] = True
+    notes = []
+    for label in named:
+        place = labels.find_state(label)
+        if place is None:
+            notes.append(f"terminal {unknown('state', label, labels.states)}")
+        else:
+            terminal[place] = True
+    return terminal, notes
+
+
+def _check_acting(log: Log) -> None:
+    """Nobody acts in a terminal state."""
+    acting = np.flatnonzero(log.terminal & (log.n_sa.sum(axis=1) > 0))
+    if len(acting):
+        s = int(acting[0])
+        raise LogError(
+            f"{int(log.n_sa[s].sum())} rows act in state {as_text(log.states[s])!r}, which is"
+            f" terminal ({len(acting)} such states): a terminal state has no actions. If a terminal"
+            f" step returns to an ordinary state, pass {option('terminal_to_end', True)}: it then"
+            " leads to an extra state (end)"
+        )
+
+
+def tallies_on_dask(
+    address: Any, source: Any, options: Options, *, parts: int | None, fewest: int
+) -> list[Tally]:
+    """The tallies of the parts of a log in files that all workers of a Dask cluster can read, each
+    counted by a worker that finds these files there and runs this surefoot: of the episodes whose
+    hash is i modulo the number of parts (default: one a worker, at least `fewest`). An episode may
+    span files, so every task reads all files.
+
+    Counts, labels and accounting of their sum are those of `read_log`; sums of rewards may differ
+    in the last bit. Only a time limit is not looked for (see `Reading.limit`), since no part shows
+    it.
+
+    address   of the scheduler, such as "tcp://host:8786", or a dask.distributed Client
+    """
+    files = [os.path.abspath(file) for file in find_source(source).files]
+    marks = {file: mark(file) for file in files}
+    with cluster(address) as client:
+        k = parts or max(fewest, len(client.scheduler_info()["workers"]))
+        found = dict(computed(client, count_marked, [(marks, options, (i, k)) for i in range(k)]))
+    return [found[i] for i in range(k)]
+
+
+def count_marked(marks: dict[str, str], options: Options, part: Part) -> Tally:
+    """The tally of a part of these files, if they are here what they are where they were marked."""
+    for file, given in marks.items():
+        here = mark(file) if os.path.isfile(file) else "missing"
+        if here != given:
+            raise LogError(
+                f"{file} on the Dask worker {platform.node()} is not the file that was given"
+                f" ({here} there, {given} here): all workers must read the same files, as on a"
+                " shared disk"
+            )
+    return count_part(list(marks), options, part)
+
+
+def mark(file: str) -> str:
+    """What a file is known by: its size, and a digest of it (of 64 MB of a larger one, spread
+    evenly).
+    """
+    size, digest = os.path.getsize(file), hashlib.sha256()
+    with open(file, "rb") as raw:
+        for i in range(BLOCKS):
+            raw.seek(max(i * BLOCK, i * (size - BLOCK) // (BLOCKS - 1)))
+            digest.update(raw.read(BLOCK))
+    return f"{size:,} bytes, {digest.hexdigest()[:16]}"

@@ -1,28 +1,214 @@
-"""Store: the rows of a log as Parquet files, whatever they came as; text and tables are parsed
-once and written out.
+"""Store: where the rows of a log come from (files, a folder, a pattern, a table in memory), whether
+files are what they say, and their rows as Parquet; text and tables are parsed once and written out.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
+import glob
 import gzip
 import os
 import re
 import shutil
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from surefoot.core.array_checks import TABLES
+from surefoot.core.atomic import settle
 from surefoot.core.errors import LogError, option
+from surefoot.core.labels import nearest
 from surefoot.logs.accounting import REASONS
 from surefoot.logs.column_roles import Column, Columns, find_columns
 from surefoot.logs.database import Database, name_sql, parquet_sql, path_sql, text_sql
-from surefoot.logs.sources import NAME_IT, Source
 
 ColumnOptions = dict[str, Column]
 BLOCK = 1 << 23  # a line that holds a whole block of so many bytes is no row
 PLACE = ("source_file", "source_row")  # where the rows of a store written out anew came from
+
+TEXT, PARQUET = ("csv", "tsv", "txt"), ("parquet", "pq")
+NAME_IT = (
+    "name its encoding, such as --encoding latin-1 (encoding='latin-1', 'cp1252' or 'utf-16' in"
+    " Python), or convert the file to UTF-8"
+)
+ENDINGS = ", ".join(f".{ending}" for ending in (*TEXT, *PARQUET)) + ", each also with .gz"
+
+
+@dataclass(frozen=True)
+class Source:
+    """`kind` is "csv", "parquet" or "table"; files are sorted by name, and `titles` is how the user
+    knows them, where they are copies.
+    """
+
+    kind: str
+    files: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
+    table: Any = None
+
+    @property
+    def name(self) -> str:
+        """The source in words."""
+        if self.kind == "table":
+            return "the table"
+        others = f" (and {len(self.files) - 1} more)" if len(self.files) > 1 else ""
+        return self.titles[0] + others
+
+
+def _column(values: Any) -> Any:
+    """A list as an array, which DuckDB reads; values of several types stay what they are."""
+    if not isinstance(values, (list, tuple)):
+        return values
+    same = len({type(x) for x in values}) == 1 and isinstance(values[0], (str, int, float))
+    return np.array(values, dtype=None if same else object)
+
+
+def find_source(source: Any) -> Source:
+    """The files or the table meant by `source`, looked at from outside."""
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        files = _files(os.fspath(source))
+    elif (
+        isinstance(source, (list, tuple))
+        and source
+        and all(isinstance(x, (str, os.PathLike)) for x in source)
+    ):
+        files = [file for x in source for file in _files(os.fspath(x))]
+    elif isinstance(source, dict) and source:
+        return Source("table", table={name: _column(x) for name, x in source.items()})
+    elif type(source).__module__.partition(".")[0] in TABLES:
+        return Source("table", table=source)
+    else:
+        raise LogError(
+            "a log is a file, a folder, a pattern, a list of them, or a pandas, polars or Arrow"
+            f" table; got {type(source).__name__}"
+        )
+    files = sorted(files)
+    real = [os.path.realpath(file) for file in files]
+    if len(set(real)) < len(real):
+        twice = next(file for file, path in zip(files, real, strict=True) if real.count(path) > 1)
+        raise LogError(f"a file is named twice ({twice}): its rows would count twice")
+    kinds = {file: _kind(file) for file in files}
+    if len(set(kinds.values())) > 1:
+        one = {kind: file for file, kind in kinds.items()}
+        raise LogError(
+            f"one log is of one kind, but {one['csv']} is text and {one['parquet']} is Parquet:"
+            " read them one after the other"
+        )
+    return Source(kinds[files[0]], tuple(files), tuple(files))
+
+
+def as_utf8(source: Source, encoding: str, folder: Path) -> Source:
+    """The source with its text as UTF-8, of which copies are made in the folder where it is not."""
+    if source.kind != "csv" or checked_encoding(encoding) == "utf-8":
+        return source
+    copies = []
+    for number, file in enumerate(source.files):
+        target = folder / f"decoded-{number:06d}.csv"
+        opened = gzip.open if file.lower().endswith(".gz") else open
+        try:
+            with (
+                opened(file, "rt", encoding=encoding, newline="") as text,
+                open(target, "w", encoding="utf-8", newline="") as out,
+            ):
+                shutil.copyfileobj(text, out, 1 << 20)
+        except UnicodeError as error:
+            raise LogError(f"{file} is not {encoding} text ({error}): {NAME_IT}") from error
+        except (OSError, EOFError, zlib.error) as error:
+            raise LogError(f"{file} cannot be read: {error}") from error
+        copies.append(str(target))
+    return replace(source, files=tuple(copies))
+
+
+def checked_encoding(encoding: str) -> str:
+    """The name that Python has for an encoding."""
+    try:
+        "".encode(encoding)
+        return codecs.lookup(encoding).name
+    except (LookupError, TypeError, ValueError) as error:
+        raise LogError(
+            f"no encoding is called {encoding!r}; there are utf-8, utf-16, latin-1, cp1252 and"
+            " others"
+        ) from error
+
+
+def single(delimiter: str) -> str:
+    """A delimiter as one character; "tab" is one too."""
+    words = {"tab": "\t", "\\t": "\t"}
+    found = words.get(delimiter, delimiter) if isinstance(delimiter, str) else "??"
+    if len(found) > 1 or found in ('"', "\n", "\r"):
+        raise LogError(f"delimiter must be one character, such as ';' or 'tab', got {delimiter!r}")
+    return found
+
+
+def _files(text: str) -> list[str]:
+    """The files meant by one path or pattern."""
+    if "\0" in text or not text:
+        raise LogError(f"{text!r} is no file name")
+    if os.path.isdir(text):
+        inside = (Path(root) / name for root, _, names in os.walk(text) for name in names)
+        found = [
+            str(p) for p in inside if _ending(p.name) in (*TEXT, *PARQUET) and p.name[0] not in "._"
+        ]
+        if not found:
+            raise LogError(f"the folder {text} holds no log: files end in {ENDINGS}")
+        return found
+    if not os.path.exists(text):
+        settle(os.path.dirname(text) or ".")
+    if os.path.isfile(text):
+        return [text]
+    matching = glob.glob(text, recursive=True) if glob.has_magic(text) else []
+    found = [file for file in matching if os.path.isfile(file)]
+    if not found:
+        folder = os.path.dirname(text) or "."
+        there = os.listdir(folder) if os.path.isdir(folder) else []
+        hint = f"the folder {folder} does not exist or is empty"
+        if there:
+            hint = nearest(os.path.basename(text), there)
+        raise LogError(f"there is no file {text}: {hint}")
+    return found
+
+
+def _ending(name: str) -> str:
+    """The ending of a file name without its dot and without .gz."""
+    return name.lower().removesuffix(".gz").rpartition(".")[2]
+
+
+def _kind(file: str) -> str:
+    """What a file is, by its ending; its first bytes must agree."""
+    ending, zipped = _ending(os.path.basename(file)), file.lower().endswith(".gz")
+    if ending not in (*TEXT, *PARQUET):
+        raise LogError(f"{file} ends in .{ending}: a log ends in {ENDINGS}")
+    try:
+        with open(file, "rb") as raw:
+            start = raw.read(4)
+        if not start:
+            raise LogError(f"{file} is empty: a log has at least a header and one row")
+        if (start[:2] == b"\x1f\x8b") != zipped:
+            raise LogError(
+                f"{file} is {'not ' if zipped else ''}compressed by gzip, against its ending:"
+                " rename it"
+            )
+        if zipped:
+            with gzip.open(file, "rb") as packed:
+                start = packed.read(4)
+    except (OSError, EOFError, zlib.error) as error:
+        raise LogError(f"{file} cannot be read: {error}") from error
+    if ending in PARQUET and start != b"PAR1":
+        raise LogError(
+            f"{file} ends in .{ending} but is no Parquet file (its first bytes are {start!r}):"
+            " rename or export it again"
+        )
+    if ending in TEXT and (start == b"PAR1" or start[:2] == b"PK" or start[:2] == b"\x1f\x8b"):
+        what = "Parquet" if start == b"PAR1" else "compressed"
+        raise LogError(
+            f"{file} ends in .{ending} but is {what}, not text: rename or export it again"
+        )
+    return "parquet" if ending in PARQUET else "csv"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +277,9 @@ def _from_parquet(source: Source, options: ColumnOptions, database: Database) ->
                     shutil.copyfileobj(packed, plain)
             except (OSError, EOFError, zlib.error) as error:
                 raise LogError(f"{name} cannot be unpacked: {error}") from error
-        names[file], described[name] = name, _described(database, file, name)
+        names[file] = name
+        rows = f"read_parquet({path_sql(file)}, hive_partitioning = false)"
+        described[name] = dict(columns_of(database, f"reading {name}", rows))
     first = source.files[0]
     columns = find_columns(list(described[first]), first, **options)
     inside = columns.ours()
@@ -106,24 +294,22 @@ def _from_parquet(source: Source, options: ColumnOptions, database: Database) ->
     return Store(files=tuple(names), names=names, columns=columns, inside=inside, types=types)
 
 
-def _described(database: Database, file: str, name: str) -> dict[str, str]:
-    """{column: type} of a Parquet file."""
-    found = database.rows(
-        f"reading {name}",
-        f"describe select * from read_parquet({path_sql(file)}, hive_partitioning = false)",
-    )
-    return {str(row[0]): str(row[1]) for row in found}
+def columns_of(database: Database, what: str, rows: str) -> list[tuple[str, str]]:
+    """(column, type) of a FROM clause."""
+    found = database.rows(what, f"describe select * from {rows}")
+    return [(str(name), str(kind)) for name, kind, *_ in found]
 
 
 def _from_table(source: Source, options: ColumnOptions, database: Database) -> Store:
     """A table in memory, written out once."""
     what, target = "reading the table", str(database.folder / "table.parquet")
     with database.table("given_table", source.table):
-        names = [str(row[0]) for row in database.rows(what, "describe select * from given_table")]
+        names = [name for name, _ in columns_of(database, what, "given_table")]
         columns = find_columns(names, source.name, **options)
         chosen = ", ".join(f"{name_sql(name)} as {ours}" for ours, name in columns.ours().items())
         write_parquet(database, what, f"select {chosen} from given_table", target)
-    types = _described(database, target, source.name)
+    rows = f"read_parquet({path_sql(target)}, hive_partitioning = false)"
+    types = dict(columns_of(database, what, rows))
     return Store(
         files=(target,),
         names={target: source.name},
@@ -150,11 +336,8 @@ def _from_text(
     files: dict[str, str] = {}
     for number, (file, title) in enumerate(zip(source.files, source.titles, strict=True)):
         target = str(database.folder / f"text-{number:06d}.parquet")
-        rows = read_text([file], delimiter, len(names), drop_broken=drop_broken)
-        try:
-            write_parquet(database, f"reading {title}", f"select {chosen} from {rows}", target)
-        except LogError as error:
-            raise LogError(text_trouble(title, str(error))) from error
+        rows = read_text(file, delimiter, len(names), drop_broken=drop_broken)
+        write_text(database, title, f"select {chosen} from {rows}", target)
         files[target] = title
     broken = "select count(distinct (scan_id, file_id, line)) from reject_errors"
     return Store(
@@ -187,18 +370,24 @@ def _common_header(source: Source, delimiter: str) -> tuple[str, list[str]]:
     return first
 
 
-def read_text(
-    files: Sequence[str], delimiter: str, n_columns: int, *, drop_broken: bool = False
-) -> str:
-    """The rows of text files as a FROM clause: columns c0, c1, ... of text."""
+def read_text(file: str, delimiter: str, n_columns: int, *, drop_broken: bool = False) -> str:
+    """The rows of a text file as a FROM clause: columns c0, c1, ... of text."""
     shape = ", ".join(f"c{i}: 'VARCHAR'" for i in range(n_columns))
-    packed = {"gzip" if file.lower().endswith(".gz") else "none" for file in files}
+    packed = "gzip" if file.lower().endswith(".gz") else "none"
     rejects = ", store_rejects = true, rejects_limit = 0" if drop_broken else ""
     return (
-        f"read_csv([{', '.join(map(path_sql, files))}], auto_detect = false, header = true, delim ="
+        f"read_csv([{path_sql(file)}], auto_detect = false, header = true, delim ="
         f" {text_sql(delimiter)}, quote = '\"', escape = '\"', columns = {{{shape}}}, compression ="
-        f" '{packed.pop() if len(packed) == 1 else 'auto'}'{rejects})"
+        f" '{packed}'{rejects})"
     )
+
+
+def write_text(database: Database, file: str, query: str, target: str) -> None:
+    """Write the rows of a query over a text file to a Parquet file."""
+    try:
+        write_parquet(database, f"reading {file}", query, target)
+    except LogError as error:
+        raise LogError(text_trouble(file, str(error))) from error
 
 
 def write_parquet(database: Database, what: str, query: str, target: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from surefoot.core import Counts, count_triples
 from surefoot.core.errors import LogError
 from surefoot.logs.accounting import Accounting
-from surefoot.logs.reward import Reward
+from surefoot.logs.column_roles import Reward
 
 TO_END = -1  # the code of the next state "(end)"
 TRIPLE = ("s", "a", "s2", "k", "r", "m2")  # the columns of the triples

@@ -1,11 +1,11 @@
 """What an algorithm may know: counting, estimating, declared facts, all in a frozen Problem."""
 
+from surefoot.core.support import Arrivals
 from surefoot.problems.build import problem
 from surefoot.problems.given import estimate_baseline
 from surefoot.problems.montecarlo import discounted_returns, monte_carlo, separation, thinned_counts
 from surefoot.problems.problem import Problem
 from surefoot.problems.ranges import ReturnRange, return_range
-from surefoot.problems.rewards import Arrivals
 
 __all__ = [
     "Arrivals",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from surefoot.core import Batch, Policy, count, make_batch
 from surefoot.core.array_checks import number
 from surefoot.core.errors import BaselineError, ProblemError
 from surefoot.core.parameters import check_name
-from surefoot.problems.baseline_function import tabulated
 from surefoot.problems.given import (
     Counted,
     Start,
@@ -26,6 +26,7 @@ from surefoot.problems.given import (
     impossible_rows,
     joint_mask,
     renormalise,
+    tabulated,
 )
 from surefoot.problems.montecarlo import check_cut_returns
 from surefoot.problems.problem import Problem
@@ -237,20 +238,23 @@ def _first_states(batch: Batch) -> Start:
     return Start(found, episodes=batch.n_episodes)
 
 
+def cut_notes(left_out: int, cut: int, episodes: int | None, more: str = "") -> Iterator[str]:
+    """That so many episodes are cut, and so many last rows of them left out."""
+    if left_out:
+        yield (
+            f"the last rows of {left_out} cut episodes are left out: without next_state they lead"
+            f" nowhere{more}"
+        )
+    if cut > 0:
+        yield (
+            f"{cut} of {episodes} episodes are cut, not ended: Monte-Carlo returns that run into a"
+            " cut are short"
+        )
+
+
 def _log_notes(log: Batch) -> list[str]:
     """What a user should know about the log itself."""
-    notes = []
-    if log.left_out:
-        notes.append(
-            f"the last rows of {log.left_out} cut episodes are left out: without next_state they"
-            " lead nowhere"
-        )
-    cut = int(log.cuts.sum())
-    if cut:
-        notes.append(
-            f"{cut} of {log.n_episodes} episodes are cut, not ended: Monte-Carlo returns that run"
-            " into a cut are short"
-        )
+    notes = [*cut_notes(log.left_out, int(log.cuts.sum()), log.n_episodes)]
     contradiction = log.contradictions()
     if contradiction:
         notes.append(contradiction)

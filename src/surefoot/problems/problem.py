@@ -29,10 +29,10 @@ from surefoot.core.counts import read_only
 from surefoot.core.errors import BaselineError, NotAvailableError, ProblemError
 from surefoot.core.parameters import check_name
 from surefoot.core.plain_values import Shown
+from surefoot.core.support import Arrivals, arrivals, mean_reward, support
 from surefoot.problems.given import SUM_TO_ONE
 from surefoot.problems.montecarlo import monte_carlo
 from surefoot.problems.ranges import ReturnRange
-from surefoot.problems.rewards import Arrivals, arrivals, mean_reward, support
 
 if TYPE_CHECKING:
     from surefoot.problems.guards import Guard

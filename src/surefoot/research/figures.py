@@ -1,23 +1,38 @@
-"""Figures: mean and CVaR over the size of the data, the heat map of Assumption 1."""
+"""A study as a person has it: run in a folder, with its summary, its figures (mean and CVaR over
+the size of the data) and its page; and the heat map of Assumption 1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
+from surefoot.core.atomic import read_json, write_whole
 from surefoot.core.errors import ProblemError
-from surefoot.report.style import FAINT, STYLES, Style, figure, style_of
-from surefoot.research.studies.results import SummaryRow
+from surefoot.core.text import plural, with_interval
+from surefoot.report.folder import REPORT
+from surefoot.report.page import Item, PageTable, Picture, Section, number, percent, sections_page
+from surefoot.report.style import FAINT, STYLES, Style, figure, save, style_of
+from surefoot.research.studies.results import Results, SummaryRow, summary_rows, write_summary
+from surefoot.research.studies.runner import MANIFEST, run
+from surefoot.research.studies.spec import Study, variants
+from surefoot.statistics.metrics import Intervals, mean_and_cvar
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+MARKS = {"holds": "ok", "does not hold": "warning"}
 CLIP = 1.6  # an axis is clipped where its range is so many times that of its upper seven eighths
 Look = dict[str, Any]  # keywords of matplotlib
+Progress = Callable[[str, int, int], None]  # (what, done, total)
 UNITS = {"random-mdps": "trajectories", "wet-chicken": "steps"}
 
 
@@ -212,3 +227,194 @@ def _clip(
 
 def _span(sizes: Sequence[int]) -> str:
     return f"{sizes[0]:,}" if len(sizes) == 1 else f"{min(sizes):,}–{max(sizes):,}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How to run: where to, how many trials (None: as many as the study says), and on what."""
+
+    out: Path
+    trials: int | None = None
+    workers: int | None = None
+    device: str = "cpu"
+    dask: str | None = None
+    progress: Progress = lambda what, done, total: None
+
+    def told(self, what: str) -> Callable[[int, int], None]:
+        """How far one piece of work is."""
+        return lambda done, total: self.progress(what, done, total)
+
+
+@dataclass(frozen=True)
+class FinishedStudy:
+    """A study that was run, with its summary, and the folder of both."""
+
+    study: Study
+    out: Path
+    results: Results
+    summary: tuple[SummaryRow, ...]
+    how: Intervals
+    seconds: float
+
+
+def run_study(study: Study, out: Path, options: RunOptions) -> FinishedStudy:
+    """Run or resume a study in a folder, and write its summary.csv."""
+    start = time.perf_counter()
+    results = run(
+        study,
+        out,
+        workers=options.workers,
+        device=options.device,
+        dask=options.dask,
+        progress=options.told(study.name),
+    )
+    seconds = time.perf_counter() - start
+    how = Intervals(alpha=study.alpha, seed=study.seed)
+    summary = summary_rows(results, how)
+    write_summary(out / "summary.csv", summary)
+    return FinishedStudy(study, out, results, summary, how, seconds)
+
+
+def draw_study(done: FinishedStudy) -> list[Path]:
+    """The figure of every variant of a study, as SVG and PNG; none where there is only one size."""
+    study = done.study
+    if len(study.benchmark.sizes) < 2:
+        return []
+    made: list[Path] = []
+    found = variants(study)
+    for i, variant in enumerate(found):
+        normalised = "normalised " if variant.benchmark.score == "normalised" else ""
+        drawn = study_figure(
+            [row for row in done.summary if row.benchmark == variant.label],
+            baseline=float(done.results.where(benchmark=variant.label).baseline.mean()),
+            alpha=study.alpha,
+            score=f"{normalised}performance",
+            title=f"{variant.label}, {study.trials:,} trials",
+        )
+        made += save(drawn, done.out / ("figure" if len(found) == 1 else f"figure-{i + 1}"))
+    return made
+
+
+def write_page(done: FinishedStudy, claims: Sequence[tuple[str, str, str]] = ()) -> Path:
+    """report.html of a study, with the figures in its folder; claims are (claim, verdict, note)."""
+    study = done.study
+    settings = len({cell.label for cell in done.results.cells})
+    lost = sum(row.not_converged for row in done.summary)
+    notes = [f"{plural(lost, 'fit')} did not converge: the last iterate counts."] * bool(lost)
+    items = [Item(f"{x} {said}: {note}", MARKS.get(said, "note")) for x, said, note in claims]
+    sections = [Section(title="Claims", items=items), *_sections(done)]
+    page = sections_page(
+        heading=f"Study {study.name}",
+        word=f"{plural(settings, 'setting')} on {study.benchmark.name}, {study.trials:,} trials",
+        good=True,
+        sentences=[_best(done.summary), *notes],
+        sections=[x for x in sections if x.pictures or x.tables or x.items],
+        made=_provenance(done),
+    )
+    return write_whole(done.out / REPORT, page)
+
+
+def _sections(done: FinishedStudy) -> Iterator[Section]:
+    """What a study found: figures, numbers, and differences from its first setting."""
+    pictures = [_drawn(path, done.study) for path in sorted(done.out.glob("*.svg"))]
+    yield Section(title="Figures", pictures=pictures)
+    yield Section(
+        title="Mean and CVaR",
+        sentences=[
+            f"With 95 % intervals over {done.study.trials:,} trials; CVaR is the mean of the worst"
+            f" {percent(done.study.alpha)} of them. Worse: the share of trials below the baseline."
+        ],
+        tables=_tables(done.summary),
+    )
+    first, *others = dict.fromkeys(cell.label for cell in done.results.cells)
+    if others:
+        yield Section(
+            title="Paired differences",
+            sentences=[
+                f"Against {first}, on the same trials. An interval that does not touch 0 is"
+                " decided; one in twenty is by chance."
+            ],
+            tables=_differences(done.results, first, done.how),
+        )
+
+
+def _best(summary: Sequence[SummaryRow]) -> str:
+    """The setting with the highest mean at the largest size of the last benchmark."""
+    last = summary[-1].benchmark
+    size = max(row.size for row in summary if row.benchmark == last)
+    row = max(
+        (row for row in summary if (row.benchmark, row.size) == (last, size)),
+        key=lambda row: row.mean,
+    )
+    return (
+        f"Highest mean on {last} at size {size:,}: {row.algorithm} {row.parameters}".rstrip()
+        + f", {number(row.mean)} (95 % interval {number(row.mean_low)} to {number(row.mean_high)})."
+    )
+
+
+def _drawn(path: Path, study: Study) -> Picture:
+    """A figure file as a picture of the page."""
+    content = base64.b64encode(path.read_bytes()).decode()
+    words = f"Mean and CVaR of every setting over the size of the data ({study.benchmark.name})."
+    image = Markup('<img alt="{}" src="data:image/svg+xml;base64,{}">').format(words, content)
+    return Picture(image, f"{words} The tables below have the numbers.", drawn=True)
+
+
+def _tables(summary: Sequence[SummaryRow]) -> list[PageTable]:
+    """A table for every benchmark and size."""
+    found: dict[tuple[str, int], list[tuple[str, ...]]] = {}
+    for row in summary:
+        found.setdefault((row.benchmark, row.size), []).append(
+            (
+                f"{row.algorithm} {row.parameters}".strip(),
+                _with_interval(row.mean, row.mean_low, row.mean_high),
+                _with_interval(row.cvar, row.cvar_low, row.cvar_high),
+                percent(row.worse_than_baseline),
+            )
+        )
+    columns = ("setting", "mean", "CVaR", "worse")
+    return [
+        PageTable(f"{benchmark}, size {size:,}", columns, rows, frozenset({1, 2, 3}))
+        for (benchmark, size), rows in found.items()
+    ]
+
+
+def _with_interval(value: float, low: float, high: float) -> str:
+    if value != value:
+        return "not reported"
+    return f"{number(value)}\n{number(low)} to {number(high)}"
+
+
+def _differences(results: Results, reference: str, how: Intervals) -> list[PageTable]:
+    """Every setting less the reference, for each benchmark and size."""
+    cells = results.cells
+    first = {(c.benchmark, c.size): i for i, c in enumerate(cells) if c.label == reference}
+    pairs = [
+        (i, first[c.benchmark, c.size])
+        for i, c in enumerate(cells)
+        if c.label != reference and (c.benchmark, c.size) in first
+    ]
+    contrasts = [((i, 1.0), (j, -1.0)) for i, j in pairs]
+    mean, cvar = mean_and_cvar(results.score, how, contrasts)
+    ends = [(x.value, *x.interval()) for x in (mean, cvar)]
+    found: dict[tuple[str, int], list[tuple[str, ...]]] = {}
+    for k, (i, _) in enumerate(pairs):
+        words = [
+            with_interval(float(x[k]), float(low[k]), float(high[k])).replace(" ", "\n", 1)
+            if x[k] == x[k]
+            else "not reported"
+            for x, low, high in ends
+        ]
+        found.setdefault((cells[i].benchmark, cells[i].size), []).append((cells[i].label, *words))
+    return [
+        PageTable(f"{name}, size {size:,}", ("setting", "mean", "CVaR"), rows, frozenset({1, 2}))
+        for (name, size), rows in found.items()
+    ]
+
+
+def _provenance(done: FinishedStudy) -> dict[str, str]:
+    """What the manifest of the study's folder says, and how long the last run took."""
+    found: dict[str, Any] = read_json(done.out / MANIFEST)
+    versions = ", ".join(f"{k} {v}" for k, v in found.pop("versions", {}).items())
+    took = f"{number(done.seconds)} s; what earlier runs had finished is not in it"
+    return {str(k): str(v) for k, v in found.items()} | {"versions": versions, "last run": took}

@@ -21,7 +21,7 @@ from surefoot.core.policy import framed
 from surefoot.logs.column_roles import NONE, named_as
 from surefoot.logs.database import Database, Progress, Workspace, name_sql, parquet_sql, text_sql
 from surefoot.logs.features import BLOCK, RawRows, open_rows
-from surefoot.logs.sources import as_utf8, find_source, single
+from surefoot.logs.store import as_utf8, find_source, single
 from surefoot.serving.controller import Controller, check_seed, controller_of, most_probable
 from surefoot.serving.discretize import check_targets, file_format
 from surefoot.serving.encoders import Encoder

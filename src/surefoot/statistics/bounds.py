@@ -158,7 +158,7 @@ def log_wealth(bets: np.ndarray, x: np.ndarray) -> np.ndarray:
     (`statistics.capital`). Other bets of surefoot multiply factors of mean 1 too, and keep no path:
     one bet for each state, on what its draws come to (`statistics.radii.betting_lower`); bets on
     how often an action comes, by counts (`checks.propensities`); ratios of likelihoods, whose
-    factors are no bets on a mean (`problems.action_distance`).
+    factors are no bets on a mean (`logs.disagreement`).
     """
     found: np.ndarray = np.cumsum(np.log1p(bets * x), axis=-1)
     return found

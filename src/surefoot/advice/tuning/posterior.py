@@ -35,7 +35,7 @@ from surefoot.core.arrays import Array, to_numpy
 from surefoot.core.errors import NotAvailableError
 from surefoot.problems import Problem
 from surefoot.research.simulate import Worlds
-from surefoot.research.simulate.draws import fold, uniforms
+from surefoot.research.simulate.sampling import fold, uniforms
 
 OWN, NEW, NUMBER, PLACE, MEAN, NOISE = -11, -12, -13, -14, -15, -16  # what draws are for
 LARGEST = 5_000_000  # S * A * S of a problem that can be simulated: as for dense counts

@@ -7,8 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from surefoot.core.errors import UnknownNameError
-from surefoot.core.own_classes import is_own, own_class
-from surefoot.core.parameters import look_up, make
+from surefoot.core.parameters import is_own, look_up, make, own_class
 from surefoot.research.benchmarks.benchmark import NORMALISED, VALUE, Benchmark
 from surefoot.research.benchmarks.garnet import Garnet
 from surefoot.research.benchmarks.gridworld import Gridworld

@@ -12,8 +12,7 @@ from surefoot.planning import optimal
 from surefoot.problems import ReturnRange
 from surefoot.research.benchmarks.benchmark import NORMALISED, check_whole
 from surefoot.research.benchmarks.random_mdps import random_pairs, worsened
-from surefoot.research.simulate.draws import fold, uniforms
-from surefoot.research.simulate.sampling import Episodes
+from surefoot.research.simulate.sampling import Episodes, fold, uniforms
 from surefoot.research.simulate.worlds import Worlds, dense_rows
 
 REWARDS = -5  # what the draws of a trial are for; those of Random MDPs are -1, ..., -4

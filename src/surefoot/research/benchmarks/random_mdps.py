@@ -13,8 +13,7 @@ from surefoot.core.parameters import check_choice, check_number
 from surefoot.planning import evaluate, optimal
 from surefoot.problems import ReturnRange
 from surefoot.research.benchmarks.benchmark import NORMALISED, check_whole
-from surefoot.research.simulate.draws import below, fold, uniforms
-from surefoot.research.simulate.sampling import Episodes
+from surefoot.research.simulate.sampling import Episodes, below, fold, uniforms
 from surefoot.research.simulate.worlds import Worlds, dense_rows
 
 COLDEST = 2e6  # the inverse temperature that the softmax starts with

@@ -2,17 +2,17 @@
 
 Where each claim is stated (C1 ... as data, the others as functions c9 ...):
 
-C1 ... C8, C14, C15  figure_claims  the curves of Figures 3 and 5
-C9                   table_1        the best hyper-parameters
-C10                  assumption     Assumption 1 of the Soft-SPIBB papers
-C11, C11b, C12       guarantees     Theorem 1, overspent budgets, the exact step
-C13                  step_claims    exact against approximate
-C16                  hcpi_claims    HCPI and Robust MDP
+C1 ... C8, C14, C15  study_claims  the curves of Figures 3 and 5
+C9                   table_1       the best hyper-parameters
+C10                  guarantees    Assumption 1 of the Soft-SPIBB papers
+C11, C11b, C12       guarantees    Theorem 1, overspent budgets, the exact step
+C13                  study_claims  exact against approximate
+C16                  study_claims  HCPI and Robust MDP
 
-`claim` has the words and the verdicts, `comparisons` the test, `reproduction` the targets.
+`claim` has the words, the test and the verdicts, `reproduction` the targets.
 """
 
 from surefoot.research.paper.claim import FAILS, HOLDS, OPEN, ClaimVerdict, render_claims
-from surefoot.research.paper.figure_claims import judge_figures
+from surefoot.research.paper.study_claims import judge_figures
 
 __all__ = ["FAILS", "HOLDS", "OPEN", "ClaimVerdict", "judge_figures", "render_claims"]

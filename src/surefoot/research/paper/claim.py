@@ -1,13 +1,30 @@
-"""What the paper's claims speak of, verdicts on them, and claims.md made from these."""
+"""What the paper's claims speak of, how one is judged, and claims.md made from the verdicts.
+
+A claim is made of sentences, and these of differences that must be above zero. All differences of
+a claim are decided together, by paired bootstrap intervals.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from string import ascii_lowercase
 from types import MappingProxyType
 
+import numpy as np
+
 from surefoot.core.errors import ProblemError
-from surefoot.core.text import Table
+from surefoot.core.text import Table, with_interval
+from surefoot.research.studies.results import Results
+from surefoot.statistics.metrics import CVAR, ROUNDING, Contrast, Intervals, contrast, largest
+
+COLUMNS = (
+    "", "comparison", "benchmark, metric", "holds at", "fails at", "open at", "weakest difference",
+    "averaged over sizes",
+)  # fmt: skip
+BASELINE = "baseline"  # stands for the baseline's own score among the algorithms
 
 RANDOM_MDPS, WET_CHICKEN = "random-mdps", "wet-chicken"
 BASIC, RAMDP, R_MIN, DUIPI = "basic-rl", "ramdp", "r-min", "duipi"
@@ -104,3 +121,291 @@ def _order(claim: str) -> tuple[int, str]:
     """C2 before C10, C11 before C11b."""
     digits = "".join(c for c in claim if c.isdigit())
     return (int(digits) if digits else 0, claim)
+
+
+@dataclass(frozen=True)
+class StudyScores:
+    """The scores of one benchmark, one setting per algorithm.
+
+    `row` says where (algorithm, size) lies in score [rows, trials].
+    """
+
+    benchmark: str
+    sizes: tuple[int, ...]
+    score: np.ndarray
+    row: Mapping[tuple[str, int], int]
+
+    def contrast(self, comparison: Difference) -> Contrast:
+        """Rows and weights of a comparison, averaged over its sizes."""
+        places = [(name, n, w) for name, w in comparison.terms for n in comparison.sizes]
+        for name, size, _ in places:
+            if (name, size) not in self.row:
+                raise ProblemError(
+                    f"{comparison.text!r} needs {name} at size {size} of {self.benchmark}, which"
+                    " these results lack: run it too"
+                )
+        return tuple((self.row[name, n], w / len(comparison.sizes)) for name, n, w in places)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """sum of weight x metric over `terms`, averaged over `sizes`, lies above -margin."""
+
+    text: str
+    benchmark: str
+    metric: str
+    sizes: tuple[int, ...]
+    terms: tuple[tuple[str, float], ...]
+    margin: float = 0.0
+
+
+Spans = Sequence[tuple[int, ...]]  # sizes: each span is averaged over
+
+
+def every(scores: StudyScores) -> Spans:
+    """Each size by itself."""
+    return [(n,) for n in scores.sizes]
+
+
+def on_average(scores: StudyScores) -> Spans:
+    """The average over all sizes."""
+    return [scores.sizes]
+
+
+@dataclass(frozen=True)
+class Above:
+    """Every winner above every loser, in a metric and at some sizes of each benchmark.
+
+    `slight` 1: or short of it by less than "slightly"; -1: by more than "slightly".
+    """
+
+    metric: str
+    winners: Sequence[str]
+    losers: Sequence[str]
+    at: Callable[[StudyScores], Spans] = every
+    slight: int = 0
+
+    def differences(self, scores: StudyScores) -> tuple[Difference, ...]:
+        """What must lie above zero on one benchmark; a group stands for its average."""
+        margin = self.slight * SLIGHT[scores.benchmark]
+        much = f", short by less than {margin:g}" if margin > 0 else f" by more than {-margin:g}"
+
+        def side(name: str, sign: float) -> tuple[tuple[str, float], ...]:
+            members = GROUPS.get(name, (name,))
+            return tuple((one, sign / len(members)) for one in members)
+
+        return tuple(
+            Difference(
+                f"{a} above {b}{much if margin else ''}",
+                scores.benchmark,
+                self.metric,
+                sizes,
+                side(a, 1.0) + side(b, -1.0),
+                margin,
+            )
+            for a in self.winners
+            for b in self.losers
+            for sizes in self.at(scores)
+        )
+
+
+Sentences = Mapping[str, Sequence[Above]]  # what is said: what must hold for it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What the paper states, and how it is read: sentences that must all hold.
+
+    All differences of a sentence must hold or, with `some`, one of them at each (benchmark, size).
+    Sentences that are `shown` only take no part in the verdict. Benchmarks that are not among
+    `on` are left out.
+    """
+
+    name: str
+    statement: str
+    sentences: Sentences
+    reading: str = ""
+    shown: Sentences = field(default_factory=dict)
+    some: bool = False
+    on: Sequence[str] = tuple(SLIGHT)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A comparison with its difference, corrected interval and outcome."""
+
+    comparison: Difference
+    value: float
+    low: float
+    high: float
+    outcome: str
+
+
+def studies_of(results: Sequence[Results]) -> dict[str, StudyScores]:
+    """The studies by benchmark, each with the baseline as one more algorithm.
+
+    An algorithm with two settings is an error.
+    """
+    studies: dict[str, StudyScores] = {}
+    for one in results:
+        for benchmark in dict.fromkeys(cell.benchmark for cell in one.cells):
+            if benchmark in studies:
+                raise ProblemError(
+                    f"two results hold {benchmark}: join them, or judge one at a time"
+                )
+            studies[benchmark] = _study(benchmark, one.where(benchmark=benchmark))
+    return studies
+
+
+def margins(studies: Mapping[str, StudyScores]) -> str:
+    """The margins of "slightly" on these benchmarks, in words."""
+    return " and ".join(f"{SLIGHT[name]:g} on {name}" for name in studies)
+
+
+def judge(
+    claim: Claim, studies: Mapping[str, StudyScores], how: Intervals | None = None
+) -> ClaimVerdict:
+    """Decide all comparisons with intervals that hold together, then sentences, then the claim."""
+    how = how or Intervals()
+    studies = {name: scores for name, scores in studies.items() if name in claim.on}
+    everything = [
+        (text, [x for scores in studies.values() for one in said for x in one.differences(scores)])
+        for text, said in (*claim.sentences.items(), *claim.shown.items())
+    ]
+    averages = [_averages(comparisons) for _, comparisons in everything]
+    together = sum(map(len, averages)) + sum(len(comparisons) for _, comparisons in everything)
+    listed: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    outcomes: list[str] = []
+    tally: Counter[str] = Counter()
+    for i, (text, comparisons) in enumerate(everything):
+        decided = decide(comparisons, studies, how, together)
+        counts, letter = i < len(claim.sentences), ascii_lowercase[i]
+        outcome = _outcome_of_all(decided, some=claim.some and counts)
+        if counts:
+            outcomes.append(outcome)
+            tally.update(d.outcome for d in decided)
+        shown = "" if counts else " (shown only, no part of the verdict)"
+        listed.append(f"- ({letter}) {text}: *{outcome}*{shown}")
+        rows += _rows(letter, decided, decide(averages[i], studies, how, together))
+    used = {c.benchmark for _, comparisons in everything for c in comparisons}
+    return ClaimVerdict(
+        claim=claim.name,
+        statement=claim.statement,
+        reading="\n".join([*((claim.reading, "") if claim.reading else ()), *listed]),
+        numbers=Table(COLUMNS, tuple(rows)),
+        test=_test([scores for name, scores in studies.items() if name in used], how, together),
+        verdict=conjunction(outcomes),
+        note=f"{tally[HOLDS]} comparisons hold, {tally[FAILS]} fail, {tally[OPEN]} open",
+    )
+
+
+def decide(
+    comparisons: Sequence[Difference],
+    studies: Mapping[str, StudyScores],
+    how: Intervals,
+    together: int,
+) -> tuple[Decision, ...]:
+    """Each difference with its interval, corrected for `together` of them, and its outcome."""
+    found: dict[Difference, Decision] = {}
+    for benchmark, metric in dict.fromkeys((c.benchmark, c.metric) for c in comparisons):
+        group = [c for c in comparisons if (c.benchmark, c.metric) == (benchmark, metric)]
+        scores = studies[benchmark]
+        estimates = contrast(scores.score, [scores.contrast(c) for c in group], metric, how)
+        low, high = estimates.interval(together)
+        rounding = ROUNDING * largest(scores.score)
+        for i, comparison in enumerate(group):
+            outcome = _outcome(low[i] + comparison.margin, high[i] + comparison.margin, rounding)
+            found[comparison] = Decision(
+                comparison, float(estimates.value[i]), float(low[i]), float(high[i]), outcome
+            )
+    return tuple(found[comparison] for comparison in comparisons)
+
+
+def _study(benchmark: str, results: Results) -> StudyScores:
+    row: dict[tuple[str, int], int] = {}
+    for i, cell in enumerate(results.cells):
+        if (cell.algorithm, cell.size) in row:
+            other = results.cells[row[cell.algorithm, cell.size]].label
+            raise ProblemError(
+                f"{benchmark}, size {cell.size} holds two settings, {other} and {cell.label}:"
+                " claims are judged with one setting per algorithm, so keep the cells of the figure"
+            )
+        row[cell.algorithm, cell.size] = i
+    sizes = tuple(sorted({cell.size for cell in results.cells}))
+    first = [next(i for i, cell in enumerate(results.cells) if cell.size == size) for size in sizes]
+    row.update({(BASELINE, size): len(results.cells) + i for i, size in enumerate(sizes)})
+    return StudyScores(
+        benchmark, sizes, np.concatenate([results.score, results.baseline[first]]), row
+    )
+
+
+def _outcome(low: float, high: float, rounding: float) -> str:
+    """NaN, a CVaR that is not reported, is above nothing and below nothing."""
+    if low > rounding:
+        return HOLDS
+    return FAILS if high < -rounding else OPEN
+
+
+def _outcome_of_all(decided: Sequence[Decision], *, some: bool) -> str:
+    if not some:
+        return conjunction(d.outcome for d in decided)
+    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for d in decided:
+        groups.setdefault((d.comparison.benchmark, d.comparison.sizes), []).append(d.outcome)
+    return conjunction(map(disjunction, groups.values()))
+
+
+def _averages(comparisons: Sequence[Difference]) -> tuple[Difference, ...]:
+    """Each comparison averaged over the sizes at which a sentence makes it: a softer reading."""
+    spans: dict[Difference, list[int]] = {}
+    for c in comparisons:
+        if len(c.sizes) == 1:
+            spans.setdefault(replace(c, sizes=()), []).extend(c.sizes)
+    return tuple(replace(c, sizes=tuple(sizes)) for c, sizes in spans.items() if len(sizes) > 1)
+
+
+def _rows(
+    letter: str, decided: Sequence[Decision], averages: Sequence[Decision]
+) -> list[tuple[str, ...]]:
+    """One row per comparison: where it holds, fails and is open, and the weakest difference."""
+    average = {replace(d.comparison, sizes=()): d for d in averages}
+    groups: dict[Difference, list[Decision]] = {}
+    for d in decided:
+        groups.setdefault(replace(d.comparison, sizes=()), []).append(d)
+    rows = []
+    for key, found in groups.items():
+        where = [
+            _places([d for d in found if d.outcome == outcome], len(found))
+            for outcome in (HOLDS, FAILS, OPEN)
+        ]
+        weakest = min(found, key=lambda d: d.low if math.isfinite(d.low) else -math.inf)
+        over_sizes = average.get(key, found[0] if len(found[0].comparison.sizes) > 1 else None)
+        metric = "CVaR" if key.metric == CVAR else key.metric
+        alone = len(weakest.comparison.sizes) == 1
+        shown = f"{_number(weakest)} at {_places([weakest], 0)}" if alone else ""
+        about = (letter, key.text, f"{key.benchmark}, {metric}")
+        rows.append((*about, *where, shown, _number(over_sizes) if over_sizes else ""))
+    return rows
+
+
+def _number(decision: Decision) -> str:
+    return with_interval(decision.value, decision.low, decision.high)
+
+
+def _places(decided: Sequence[Decision], all_of: int) -> str:
+    """The sizes in words: "20, 50", or "all"."""
+    if not decided or len(decided) == all_of:
+        return "all" if decided else "–"
+    spans = [d.comparison.sizes for d in decided]
+    return ", ".join(str(span[0]) if len(span) == 1 else "the average" for span in spans)
+
+
+def _test(studies: Sequence[StudyScores], how: Intervals, together: int) -> str:
+    trials = ", ".join(f"{scores.benchmark} {scores.score.shape[1]:,} trials" for scores in studies)
+    return (
+        f"Paired bootstrap-t intervals over trials ({how.resamples:,} resamples, {trials};"
+        f" CVaR at {how.alpha:g}), Bonferroni over the {together} differences shown, at"
+        f" {how.level:.0%} together: a comparison holds if its interval lies above 0 (above"
+        " minus its margin), fails if it lies below, and is open otherwise."
+    )

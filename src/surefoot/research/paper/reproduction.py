@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from pathlib import Path
 
 from surefoot.core.atomic import write_csv, write_whole
 from surefoot.core.errors import StudyError
-from surefoot.report.folder import REPORT
 from surefoot.report.style import save
-from surefoot.research.figures import Share, assumption_1_figure, study_figure
-from surefoot.research.paper.assumption import AssumptionRow, assumption_1_study, c10
+from surefoot.research.figures import (
+    FinishedStudy,
+    RunOptions,
+    Share,
+    assumption_1_figure,
+    draw_study,
+    run_study,
+    write_page,
+)
 from surefoot.research.paper.claim import ClaimVerdict, render_claims
-from surefoot.research.paper.figure_claims import judge_figures
 from surefoot.research.paper.guarantees import (
+    AssumptionRow,
     BoundRow,
     BudgetRow,
     ExactRow,
+    assumption_1_study,
+    c10,
     c11,
     c11b,
     c12,
     guarantees_study,
 )
-from surefoot.research.paper.hcpi_claims import c16, hcpi_table
-from surefoot.research.paper.step_claims import c13, mending
+from surefoot.research.paper.study_claims import c13, c16, hcpi_table, judge_figures, mending
 from surefoot.research.paper.table_1 import c9, render_table_1
-from surefoot.research.studies.results import Results, SummaryRow, summary_rows, write_summary
-from surefoot.research.studies.runner import check_device, run
-from surefoot.research.studies.spec import Study, shipped_study, variants
-from surefoot.research.study_page import study_page
-from surefoot.statistics.metrics import Intervals
+from surefoot.research.studies.runner import check_device
+from surefoot.research.studies.spec import shipped_study
 
 BENCHMARKS = ("random-mdps", "wet-chicken")
 # studies beyond the paper are scripts beside their results
@@ -39,84 +42,7 @@ MOVED = {
     "priced": "papers/priced/priced_study.py",
     "product": "papers/scholl2022/product_study.py",
 }
-Progress = Callable[[str, int, int], None]  # (what, done, total)
 Verdicts = tuple[ClaimVerdict, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """How to run: where to, how many trials (None: as many as the study says), and on what."""
-
-    out: Path
-    trials: int | None = None
-    workers: int | None = None
-    device: str = "cpu"
-    dask: str | None = None
-    progress: Progress = lambda what, done, total: None
-
-    def told(self, what: str) -> Callable[[int, int], None]:
-        """How far one piece of work is."""
-        return lambda done, total: self.progress(what, done, total)
-
-
-@dataclass(frozen=True)
-class FinishedStudy:
-    """A study that was run, with its summary, and the folder of both."""
-
-    study: Study
-    out: Path
-    results: Results
-    summary: tuple[SummaryRow, ...]
-    how: Intervals
-    seconds: float
-
-
-def run_study(study: Study, out: Path, options: RunOptions) -> FinishedStudy:
-    """Run or resume a study in a folder, and write its summary.csv."""
-    start = time.perf_counter()
-    results = run(
-        study,
-        out,
-        workers=options.workers,
-        device=options.device,
-        dask=options.dask,
-        progress=options.told(study.name),
-    )
-    seconds = time.perf_counter() - start
-    how = Intervals(alpha=study.alpha, seed=study.seed)
-    summary = summary_rows(results, how)
-    write_summary(out / "summary.csv", summary)
-    return FinishedStudy(study, out, results, summary, how, seconds)
-
-
-def draw_study(done: FinishedStudy) -> list[Path]:
-    """The figure of every variant of a study, as SVG and PNG; none where there is only one size."""
-    study = done.study
-    if len(study.benchmark.sizes) < 2:
-        return []
-    made: list[Path] = []
-    found = variants(study)
-    for i, variant in enumerate(found):
-        normalised = "normalised " if variant.benchmark.score == "normalised" else ""
-        drawn = study_figure(
-            [row for row in done.summary if row.benchmark == variant.label],
-            baseline=float(done.results.where(benchmark=variant.label).baseline.mean()),
-            alpha=study.alpha,
-            score=f"{normalised}performance",
-            title=f"{variant.label}, {study.trials:,} trials",
-        )
-        made += save(drawn, done.out / ("figure" if len(found) == 1 else f"figure-{i + 1}"))
-    return made
-
-
-def write_page(done: FinishedStudy, verdicts: Verdicts = ()) -> Path:
-    """report.html of a study, with the figures in its folder."""
-    claims = [{"claim": x.claim, "verdict": x.verdict, "note": x.note} for x in verdicts]
-    figures = sorted(done.out.glob("*.svg"))
-    page = study_page(
-        done.study, done.out, done.results, done.summary, done.how, figures, claims, done.seconds
-    )
-    return write_whole(done.out / REPORT, page)
 
 
 def reproduce(target: str, options: RunOptions) -> Verdicts:
@@ -152,7 +78,7 @@ def _figures(options: RunOptions, names: Sequence[str] = BENCHMARKS) -> Verdicts
         finished.append(done)
     verdicts = judge_figures([done.results for done in finished])
     for done in finished:
-        write_page(done, verdicts)
+        write_page(done, [(x.claim, x.verdict, x.note) for x in verdicts])
     return verdicts
 
 

@@ -212,35 +212,11 @@ def listed_model(
     return SparseModel(rows, weight, weight * (probability * reward).sum(axis=-1)[None], gamma)
 
 
-def one_world(
-    keys: Array,
-    p: np.ndarray,
-    *,
-    reward_table: np.ndarray,
-    pi_b: np.ndarray,
-    start: np.ndarray,
-    terminal_states: Sequence[int] = (),
-    gamma: float,
-    reward_range: tuple[float, float],
-    return_range: ReturnRange,
-    allowed: np.ndarray | None = None,
-) -> Worlds:
-    """The MDP p [S, A, S] with reward_table [1 or S, 1 or A, S'] that all trials share."""
+def one_world(keys: Array, p: np.ndarray, **facts: Any) -> Worlds:
+    """The MDP p [S, A, S] that all trials share; `facts` as in `shared_world`."""
     most = int((p > 0).sum(axis=-1).max())
     order = np.argsort(p <= 0, axis=-1, kind="stable")[..., :most]  # successors, in their order
-    return shared_world(
-        keys,
-        order,
-        np.take_along_axis(p, order, axis=-1),
-        reward_table=reward_table,
-        pi_b=pi_b,
-        start=start,
-        terminal_states=terminal_states,
-        gamma=gamma,
-        reward_range=reward_range,
-        return_range=return_range,
-        allowed=allowed,
-    )
+    return shared_world(keys, order, np.take_along_axis(p, order, axis=-1), **facts)
 
 
 def shared_world(
@@ -252,26 +228,23 @@ def shared_world(
     pi_b: np.ndarray,
     start: np.ndarray,
     terminal_states: Sequence[int] = (),
-    gamma: float,
-    reward_range: tuple[float, float],
-    return_range: ReturnRange,
     allowed: np.ndarray | None = None,
+    **facts: Any,
 ) -> Worlds:
-    """The same from lists of successors [S, A, K]: nothing of size S S' is formed."""
+    """The MDP with these lists of successors [S, A, K] and reward_table [1 or S, 1 or A, S'] that
+    all trials share: nothing of size S S' is formed. `facts`: gamma and the ranges of `Worlds`.
+    """
     xp, device = namespace(keys), device_of(keys)
-
-    def placed(x: np.ndarray) -> Array:
-        return xp.asarray(np.ascontiguousarray(x[None]), device=device)
-
-    return Worlds(
-        successor=placed(successor),
-        probability=placed(probability),
-        reward_table=placed(reward_table),
-        pi_b=placed(pi_b),
-        start=placed(start),
-        terminal=placed(np.isin(np.arange(len(pi_b)), list(terminal_states))),
-        allowed=placed(np.ones_like(pi_b, dtype=bool) if allowed is None else allowed),
-        gamma=gamma,
-        reward_range=reward_range,
-        return_range=return_range,
-    )
+    arrays = {
+        "successor": successor,
+        "probability": probability,
+        "reward_table": reward_table,
+        "pi_b": pi_b,
+        "start": start,
+        "terminal": np.isin(np.arange(len(pi_b)), list(terminal_states)),
+        "allowed": np.ones_like(pi_b, dtype=bool) if allowed is None else allowed,
+    }
+    placed: dict[str, Any] = {
+        name: xp.asarray(np.ascontiguousarray(x[None]), device=device) for name, x in arrays.items()
+    }
+    return Worlds(**placed, **facts)

@@ -1,6 +1,6 @@
 """Studies: read from TOML (spec), run in shards that are never lost, and summarised.
 
-Running: runner, shards, trials. Summaries: results, metrics.
+Running: runner, trials. Summaries: results.
 """
 
 from surefoot.research.studies.results import Cell, Results, summary_rows, write_summary

@@ -81,21 +81,9 @@ class Results(Shown):
         """The number of trials of every cell."""
         return int(self.score.shape[1])
 
-    def where(
-        self,
-        *,
-        benchmark: str | None = None,
-        size: int | None = None,
-        algorithm: str | None = None,
-        parameters: str | None = None,
-    ) -> Results:
-        """The cells that match what is given."""
-        wanted = (benchmark, size, algorithm, parameters)
-        return self.only(
-            lambda cell: all(
-                v is None or v == x for v, x in zip(wanted, astuple(cell), strict=True)
-            )
-        )
+    def where(self, **wanted: str | int) -> Results:
+        """The cells with this benchmark, size, algorithm and parameters, as far as given."""
+        return self.only(lambda cell: all(getattr(cell, k) == x for k, x in wanted.items()))
 
     def only(self, chosen: Callable[[Cell], bool]) -> Results:
         """The cells that are chosen."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from surefoot.algorithms import Algorithm, algorithm
 from surefoot.core.errors import StudyError, SurefootError
-from surefoot.core.own_classes import is_own, source_digest
+from surefoot.core.parameters import is_own, source_digest
 from surefoot.core.text import parameters_text
 from surefoot.research.benchmarks import benchmark
 from surefoot.research.benchmarks.benchmark import Benchmark

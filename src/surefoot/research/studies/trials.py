@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,7 @@ from surefoot.core.arrays import Array, is_numpy_array, namespace, to_numpy
 from surefoot.core.errors import StudyError
 from surefoot.problems import Problem
 from surefoot.research.benchmarks.benchmark import NORMALISED, Benchmark
-from surefoot.research.simulate.draws import first_key, trial_numbers
-from surefoot.research.simulate.sampling import Sampler
+from surefoot.research.simulate.sampling import Sampler, first_key, trial_numbers
 from surefoot.research.simulate.worlds import Worlds
 from surefoot.research.studies.spec import Study, StudySetting, Variant, settings
 
@@ -47,42 +46,31 @@ def score(
 
 
 def run_trials(
-    study: Study,
-    variant: Variant,
-    start: int,
-    stop: int,
-    device: str = "cpu",
-    tick: Callable[[str], None] = lambda phase: None,
+    study: Study, variant: Variant, start: int, stop: int, device: str = "cpu"
 ) -> Trials:
     """The trials start, ..., stop - 1 of one variant of a study.
 
-    Nothing about a trial depends on where the ranges are cut. `tick(phase)` is called after each
-    phase of the work, for clocks and progress bars.
+    Nothing about a trial depends on where the ranges are cut.
     """
     benchmark, chosen = variant.benchmark, settings(study)
     numbers = trial_numbers(start, stop, "cpu" if benchmark.sparse else device)
     keys = first_key(study.seed, benchmark.name, numbers)
     worlds = benchmark.worlds(keys)
-    tick("worlds")
     rho_b, rho_star = (
         np.broadcast_to(to_numpy(x), (stop - start,)) for x in (worlds.rho_b, worlds.rho_star)
     )
-    tick("optimum")
     shape = (len(study.benchmark.sizes), len(chosen), stop - start)
     rho, converged = np.empty(shape), np.empty(shape, dtype=bool)
     for part in _parts(study, benchmark, chosen, worlds, keys):
-        tick("data")
         n = part.trials.stop - part.trials.start
         for j in part.settings:
             solution = improve(part.problem, chosen[j].algorithm)
-            tick(chosen[j].label)
             pi = solution.pi.reshape(-1, *worlds.pi_b.shape[1:])
             done = to_numpy(solution.status.converged).reshape(len(part.sizes), n)
             for k, i in enumerate(part.sizes):
                 mine = pi[k * n : (k + 1) * n, ...]
                 rho[i, j, part.trials] = to_numpy(part.worlds.value(mine))
                 converged[i, j, part.trials] = done[k]
-            tick("evaluation")
     return Trials(rho_b, rho_star, rho, converged)
 
 
