@@ -20,7 +20,7 @@ from support import logfiles
 from surefoot.advice import whole_episodes
 from surefoot.advice.posing import Question
 from surefoot.advice.questions import certify_policy
-from surefoot.advice.tuning.asked import next_line, tune_log
+from surefoot.advice.tuning.choice import next_line, tune_log
 from surefoot.algorithms import ALGORITHMS
 from surefoot.cli import COMMANDS, app
 from surefoot.cli.shipped_example import improved

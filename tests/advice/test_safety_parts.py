@@ -13,8 +13,7 @@ import pytest
 
 from support import logfiles
 from surefoot import LogError, ParameterError, read_log
-from surefoot.advice.safety import Sample, safety_test, whole_sample
-from surefoot.advice.safety_parts import Asked, guarded_safety_test
+from surefoot.advice.safety import Asked, Sample, guarded_safety_test, safety_test, whole_sample
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.core.evidence import Evidence
 from surefoot.evidence import Standard

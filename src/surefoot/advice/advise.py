@@ -16,16 +16,20 @@ from surefoot.advice.answers import Paged
 from surefoot.advice.assurance import assure, proof
 from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gates import check_gates, gates_of
-from surefoot.advice.objections import (
+from surefoot.advice.posing import Posed, posed_by_hand
+from surefoot.advice.provenance import TRAINING, can_be_told
+from surefoot.advice.verdict import (
+    NOTHING_TO_LEARN,
     Objections,
+    Verdict,
+    by_proof,
+    by_test,
     hardly_matter,
+    judge,
     objections_of,
     to_weights,
     too_few_missing,
 )
-from surefoot.advice.posing import Posed, posed_by_hand
-from surefoot.advice.provenance import TRAINING, can_be_told
-from surefoot.advice.verdict import NOTHING_TO_LEARN, Verdict, by_proof, by_test, judge
 from surefoot.algorithms import Algorithm
 from surefoot.algorithms.improvement import improve
 from surefoot.checks import Finding, check_log

@@ -25,6 +25,8 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from surefoot.advice.answers import Answer, Paged
+    from surefoot.logs.database import Progress as Reading
+
 
 DONE, CRASH, WRONG_INPUT, NO_SUPPORT, WORSE, DESPITE = 0, 1, 2, 3, 4, 5
 INTERRUPTED, PIPE_CLOSED = 130, 141
@@ -169,3 +171,23 @@ def bars() -> Iterator[Shown]:
     )  # fmt: skip
     with Progress(*columns, console=errors) as progress:
         yield Bars(progress)
+
+
+@contextmanager
+def reading_progress() -> Iterator[Reading]:
+    """How far the reading of a file is: a bar; where stderr is no terminal, a line now and then."""
+    from surefoot.logs import progress_bar
+
+    if errors.is_terminal:
+        with progress_bar(errors) as shown:
+            yield shown
+        return
+    lines = ProgressLines(tell)
+    yield lambda what, share: lines(what, share, 1.0)
+
+
+def reading(shown: Shown) -> Reading:
+    """The reading of a file as one of the bars of a command that has more to show: two displays at
+    once cannot be.
+    """
+    return lambda what, share: shown(what, share, 1.0)

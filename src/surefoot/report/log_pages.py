@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from surefoot.core.text import plural
-from surefoot.report.episode_words import safety_statements
 from surefoot.report.improvement_words import given_parameters
 from surefoot.report.log_words import against_a_promise, reward_statements
 from surefoot.report.page import (
@@ -22,8 +21,8 @@ from surefoot.report.page import (
     signed_number,
 )
 from surefoot.report.pictures import GainRow, gain_picture, gains_picture
+from surefoot.report.policy_words import LOSES, LUCKY, safety_statements
 from surefoot.report.statements import Statement, of_kind, sentence
-from surefoot.report.value_words import LOSES, LUCKY
 
 
 def check_page(found: Mapping[str, Any]) -> str:
