@@ -134,7 +134,13 @@ class Advice(Paged):
     @property
     def policy(self) -> Policy:
         """The policy to use, by labels, beside the one that made the log."""
-        made = self.problem.policy_of(self.pi)
+        return self.labelled(self.pi)
+
+    def labelled(self, pi: np.ndarray) -> Policy:
+        """A policy over the labels of the log, beside the one that made it; with the baseline's
+        rows about states that the log never visits, and none for terminal states.
+        """
+        made = self.problem.policy_of(pi)
         pi_b = np.where(made.pi.any(axis=1, keepdims=True), self.pi_b, 0.0)
         elsewhere = () if self.posed is None else self.posed.elsewhere
         return replace(made, baseline=pi_b, elsewhere=elsewhere)
@@ -207,8 +213,7 @@ class Advice(Paged):
         from surefoot.advice.files import write_advice
 
         summary = with_statements({**self.document, **(beside or {})})
-        elsewhere = () if self.posed is None else self.posed.elsewhere
-        return write_advice(folder, self, summary, elsewhere, page=page)
+        return write_advice(folder, self, summary, page=page)
 
     @property
     def notes(self) -> tuple[str, ...]:

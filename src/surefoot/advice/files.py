@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from surefoot.core.arrays import row_sum
 from surefoot.core.atomic import write_together
 from surefoot.core.labels import as_text
 from surefoot.core.plain_values import as_document
-from surefoot.core.policy import CHANGED, Row, quoted_csv
+from surefoot.core.policy import CHANGED, quoted_csv
 from surefoot.planning import Trust, evaluate
 from surefoot.planning.trusts import FreeTrust, SoftTrust, TradeTrust
 from surefoot.problems import Problem
@@ -60,14 +59,10 @@ def write_advice(
     folder: str | Path,
     advice: Advice,
     summary: Mapping[str, Any],
-    elsewhere: Sequence[Row] = (),
     *,
     page: bool = False,
 ) -> dict[str, Path]:
     """Write the files of an improvement into a folder, and say where; with `page`, its page too.
-
-    `elsewhere` are the baseline's rows about states that the log never visits: they join the policy
-    as they are.
 
     All are written beside their place first. Then policy.csv of an earlier run goes, then its other
     files, then the new ones come, policy.csv last: wherever the process is killed, a folder with a
@@ -83,28 +78,21 @@ def write_advice(
     if page:
         texts[REPORT] = [improvement_page(summary, states, headers)]
     if not advice.supported and not advice.accepted and advice.solution is not None:
-        texts[CANDIDATE] = _policy(advice, advice.candidate, elsewhere)
+        texts[CANDIDATE] = advice.labelled(advice.candidate).as_csv()
     if advice.refitted is not None:
-        texts[REFITTED] = _policy(advice, advice.refitted, elsewhere)
+        texts[REFITTED] = advice.labelled(advice.refitted).as_csv()
     if summary.get("training_fingerprints"):
         held = [] if advice.problem.log is None else [advice.problem.log]
         texts[TRAINING] = as_bytes(fingerprints(advice.log, *held))
     document = as_document(advice.command, summary)
     texts[SUMMARY] = [json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), "\n"]
-    texts[POLICY] = _policy(advice, advice.pi, elsewhere)
+    texts[POLICY] = advice.labelled(advice.pi).as_csv()
     return write_together(
         folder,
         texts,
         last=POLICY,
         known=(CHANGES, PAIRS, CANDIDATE, REFITTED, SUMMARY, TRAINING, REPORT, POLICY),
     )
-
-
-def _policy(advice: Advice, pi: np.ndarray, elsewhere: Sequence[Row]) -> Iterator[str]:
-    """A policy beside the one that made the log; none for terminal states."""
-    made = advice.problem.policy_of(pi)
-    pi_b = np.where(made.pi.any(axis=1, keepdims=True), advice.pi_b, 0.0)
-    return replace(made, baseline=pi_b, elsewhere=tuple(elsewhere)).as_csv()
 
 
 def changes_of(advice: Advice) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:

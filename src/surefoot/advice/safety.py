@@ -373,53 +373,44 @@ def _assumptions(row: Evidence, within: str, tested: Sample) -> tuple[str, ...]:
 ALIKE = "the baseline treats all groups alike, given the state"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a policy must not harm: guards; and groups by the labels of their codes."""
-
-    guards: tuple[Guard, ...] = ()
-    groups: tuple[Any, ...] = ()
-    group_tolerance: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_several(self.groups)
-        check_group_tolerance(self.group_tolerance)
-
-
 def guarded_safety_test(
     training: Sample | None,
     held_out: Sample,
     gamma: float,
     standard: Standard,
-    asked: Asked,
+    guards: tuple[Guard, ...] = (),
+    groups: tuple[Any, ...] = (),
+    group_tolerance: float = 0.0,
     *,
     same_codes: bool = True,
     accept_observed: bool = False,
-    seed: int = 0,
 ) -> Tested:
-    """The test of the policy and of its parts; its verdict is that of all of them."""
-    if asked.groups and training is not None and not same_codes:
+    """The test of the policy and of what it must not harm: guards, and groups by the labels of
+    their codes; its verdict is that of all of them.
+    """
+    check_several(groups)
+    check_group_tolerance(group_tolerance)
+    if groups and training is not None and not same_codes:
         raise ParameterError(
             "groups are tested with bounds that need no other log: leave out --training, or take"
             " --bound betting"
         )
-    statements = 1 + len(asked.guards) + len(asked.groups)
+    statements = 1 + len(guards) + len(groups)
     given: dict[str, Any] = {
-        "same_codes": same_codes, "accept_observed": accept_observed, "seed": seed,
-        "statements": statements,
+        "same_codes": same_codes, "accept_observed": accept_observed, "statements": statements
     }  # fmt: skip
     whole = safety_test(training, held_out, gamma, standard, **given)
     parts = []
-    for guard in asked.guards:
+    for guard in guards:
         row = Evidence(part=guard.part, units=held_out.batch.n_episodes)
         first, second = (_of_column(x, guard) for x in (training, held_out))
         assert second is not None
         own = _standard_of(standard, guard, held_out)
         parts.append(_tested_part(row, first, second, gamma, own, given))
     seen = standard.having_seen(held_out.batch.reward)  # by all groups
-    for code, label in enumerate(asked.groups):
+    for code, label in enumerate(groups):
         first, second = (_of_group(x, code) for x in (training, held_out))
-        group = Part(kind=GROUP, name=as_text(label), tolerance=asked.group_tolerance)
+        group = Part(kind=GROUP, name=as_text(label), tolerance=group_tolerance)
         row = Evidence(part=group, units=0 if second is None else second.batch.n_episodes)
         parts.append(_tested_part(row, first, second, gamma, seen, given))
     return _with_parts(whole, tuple(parts), accept_observed)

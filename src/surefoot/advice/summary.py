@@ -14,7 +14,6 @@ import numpy as np
 import surefoot
 from surefoot.advice.advise import Advice
 from surefoot.advice.assurance import assurance_summary
-from surefoot.advice.few_changes import limit_summary
 from surefoot.advice.gain import Gain
 from surefoot.advice.gates import parts_summary
 from surefoot.advice.provenance import TRAINING, can_be_told
@@ -44,7 +43,6 @@ from surefoot.evidence.unit_model import Comparison
 from surefoot.evidence.weighted_values import GIVEN_WEIGHTS
 from surefoot.logs import Disagreement, Log, remembered
 
-HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
 # fields of an improvement that hold labels, names or one of a few words
 NO_SENTENCES = frozenset(
     (
@@ -182,7 +180,10 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             "states_visited": int((advice.log.n_sa.sum(axis=1) > 0).sum()),
             "mass_moved": advice.mass_moved,
             "largest": _largest(advice),
-            **limit_summary(*((None, None) if gain is None else (gain.most, gain.outside))),
+            "most_changes": None if gain is None else gain.most,
+            "states_left_out": 0
+            if gain is None or gain.outside is None
+            else int(gain.outside.sum()),
         },
         "worth": gain_summary(advice.gain, advice.in_sample)
         | {"over_renormalised": worth, "estimates": estimates(advice)},

@@ -11,9 +11,8 @@ and groups beside a verdict, must hold for all of them at once: each has delta /
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -149,7 +148,11 @@ def unless_worse(whole: Verdict, parts: Sequence[Evidence]) -> Verdict:
     asked = [row.part for row in parts if row.part.tolerance < float("inf")]
     found = [whole.reason]
     for kind, words in ((GUARD, "{} no worse"), (GROUP, "no worse for any of the groups {}")):
-        names = [part.name + beyond(part.tolerance) for part in asked if part.kind == kind]
+        names = [
+            x.name + (f" (beyond {x.tolerance:g})" if x.tolerance else "")
+            for x in asked
+            if x.kind == kind
+        ]
         found += [words.format(", ".join(names))] * bool(names)
     return replace(whole, reason="; ".join(found))
 
@@ -166,24 +169,13 @@ def _failure(row: Evidence) -> str:
         return f"{what} gets WORSE: {change}"
     more = f"worse by more than {part.tolerance:g}" if part.tolerance else "worse"
     if row.within is not None and row.holds_within:
-        seen = {"name": part.name, "better": part.direction, "tolerance": part.tolerance}
-        rests = unless_outside(seen | {"range_seen": row.within})
-        return f"{what} is not shown to be no {more}, {rests}"
+        low, high = row.within
+        return (
+            f"{what} is not shown to be no {more}, unless no value of {part.name} lies outside"
+            f" [{low:g}, {high:g}], which nobody declared"
+            f" (--guard {part.name}:{part.direction}:{part.tolerance:g}:LOW,HIGH)"
+        )
     return f"{what} is not shown to be no {more}: {change}"
-
-
-def beyond(tolerance: float) -> str:
-    """The loss that counts as none, in brackets."""
-    return f" (beyond {tolerance:g})" if tolerance else ""
-
-
-def unless_outside(x: Mapping[str, Any]) -> str:
-    """What a guard without a declared range rests on."""
-    low, high = x["range_seen"]
-    return (
-        f"unless no value of {x['name']} lies outside [{low:g}, {high:g}], which nobody declared"
-        f" (--guard {x['name']}:{x['better']}:{x['tolerance']:g}:LOW,HIGH)"
-    )
 
 
 MARGIN = 3.0  # circumstances that are not seen may matter so much more than those that are

@@ -412,18 +412,6 @@ class Arrivals:
     stepless: int
 
 
-@dataclass(frozen=True, repr=False)
-class _Rows:
-    """Of every row of the log, in the order of its row numbers: where it lies in the files it came
-    from, its episode (episodes are numbered as they lie), and whether it is flagged truncated, or
-    terminal.
-    """
-
-    place: np.ndarray
-    episode: np.ndarray
-    over: np.ndarray
-
-
 def arrivals(log: Log, batch: Batch, horizon: int | None = None) -> Arrivals:
     """The order in which episodes began: by their times, where these tell which of two came first
     (`row_stamps`), else in the files, whatever their rows were sorted by.
@@ -433,13 +421,13 @@ def arrivals(log: Log, batch: Batch, horizon: int | None = None) -> Arrivals:
     so is every episode after which another one began. With episode_end="terminal" the end is what
     a file happens to end with: it finishes nothing, but for flags.
     """
-    rows = _rows(log)
-    first = np.flatnonzero(np.diff(rows.episode, prepend=-1))
-    began = np.minimum.reduceat(rows.place, first)
-    walk = rows.episode[np.argsort(rows.place, kind="stable")]
+    place, episode, over = _rows(log)
+    first = np.flatnonzero(np.diff(episode, prepend=-1))
+    began = np.minimum.reduceat(place, first)
+    walk = episode[np.argsort(place, kind="stable")]
     interleaved = int((np.diff(walk) != 0).sum()) + 1 > len(first)
-    mine = rows.episode[batch.row[batch.first]]
-    finished = np.logical_or.reduceat(rows.over, first)
+    mine = episode[batch.row[batch.first]]
+    finished = np.logical_or.reduceat(over, first)
     if log.stored.options.episode_end == "cut":
         finished[mine] |= batch.ends[batch.last]
     if horizon is not None:
@@ -464,7 +452,11 @@ def arrivals(log: Log, batch: Batch, horizon: int | None = None) -> Arrivals:
     )
 
 
-def _rows(log: Log) -> _Rows:
+def _rows(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of every row of the log, in the order of its row numbers: where it lies in the files it came
+    from, its episode (episodes are numbered as they lie), and whether it is flagged truncated, or
+    terminal.
+    """
     reading, parts = log.stored, []
     number = {file: i for i, file in enumerate(reading.store.names)}
     with log.database() as database:
@@ -480,5 +472,4 @@ def _rows(log: Log) -> _Rows:
             place = base[which] + np.asarray(rows["row"], dtype=np.int64)
             parts.append([x[order] for x in (place, rows["h"], np.ma.filled(rows["over"], False))])
     place, h, over = (np.concatenate(x) for x in zip(*parts, strict=True))
-    episode = np.cumsum(np.append(True, h[1:] != h[:-1])) - 1
-    return _Rows(place, episode, np.asarray(over, dtype=bool))
+    return place, np.cumsum(np.append(True, h[1:] != h[:-1])) - 1, np.asarray(over, dtype=bool)

@@ -26,7 +26,6 @@ from surefoot.advice.posing import (
 )
 from surefoot.advice.provenance import fingerprints, own_log, refuse_own_log, trained_on
 from surefoot.advice.safety import (
-    Asked,
     Sample,
     Tested,
     compared_with,
@@ -150,13 +149,9 @@ def safety_test(
     held_out, overlap = _without_own_episodes(held_out, posed, policy, other)
     if first is None and (standard.capped or standard.estimator == "dr"):
         first, held_out = held_out.split(share)
-    parts_asked = Asked(
-        guards=posed.problem.guards,
-        groups=posed.log.beside.get("group", ()),
-        group_tolerance=group_tolerance,
-    )
     found = guarded_safety_test(
-        first, held_out, posed.problem.gamma, standard, parts_asked,
+        first, held_out, posed.problem.gamma, standard, posed.problem.guards,
+        posed.log.beside.get("group", ()), group_tolerance,
         same_codes=other is None, accept_observed=observed_range,
     )  # fmt: skip
     document: dict[str, Any] = {

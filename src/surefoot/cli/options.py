@@ -92,19 +92,6 @@ def _as_flag(found: Any, panel: str | None) -> Any:
     return found
 
 
-class OfLog:
-    """The options of a command on a log; a dataclass that inherits it takes each of its fields.
-
-    said      what stands on the command line
-    refused   options that the command does not take, and why: fields it inherits, and those of
-              earlier versions. They are not shown, and answered with that sentence
-    """
-
-    refused: ClassVar[Mapping[str, str]] = MappingProxyType({})
-
-    said: ClassVar[frozenset[str]] = frozenset()
-
-
 # the commands that list all options of a log; others take those in FOLDED too, and refer to check
 LISTING = ("check", "improve")
 FOLDED = (
@@ -122,11 +109,11 @@ AS_CHECK = (
 def add(
     app: typer.Typer, panel: str, name: str, command: Callable[..., None], example: str
 ) -> None:
-    """Register a command. An argument that is an `OfLog` becomes one option for each field."""
+    """Register a command. An argument that is an `LogOptions` becomes one option for each field."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     for key, p in inspect.signature(command, eval_str=True).parameters.items():
-        if isinstance(p.annotation, type) and issubclass(p.annotation, OfLog):
+        if isinstance(p.annotation, type) and issubclass(p.annotation, LogOptions):
             groups[key] = p.annotation
             parameters += _fields(p.annotation, () if name in LISTING else FOLDED)
         else:
@@ -155,9 +142,9 @@ def add(
     )(call)
 
 
-def _taken(kind: type[OfLog], given: dict[str, Any], said: set[str], name: str) -> Any:
+def _taken(kind: type[LogOptions], given: dict[str, Any], said: set[str], name: str) -> Any:
     """The options of a command as one value, taken out of what was given."""
-    defaults = {f.name: f.default for f in fields(kind)}  # type: ignore[arg-type]
+    defaults = {f.name: f.default for f in fields(kind)}
     for x in kind.refused:
         if x in said and given[x] != defaults.get(x):
             raise ParameterError(f"surefoot {name} has no {_flag(x)}: {kind.refused[x]}")
@@ -171,14 +158,13 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _fields(kind: type[OfLog], folded: Collection[str]) -> list[inspect.Parameter]:
+def _fields(kind: type[LogOptions], folded: Collection[str]) -> list[inspect.Parameter]:
     """The fields of a dataclass as parameters of a command, and what it refuses; those, and the
     panels and fields in `folded`, are not shown.
     """
     hints = get_type_hints(kind, include_extras=True)
     found = {
-        f.name: (hints[f.name], ... if f.default is MISSING else f.default)
-        for f in fields(kind)  # type: ignore[arg-type]
+        f.name: (hints[f.name], ... if f.default is MISSING else f.default) for f in fields(kind)
     }
     for x in kind.refused:
         if x not in found:
@@ -222,8 +208,18 @@ def _columns(meaning: str, value: str = "NAME") -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions(OfLog):
-    """How a log is read: the options of every command that reads one."""
+class LogOptions:
+    """The options of every command that learns from a log: how it is read, and what is asked of it.
+    A command takes each of the fields.
+
+    said      what stands on the command line
+    refused   options that the command does not take, and why: fields it inherits, and those of
+              earlier versions. They are not shown, and answered with that sentence
+    """
+
+    refused: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    said: ClassVar[frozenset[str]] = frozenset()
 
     def asking(self) -> dict[str, Any]:
         """What was given on the command line, as the keywords of a question."""
@@ -358,11 +354,6 @@ class ReadOptions(OfLog):
             " hour, day, week for dates. Without it each row is one step.",
         ),
     ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogOptions(ReadOptions):
-    """The options of every command that learns from a log."""
 
     gamma: Annotated[
         float,

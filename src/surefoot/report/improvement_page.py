@@ -35,7 +35,7 @@ from surefoot.report.page import (
     render,
     signed_number,
 )
-from surefoot.report.pictures import ShareRow, gain_picture, hidden_picture, maps, shares_picture
+from surefoot.report.pictures import gain_picture, hidden_picture, maps, shares_picture
 from surefoot.report.policy_words import safety_statements
 from surefoot.report.statements import DOUBTS, Statement, known, of_kind, sentence
 
@@ -101,7 +101,11 @@ def improvement_page(
         cover=_sentences(*read.whole),
         coverage=coverage_table(covered),
         coverage_picture=shares_picture(
-            [row.drawn for row in covered if row.pairs],
+            [
+                (f"{x.seen} ({plural(x.pairs, 'pair')})", x.baseline, x.candidate)
+                for x in covered
+                if x.pairs
+            ],
             "Share of the decisions of baseline and candidate by how often the action was seen; the"
             " table below has the numbers",
         ),
@@ -152,13 +156,6 @@ class CoverageRow:
     pairs: int
     baseline: float
     candidate: float
-
-    @property
-    def drawn(self) -> ShareRow:
-        """The row of the picture."""
-        return ShareRow(
-            f"{self.seen} ({plural(self.pairs, 'pair')})", self.baseline, self.candidate
-        )
 
 
 def coverage(states: Sequence[StateRecord]) -> list[CoverageRow]:

@@ -192,7 +192,7 @@ def _worth(document: Mapping[str, Any]) -> Statement:
     return Statement(
         "worth",
         f"{words}{in_brackets(log)}",
-        (*turned(log), *_discounted(document), *_in_sample(document), *own_words(document)[0]),
+        (*turned(log), *_discounted(document), *_in_sample(document), *_own(document)[0]),
     )
 
 
@@ -222,16 +222,18 @@ def _in_sample(document: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def own_words(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """(the log's own mean return beside the model's baseline, a warning where they contradict each
-    other): one of them.
+def _own(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """`own_words` of an improvement."""
+    inside = document["worth"]["in_sample_optimistic"]
+    return own_words(document["own_return"], inside and inside["baseline"])
+
+
+def own_words(own: Mapping[str, Any] | None, model: float | None) -> tuple[list[str], list[str]]:
+    """(the log's own mean return beside the model's value of the baseline, a warning where they
+    contradict each other): one of them; neither where a value is not known.
     """
-    own, inside = document["own_return"], document["worth"]["in_sample_optimistic"]
-    return own_return_words(own, inside["baseline"]) if own and inside else ([], [])
-
-
-def own_return_words(own: Mapping[str, Any], model: float) -> tuple[list[str], list[str]]:
-    """The same of the mean return, and of the model's value of the baseline."""
+    if own is None or model is None:
+        return [], []
     words = (
         f"the log's own mean return is {own['mean']:.4g} +- {own['standard_error']:.2g}, the model"
         f" says {model:.4g} for the baseline"
@@ -353,7 +355,7 @@ def _warnings(document: Mapping[str, Any]) -> list[Statement]:
     if document["baseline"].get("renormalised"):
         short.append("forbidden actions were taken out of the baseline")
         instead.append(f"{short[-1]}; gains are against the policy that made the log")
-    whole = [*log_warnings(log), *own_words(document)[1]]
+    whole = [*log_warnings(log), *_own(document)[1]]
     if said := disagreement(document["baseline"]):
         whole.append(said)
     if document["converged"] is False:

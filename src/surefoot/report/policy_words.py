@@ -9,7 +9,7 @@ from typing import Any
 
 from surefoot.core.plain_values import plain
 from surefoot.core.text import interval, plural
-from surefoot.report.improvement_words import own_return_words, proof
+from surefoot.report.improvement_words import own_words, proof
 from surefoot.report.log_words import (
     WHERE,
     amount,
@@ -42,7 +42,7 @@ def evaluation_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
     """What is said of the value of a policy, beside that of the baseline."""
     document = plain(document)
     log, seen = document["log"], document["range_seen"]
-    beside, doubtful = _own(document)
+    beside, doubtful = own_words(document["own_return"], document["values"]["baseline"]["value"])
     warned = [*log_warnings(log), *urgent(document["notes"]), *doubtful]
     found = [
         *warning([*warned, *_scattering(document["weighted"])]),
@@ -61,11 +61,6 @@ def evaluation_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
         found.append(Statement("range", words))
     told = [*found, rows_read(log), *notes(document["notes"], log)]
     return in_terms_of(log, told)
-
-
-def _own(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    own = document["own_return"]
-    return own_return_words(own, document["values"]["baseline"]["value"]) if own else ([], [])
 
 
 def _scattering(found: Mapping[str, Any]) -> list[str]:
