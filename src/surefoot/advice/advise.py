@@ -239,7 +239,6 @@ def learn_and_test(
     algorithm: Algorithm,
     *,
     units: Units | None = None,
-    pi_b: np.ndarray | None = None,
     accept: bool = False,
     assured: bool = False,
     against: Sequence[Finding] | None = None,
@@ -257,11 +256,10 @@ def learn_and_test(
     the log speaks against the test (`against`: findings about it, by default those of `check_log`),
     but for what `despite` names. An algorithm with a proof of its own is supported by that proof,
     which is about a policy from all data: `gain` is None then.
-    `pi_b` is the policy that made the log, by default that of the problem (`logging_policy`: the
-    baseline before forbidden actions were taken out of it). `units` are those of the log where they
-    are known. At most `most_changes` states change, those whose change is worth most in the half
-    that the policy is learned from (`few_changes`); what is tested has no others, and no proof
-    stands in for the test.
+    Gains are against the policy that made the log (`logging_policy`: the baseline before forbidden
+    actions were taken out of it). `units` are those of the log where they are known. At most
+    `most_changes` states change, those whose change is worth most in the half that the policy is
+    learned from (`few_changes`); what is tested has no others, and no proof stands in for the test.
     Where the problem has guards, or the log was read with a group, none of them may be worse on the
     held-out half, groups not by more than `group_tolerance` (`gates`). `refit`: where it is
     supported, learn once more, from all rows; that policy was not tested.
@@ -270,7 +268,7 @@ def learn_and_test(
     check_gates(log, problem)
     if refit:
         _check_refit(log, problem, algorithm, most_changes)
-    made = np.asarray(problem.logging_policy if pi_b is None else pi_b)
+    made = np.asarray(problem.logging_policy)
     advice = Advice(
         log=log, problem=problem, algorithm=algorithm, pi_b=made,
         candidate=np.asarray(problem.pi_b), judged=Verdict(NOTHING_TO_LEARN, NO_ALTERNATIVE),
@@ -280,7 +278,7 @@ def learn_and_test(
         return advice
     # 1. What is independent in the log, and what in it forbids a promise.
     units = units_of(log, problem.log, problem.gamma) if units is None else units
-    findings = findings_about(log, problem, made) if against is None else ()
+    findings = findings_about(log, problem) if against is None else ()
     told = findings if against is None else tuple(against)
     blind = problem.log is None and units.sample is None
     objections = objections_of(told, despite, blind=blind)
@@ -387,12 +385,8 @@ def _check_refit(
             raise ParameterError(f"{option('refit', True)} is not possible here: {why}")
 
 
-def findings_about(
-    log: Log, problem: Problem, pi_b: np.ndarray | None = None
-) -> tuple[Finding, ...]:
-    """What `check_log` says of a log; `pi_b` made it (default: as the problem says), unless the
-    problem's baseline was estimated.
-    """
-    made = np.asarray(problem.logging_policy if pi_b is None else pi_b)
+def findings_about(log: Log, problem: Problem) -> tuple[Finding, ...]:
+    """What `check_log` says of a log, with the policy that made it unless that was estimated."""
+    made = np.asarray(problem.logging_policy)
     given = None if problem.pi_b_estimated else Policy(pi=made, labels=log.labels)
     return check_log(log, gamma=problem.gamma, baseline=given)

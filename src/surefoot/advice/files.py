@@ -48,6 +48,24 @@ CHANGE_COLUMNS = (
     "less_of_count",
     "less_of_moved",
 )
+ONE_ACTION = "the log tried one action only"
+NOT_LEARNED = "the half that the policy is learned from never came here"
+NOTHING_BETTER = "no action that the log has tried looks better than what the baseline does"
+TOO_RARE = "what looks better was tried too rarely"
+TOO_DEAR = "what looks better does not pay the price of its uncertainty"
+SPENT = "the budget of this state is spent"
+NEXT_TOO_DEAR = "the next move would gain less than the price of its uncertainty"
+ALL_MOVED = "all of the probability that may move has moved to the best action"
+NO_FURTHER = "a further move would gain nothing"
+OUTSIDE = "outside the changes that are worth most (--most-changes {})"
+BETTER = "what gets more probability was tried here and looked better"
+ALLOWED_PRICED = f"{BETTER}, by more than the price of its uncertainty"
+ALLOWED_SOFT = f"{BETTER}, and the budget for uncertain moves covers it"
+ALLOWED_FREE = f"{BETTER}, and all that changes was tried often enough"
+CHECKED = "; the half that tests has seen it, too"
+GUARDED = "a further move would cost too much in a guarded column"
+TAKEN_BACK = "the half that tests saw too little of the other moves: they were taken back"
+ALL_TAKEN_BACK = "the half that tests saw too little of what looked better: it was taken back"
 
 
 def page_of(advice: Advice, summary: Mapping[str, Any]) -> str:
@@ -124,26 +142,6 @@ def _changes(states: Sequence[StateRecord]) -> Iterator[tuple[Any, ...]]:
 
 def _six_digits(x: Any) -> float:
     return float(f"{float(x):.6g}")
-
-
-ONE_ACTION = "the log tried one action only"
-NOT_LEARNED = "the half that the policy is learned from never came here"
-NOTHING_BETTER = "no action that the log has tried looks better than what the baseline does"
-TOO_RARE = "what looks better was tried too rarely"
-TOO_DEAR = "what looks better does not pay the price of its uncertainty"
-SPENT = "the budget of this state is spent"
-NEXT_TOO_DEAR = "the next move would gain less than the price of its uncertainty"
-ALL_MOVED = "all of the probability that may move has moved to the best action"
-NO_FURTHER = "a further move would gain nothing"
-OUTSIDE = "outside the changes that are worth most (--most-changes {})"
-BETTER = "what gets more probability was tried here and looked better"
-ALLOWED_PRICED = f"{BETTER}, by more than the price of its uncertainty"
-ALLOWED_SOFT = f"{BETTER}, and the budget for uncertain moves covers it"
-ALLOWED_FREE = f"{BETTER}, and all that changes was tried often enough"
-CHECKED = "; the half that tests has seen it, too"
-GUARDED = "a further move would cost too much in a guarded column"
-TAKEN_BACK = "the half that tests saw too little of the other moves: they were taken back"
-ALL_TAKEN_BACK = "the half that tests saw too little of what looked better: it was taken back"
 
 
 def state_records(advice: Advice) -> list[StateRecord]:

@@ -27,7 +27,9 @@ from surefoot.evidence.unit_model import model_of_units
 from surefoot.evidence.units import ENTRY_COLUMNS, START_COLUMNS, Units
 from surefoot.logs import Log
 from surefoot.problems import Problem
-from surefoot.problems.guards import Guard, guard_problem, rows_with
+from surefoot.problems.guards import guard_problem, rows_with
+
+HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
 
 
 def gates_of(
@@ -53,7 +55,11 @@ def gates_of(
     for guard in problem.guards:
         other = guard_problem(problem, guard)
         assert other.log is not None
-        column, row = replace(units, r=other.log.reward), _of_guard(guard, other, gain)
+        low, high = other.reward_range
+        seen = (low, high) if guard.sign > 0 else (-high + 0.0, -low + 0.0)
+        within = seen if guard.declared is None else None
+        row = Evidence(part=guard.part, unit=gain.evidence.unit, within=within)
+        column = replace(units, r=other.log.reward)
         found.append(_tested(row, other, column, column, gain, pi_b, len(problem.guards)))
     check_group_tolerance(group_tolerance)
     for code, label in enumerate(labels):
@@ -63,13 +69,6 @@ def gates_of(
         row, own = Evidence(part=group, unit=gain.evidence.unit), _rows_of(units, batch, mine)
         found.append(_tested(row, part, own, units, gain, pi_b, len(labels)))
     return tuple(found)
-
-
-def _of_guard(guard: Guard, problem: Problem, gain: Gain) -> Evidence:
-    low, high = problem.reward_range
-    seen = (low, high) if guard.sign > 0 else (-high + 0.0, -low + 0.0)
-    within = seen if guard.declared is None else None
-    return Evidence(part=guard.part, unit=gain.evidence.unit, within=within)
 
 
 def check_gates(log: Log, problem: Problem) -> None:
@@ -201,9 +200,6 @@ def _weighed(
         together=(low_of_all, -loss_of_all), size=float(np.abs(values.x).max()),
         explained=explained_by(around, held_out, compared),
     )  # fmt: skip
-
-
-HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
 
 
 def parts_summary(rows: Sequence[Evidence], *, safety: bool = False) -> dict[str, Any]:

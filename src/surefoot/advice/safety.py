@@ -48,6 +48,7 @@ MOSTLY = 0.9  # share of a log from the policy's training log from which on the 
 # episodes, by their weights, from which on the approximate bounds were found to be right
 ENOUGH_EFFECTIVE = 100.0
 SKEWED = 0.15  # skewness / sqrt(n) of the values up to which they were
+ALIKE = "the baseline treats all groups alike, given the state"
 
 
 @dataclass(frozen=True, repr=False)
@@ -368,9 +369,6 @@ def _assumptions(row: Evidence, within: str, tested: Sample) -> tuple[str, ...]:
         *([f"{within}: these were observed, nobody declared them (--reward-range)"] * bool(within)),
         f"the bound is {row.validity}",
     )
-
-
-ALIKE = "the baseline treats all groups alike, given the state"
 
 
 def guarded_safety_test(

@@ -50,6 +50,23 @@ NO_SENTENCES = frozenset(
         "data", "test", "training_fingerprints", "more_of", "less_of",
     )
 )  # fmt: skip
+ALWAYS = (
+    "nothing outside the state drives both the choice of action and the outcome (no hidden cause)",
+    "the world tomorrow is the world of this log",
+    NONE_MISSING,
+)
+OTHERWISE = {
+    DRIFT: "the world stayed the same while the log was made",
+    POLICY_DRIFT: "the baseline stayed the same while the log was made",
+    MARKOV: "the state says enough (Markov)",
+    BASELINE: GIVEN_WEIGHTS,
+    COPIES: "every episode is there once",
+    CONTRADICTIONS: "each row leads to the next",
+    PROPENSITIES: "the propensities are true",
+    CUTS: "no row is left out for what it held",
+    MISSING: NONE_MISSING,
+    TIME: "actions look no better for when, or after what, they were taken",
+}
 
 
 def log_summary(log: Log, source: str) -> dict[str, Any]:
@@ -283,25 +300,6 @@ def _disagreement(found: Disagreement | None) -> dict[str, Any]:
             for s, p, k in (found.worst() if disagrees else [])
         ],
     }
-
-
-ALWAYS = (
-    "nothing outside the state drives both the choice of action and the outcome (no hidden cause)",
-    "the world tomorrow is the world of this log",
-    NONE_MISSING,
-)
-OTHERWISE = {
-    DRIFT: "the world stayed the same while the log was made",
-    POLICY_DRIFT: "the baseline stayed the same while the log was made",
-    MARKOV: "the state says enough (Markov)",
-    BASELINE: GIVEN_WEIGHTS,
-    COPIES: "every episode is there once",
-    CONTRADICTIONS: "each row leads to the next",
-    PROPENSITIES: "the propensities are true",
-    CUTS: "no row is left out for what it held",
-    MISSING: NONE_MISSING,
-    TIME: "actions look no better for when, or after what, they were taken",
-}
 
 
 def assumptions_of(advice: Advice) -> list[str]:

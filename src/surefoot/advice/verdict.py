@@ -36,6 +36,8 @@ from surefoot.problems import Problem
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"
 SOME = 1e-9  # share of the moves beyond rounding
+MARGIN = 3.0  # circumstances that are not seen may matter so much more than those that are
+MOST_MOVES = 0.8  # share of the moves that must be seen in the circumstances in which they are made
 
 
 @dataclass(frozen=True)
@@ -176,10 +178,6 @@ def _failure(row: Evidence) -> str:
             f" (--guard {part.name}:{part.direction}:{part.tolerance:g}:LOW,HIGH)"
         )
     return f"{what} is not shown to be no {more}: {change}"
-
-
-MARGIN = 3.0  # circumstances that are not seen may matter so much more than those that are
-MOST_MOVES = 0.8  # share of the moves that must be seen in the circumstances in which they are made
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ SCHEMA = "surefoot/watch-state/1"
 LOTS = 1  # where lots are drawn from
 BY_CLOCK = "in the order of their times"
 BY_LOTS = "in an order drawn by lots: their times do not say which came first"
+FILE = 1 << 40  # rows of a file that a place leaves room for
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -387,9 +388,6 @@ def _packed(x: np.ndarray) -> str:
 def _unpacked(text: str, kind: np.dtype[Any]) -> np.ndarray:
     found = np.frombuffer(base64.b64decode(text, validate=True), dtype=kind.newbyteorder("<"))
     return found.astype(kind)
-
-
-FILE = 1 << 40  # rows of a file that a place leaves room for
 
 
 @dataclass(frozen=True, repr=False)

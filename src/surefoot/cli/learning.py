@@ -89,6 +89,19 @@ Dask = Annotated[
 Only = Annotated[
     str, option(METHOD, "NAME,...", "Compare only these, such as basic-rl,ramdp+pi-b-spibb.")
 ]
+COLOURS = {"ok": "green", "note": "yellow", "warning": "bold red"}
+GAMMA = 0.95  # how far ahead returns look where nobody said it
+Table = Annotated[
+    Path | None, option(OUTPUT, "FILE", "Also write the table, to a .csv or .json file.")
+]
+BY_CVAR = (
+    "the setting with the best CVaR in models of this log is chosen; choosing by the mean or by"
+    " simulated logs had a tail far below the baseline"
+)
+BY_PROOF = (
+    "learn with surefoot improve --algorithm pi-b-spibb --set n_wedge=N; surefoot certify --method"
+    " spibb then proves what that policy loses at most"
+)
 
 
 def improve(
@@ -192,12 +205,6 @@ def compare(
     show_with_page(found, as_json, report)
 
 
-COLOURS = {"ok": "green", "note": "yellow", "warning": "bold red"}
-
-
-GAMMA = 0.95  # how far ahead returns look where nobody said it
-
-
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(LogOptions):
     """The options of a check."""
@@ -252,21 +259,6 @@ def coloured(line: str) -> Text:
     return (
         Text(line) if level not in COLOURS else Text.assemble((line[:7], COLOURS[level]), line[7:])
     )
-
-
-Table = Annotated[
-    Path | None, option(OUTPUT, "FILE", "Also write the table, to a .csv or .json file.")
-]
-
-
-BY_CVAR = (
-    "the setting with the best CVaR in models of this log is chosen; choosing by the mean or by"
-    " simulated logs had a tail far below the baseline"
-)
-BY_PROOF = (
-    "learn with surefoot improve --algorithm pi-b-spibb --set n_wedge=N; surefoot certify --method"
-    " spibb then proves what that policy loses at most"
-)
 
 
 @dataclass(frozen=True, kw_only=True)

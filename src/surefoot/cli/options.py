@@ -30,6 +30,27 @@ PROBLEM, BASELINE, POLICY, METHOD, OUTPUT, COLUMNS, READING = PANELS = (
     "Columns of the log (found by name unless given)",
     "Reading the log",
 )
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOG",
+        help="The log: a CSV or Parquet file, a folder, a pattern such as 'a*.csv', or the .toml"
+        " file that surefoot check --save wrote.",
+    ),
+]
+# the commands that list all options of a log; others take those in FOLDED too, and refer to check
+LISTING = ("check", "improve")
+FOLDED = (
+    COLUMNS,
+    READING,
+    *("start", "allowed", "forbidden", "baseline_policy", "smoothing", "renormalise"),
+)
+AS_CHECK = (
+    "Which columns LOG has, how it is read, which actions are allowed and how a baseline is"
+    " estimated: the options of surefoot check --help for these are taken here, too. Save them once"
+    " by surefoot check LOG ... --save log.toml, and give log.toml as LOG."
+)
+NOT_GIVEN = math.nan  # of a number that is needed
 
 
 def option(panel: str, value: str, meaning: str, *names: str, default: bool | str = True) -> Any:
@@ -39,14 +60,6 @@ def option(panel: str, value: str, meaning: str, *names: str, default: bool | st
     )
 
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="LOG",
-        help="The log: a CSV or Parquet file, a folder, a pattern such as 'a*.csv', or the .toml"
-        " file that surefoot check --save wrote.",
-    ),
-]
 ReportFile = Annotated[
     Path | None,
     option(OUTPUT, "FILE", "Also write a page for people there, such as page.html.", "--report"),
@@ -90,20 +103,6 @@ class Commands(TyperGroup):
 def _as_flag(found: Any, panel: str | None) -> Any:
     found.metavar, found.rich_help_panel = "", panel
     return found
-
-
-# the commands that list all options of a log; others take those in FOLDED too, and refer to check
-LISTING = ("check", "improve")
-FOLDED = (
-    COLUMNS,
-    READING,
-    *("start", "allowed", "forbidden", "baseline_policy", "smoothing", "renormalise"),
-)
-AS_CHECK = (
-    "Which columns LOG has, how it is read, which actions are allowed and how a baseline is"
-    " estimated: the options of surefoot check --help for these are taken here, too. Save them once"
-    " by surefoot check LOG ... --save log.toml, and give log.toml as LOG."
-)
 
 
 def add(
@@ -198,9 +197,6 @@ def _rank(p: inspect.Parameter) -> int:
     """The place of a parameter in the help: arguments first, then panel by panel."""
     panel = _panel(p.annotation)
     return -1 if panel is None else PANELS.index(panel)
-
-
-NOT_GIVEN = math.nan  # of a number that is needed
 
 
 def _columns(meaning: str, value: str = "NAME") -> Any:

@@ -42,6 +42,24 @@ from surefoot.cli.terminal import (
 )
 from surefoot.core.text import aligned
 
+PolicyFile = Annotated[
+    Path, option(POLICY, "FILE", "The policy to test: columns state, action, probability.")
+]
+Training = Annotated[
+    str | None,
+    option(
+        POLICY,
+        "LOG",
+        "The log the policy was made from, or another one of the baseline: episodes that LOG"
+        " shares with it are left out.",
+    ),
+]
+OTHERS = "surefoot.safety_test in Python has the others (surefoot.evidence.Standard)"
+AS_LOGGED = (
+    "whole episodes are compared as they were logged, one after the other as they come: test with"
+    " surefoot safety-test instead"
+)
+
 
 def evaluate(
     log: Source,
@@ -218,20 +236,6 @@ def demo(
     )
 
 
-PolicyFile = Annotated[
-    Path, option(POLICY, "FILE", "The policy to test: columns state, action, probability.")
-]
-Training = Annotated[
-    str | None,
-    option(
-        POLICY,
-        "LOG",
-        "The log the policy was made from, or another one of the baseline: episodes that LOG"
-        " shares with it are left out.",
-    ),
-]
-
-
 @dataclass(frozen=True, kw_only=True)
 class EpisodeOptions(LogOptions):
     """The options of every test of whole episodes."""
@@ -265,9 +269,7 @@ class EpisodeOptions(LogOptions):
             METHOD, "NUMBER", "Probability of a wrong verdict: half for better, half for worse."
         ),
     ] = 0.05
-
-
-OTHERS = "surefoot.safety_test in Python has the others (surefoot.evidence.Standard)"
+    estimator: Annotated[str, option(METHOD, "NAME", "Values of episodes: pdis or is.")] = "pdis"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +282,6 @@ class TestOptions(EpisodeOptions, GuardedOptions):
         "share": f"nothing is prepared on a part of the log; {OTHERS}",
     }
 
-    estimator: Annotated[str, option(METHOD, "NAME", "Values of episodes: pdis or is.")] = "pdis"
     observed_range: Annotated[
         bool,
         option(
@@ -327,12 +328,6 @@ def safety_test(
     raise typer.Exit({PASSES: DONE, FAILS: WORSE}.get(found.verdict, NO_SUPPORT))
 
 
-AS_LOGGED = (
-    "whole episodes are compared as they were logged, one after the other as they come: test with"
-    " surefoot safety-test instead"
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class WatchOptions(EpisodeOptions):
     """The options of a watch."""
@@ -345,8 +340,6 @@ class WatchOptions(EpisodeOptions):
         " the log",
         "baseline_policy": "it estimates a baseline, and a watch needs the one that made the log",
     } | dict.fromkeys(("policy_column", "bandit", "history", "renormalise"), AS_LOGGED)
-
-    estimator: Annotated[str, option(METHOD, "NAME", "Values of episodes: pdis or is.")] = "pdis"
 
 
 def watch(

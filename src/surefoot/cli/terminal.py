@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 DONE, CRASH, WRONG_INPUT, NO_SUPPORT, WORSE, DESPITE = 0, 1, 2, 3, 4, 5
 INTERRUPTED, PIPE_CLOSED = 130, 141
+Shown = Callable[[str, float, float], None]  # (what is being done, done, in all)
 
 
 class Screen(Console):
@@ -113,9 +114,6 @@ def print_json_error(kind: str, message: str, exit_code: int) -> None:
         "error": {"type": kind, "message": message, "exit_code": exit_code},
     }
     typer.echo(json.dumps(found, indent=2))
-
-
-Shown = Callable[[str, float, float], None]  # (what is being done, done, in all)
 
 
 class ProgressLines:

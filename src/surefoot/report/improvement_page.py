@@ -43,6 +43,22 @@ FIRST = ("holds", "reward", "worth", "parts", "sure", *DOUBTS)  # what the top o
 ROOM = 300_000  # bytes of a page that are not its table of states
 SEEN = ((0, 0), (1, 1), (2, 3), (4, 10), (11, 30), (31, 100), (101, None))
 MOST_GAPS = 10  # pairs that are named
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "The gain": ("worth",),
+    "The test": ("sure",),
+    "Guards and groups": ("parts",),
+    "What the log cannot exclude": ("unseen",),
+    "What a hidden cause could explain": ("hidden",),
+    "What time could explain": ("time",),
+    "What is proved": ("proof",),
+    "What must be true for the verdict": ("assumes",),
+}
+METHODS = {
+    "model": "by a model of it",
+    "weighted episodes": "by weighted episodes, without a model",
+}
+SAFETY = "safety-test.json"
+DATA = {"held-out half": "the half that tests", "all data": "all data: OPTIMISTIC"}
 
 
 def page_of_folder(folder: Path) -> str:
@@ -288,24 +304,6 @@ def _table(states: Sequence[StateRecord]) -> tuple[dict[str, Any], str]:
 def _digits(x: float) -> float | None:
     """Four digits for the page; None where it is not known."""
     return None if math.isnan(x) else float(f"{x:.4g}")
-
-
-SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "The gain": ("worth",),
-    "The test": ("sure",),
-    "Guards and groups": ("parts",),
-    "What the log cannot exclude": ("unseen",),
-    "What a hidden cause could explain": ("hidden",),
-    "What time could explain": ("time",),
-    "What is proved": ("proof",),
-    "What must be true for the verdict": ("assumes",),
-}
-METHODS = {
-    "model": "by a model of it",
-    "weighted episodes": "by weighted episodes, without a model",
-}
-SAFETY = "safety-test.json"
-DATA = {"held-out half": "the half that tests", "all data": "all data: OPTIMISTIC"}
 
 
 def gain_pictures(summary: Mapping[str, Any]) -> list[Picture]:

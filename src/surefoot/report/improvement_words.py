@@ -60,6 +60,7 @@ JUDGED = (
     ALIKE,
 )  # fmt: skip
 FALSE, UNLOOKED = "FOUND TO BE FALSE", "NOT LOOKED AT"
+ABOUT = ((1e9, "billion"), (1e6, "million"))
 
 
 def improvement_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
@@ -101,7 +102,8 @@ def verdict_words(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """(the verdict, the reason at length)."""
     reason, waived = str(document["reason"]), ", ".join(document.get("waived", ()))
     if document["verdict"] == NOTHING_TO_LEARN:
-        return f"{NOTHING_TO_LEARN.upper()}: {_rest(reason)}", ()
+        rest = reason.partition(": ")[2] or reason  # the verdict has the words before
+        return f"{NOTHING_TO_LEARN.upper()}: {rest}", ()
     if not document["supported"]:
         used = ", but used as asked (--accept)" * document["accepted_unsupported"]
         words = f"NOT SUPPORTED by the data{used}: {_why_not(document, reason)}"
@@ -126,11 +128,6 @@ def _not_said(reason: str, words: str) -> str:
         return test[0].rstrip(": ")
     first, stop, rest = reason.partition(". ")
     return rest if stop and first in words else reason
-
-
-def _rest(reason: str) -> str:
-    """The reason without the words that the verdict has already."""
-    return reason.partition(": ")[2] or reason
 
 
 def _condition(document: Mapping[str, Any], waived: str) -> str:
@@ -189,11 +186,16 @@ def _worth(document: Mapping[str, Any]) -> Statement:
         words = f"at least {amount(c['bound'], log)} {unit(log)} than the baseline {where}"
     else:
         words = "it could not be measured on held-out data"
-    return Statement(
-        "worth",
-        f"{words}{in_brackets(log)}",
-        (*turned(log), *_discounted(document), *_in_sample(document), *_own(document)[0]),
-    )
+    detail = turned(log)
+    if not log["bandit"] and document["gamma"] < 1:
+        gamma = f"{document['gamma']:g}"
+        detail.append(f"rewards count less by the discount factor {gamma} with every step")
+    if (inside := document["worth"]["in_sample_optimistic"]) is not None:
+        detail.append(
+            f"in sample, OPTIMISTIC: {amount(inside['gain'], log)} (baseline"
+            f" {value(inside['baseline'], log)}, candidate {value(inside['policy'], log)})"
+        )
+    return Statement("worth", f"{words}{in_brackets(log)}", (*detail, *_own(document)[0]))
 
 
 def _of_baseline(document: Mapping[str, Any]) -> str:
@@ -202,24 +204,6 @@ def _of_baseline(document: Mapping[str, Any]) -> str:
         if (x["data"], x["of"]) == ("held-out half", "baseline") and known(x["value"]):
             return f"'s {value(x['value'], document['log'])}"
     return ""
-
-
-def _discounted(document: Mapping[str, Any]) -> list[str]:
-    """What a sum of rewards is."""
-    if document["log"]["bandit"] or not document["gamma"] < 1:
-        return []
-    return [f"rewards count less by the discount factor {document['gamma']:g} with every step"]
-
-
-def _in_sample(document: Mapping[str, Any]) -> list[str]:
-    """The gain on all data, which is too good."""
-    inside, log = document["worth"]["in_sample_optimistic"], document["log"]
-    if inside is None:
-        return []
-    return [
-        f"in sample, OPTIMISTIC: {amount(inside['gain'], log)} (baseline"
-        f" {value(inside['baseline'], log)}, candidate {value(inside['policy'], log)})"
-    ]
 
 
 def _own(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -258,22 +242,21 @@ def _sure(document: Mapping[str, Any]) -> list[Statement]:
             f" wrong for at most {c['delta']:.0%} of logs, if what it assumes is true"
         )
         return [Statement("sure", words)]
-    whole = found["test"] == FINITE_SAMPLE
+    whole, log = found["test"] == FINITE_SAMPLE, document["log"]
     words = (
         f"learned from {found['units'] - found['units_tested']:,} {found['unit']}, tested once on"
-        f" {found['units_tested']:,} others{_left_out_rows(document['log'])}"
+        f" {found['units_tested']:,} others"
     )
+    if lost := sum(log["rows_left_out"].values()):
+        words += f" ({lost:,} of {log['rows_read']:,} rows were left out)"
     if held_out_gain(document) is not None:
         how = "at most" if whole else "about"
         words += f"; each end of the interval is wrong for {how} 5 % of logs, if what it assumes is"
         words += " true" + ", which was found false, or not looked at" * bool(document["waived"])
-    return [Statement("sure", words, (_checked(found, whole), _holds(whole)))]
-
-
-def _left_out_rows(log: Mapping[str, Any]) -> str:
-    """That rows of the log were left out."""
-    lost = sum(log["rows_left_out"].values())
-    return f" ({lost:,} of {log['rows_read']:,} rows were left out)" if lost else ""
+    holds = "the test needs many such pieces (asymptotic)"
+    if whole:
+        holds = "the test holds for any number of episodes (finite-sample)"
+    return [Statement("sure", words, (_checked(found, whole), holds))]
 
 
 def _checked(found: Mapping[str, Any], whole: bool) -> str:
@@ -284,13 +267,6 @@ def _checked(found: Mapping[str, Any], whole: bool) -> str:
         share = found["share_checked"] or 0.0
         how = f"{share:.0%} of the moves could be checked, the others were taken back"
     return f"{tested} prefers; {how}"
-
-
-def _holds(whole: bool) -> str:
-    """For how many pieces the test is valid."""
-    if whole:
-        return "the test holds for any number of episodes (finite-sample)"
-    return "the test needs many such pieces (asymptotic)"
 
 
 def _changes(document: Mapping[str, Any]) -> Statement:
@@ -372,23 +348,18 @@ def _how(document: Mapping[str, Any]) -> list[Statement]:
         " whatever the unit of rewards; never an untried action",
     ) * (chosen["name"] == DEFAULT)
     words = f"{chosen['name']} ({given_parameters(chosen) or 'no parameters'}), gamma ="
+    warned = " ".join(words for x in _warnings(document) for words in x.detail)
     return [
         rows_read(document["log"]),
         baseline_statement(document),
         Statement("method", f"{words} {document['gamma']:g}", detail, first=False),
-        *notes(_not_warned(document), document["log"]),
+        *notes([x for x in document["notes"] if x not in warned], document["log"]),
     ]
 
 
 def given_parameters(algorithm: Mapping[str, Any]) -> str:
     """The parameters of an algorithm that have a value."""
     return parameters_text({k: v for k, v in algorithm["parameters"].items() if v is not None})
-
-
-def _not_warned(document: Mapping[str, Any]) -> list[str]:
-    """The notes that no warning says already."""
-    warned = " ".join(words for x in _warnings(document) for words in x.detail)
-    return [x for x in document["notes"] if x not in warned]
 
 
 def _files(files: Mapping[str, str]) -> list[Statement]:
@@ -400,9 +371,6 @@ def _files(files: Mapping[str, str]) -> list[Statement]:
     first = Path(files[names[0]])
     rest = ", ".join(names[1:])
     return [Statement("files", f"{first}" + f"; beside it {rest}" * bool(rest))]
-
-
-ABOUT = ((1e9, "billion"), (1e6, "million"))
 
 
 def doubts(document: Mapping[str, Any]) -> list[Statement]:

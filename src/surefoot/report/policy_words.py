@@ -36,6 +36,14 @@ LOSES = (
 )
 FEW = 30.0  # effective episodes below which an interval says little
 SURE = {"ips": "IPS", "snips": "SNIPS", "dr": "DR"}
+PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"  # words of the document
+IF = " if"  # follows a verdict that holds under a condition only
+PLACES = (("guards", "in"), ("groups", "for the group"))
+JUDGED = (
+    ("no hidden cause", "no hidden cause"),
+    ("the same world", "the same world later"),
+    ALIKE,
+)
 
 
 def evaluation_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
@@ -141,16 +149,6 @@ def certificate_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]
     return in_terms_of(log, found)
 
 
-PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"  # words of the document
-IF = " if"  # follows a verdict that holds under a condition only
-PLACES = (("guards", "in"), ("groups", "for the group"))
-JUDGED = (
-    ("no hidden cause", "no hidden cause"),
-    ("the same world", "the same world later"),
-    ALIKE,
-)
-
-
 def safety_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
     """What is said of a safety test, the conclusion first."""
     document = plain(document)
@@ -188,18 +186,14 @@ def safety_verdict(found: Mapping[str, Any]) -> str:
 
 def _worse(found: Mapping[str, Any]) -> str:
     """Whether a policy that fails is worse as a whole, or in which parts."""
-    high, where = found["gain_at_most"], _where_worse(found)
-    return "worse" if not where or (high is not None and high < 0) else f"worse {where}"
-
-
-def _where_worse(found: Mapping[str, Any]) -> str:
-    """In which parts a policy is worse that is not shown to be worse as a whole."""
-    return ", ".join(
+    high = found["gain_at_most"]
+    where = [
         f"{preposition} {x['name']}"
         for kind, preposition in PLACES
         for x in found.get(kind, ())
         if x["verdict"] == "worse"
-    )
+    ]
+    return "worse" if not where or (high is not None and high < 0) else f"worse {', '.join(where)}"
 
 
 def _gain(found: Mapping[str, Any]) -> Statement:
@@ -213,16 +207,11 @@ def _gain(found: Mapping[str, Any]) -> Statement:
     detail: tuple[str, ...] = ()
     if "compared_with" in found:
         detail += (f"it is compared with {found['compared_with']}",)
-    detail += (_sides(found),) if "delta_of_each_test" in found else ()
+    if (each := found.get("delta_of_each_test")) is not None:
+        loss = found.get("delta_of_loss", each)
+        shared = f"{each:g} for each side" if loss == each else f"{each:g} below, {loss:.2g} above"
+        detail += (f"the probability of an error is shared: {shared}",)
     return Statement("worth", f"{words}{in_brackets(log)}", (*turned(log), *detail))
-
-
-def _sides(found: Mapping[str, Any]) -> str:
-    """How the failure probability is shared."""
-    each = found["delta_of_each_test"]
-    loss = found.get("delta_of_loss", each)
-    shared = f"{each:g} for each side" if loss == each else f"{each:g} below, {loss:.2g} above"
-    return f"the probability of an error is shared: {shared}"
 
 
 def _tested(found: Mapping[str, Any]) -> Statement:

@@ -64,6 +64,8 @@ ALPHAS = tuple(float(x) for x in 0.1 * 2.0 ** np.arange(0, 8.5, 0.5))  # 0.1 ...
 ROUNDS = 50  # of EM
 PAIR_MOST = 20  # visits with which a pair counts at most in q
 PULL = 20.0  # visits with which an even share counts in q
+OWN, NEW, NUMBER, PLACE, MEAN, NOISE = -11, -12, -13, -14, -15, -16  # what draws are for
+LARGEST = 5_000_000  # S * A * S of a problem that can be simulated: as for dense counts
 
 
 @dataclass(frozen=True)
@@ -222,10 +224,6 @@ def new_successors(rows: PairCounts, weights: np.ndarray) -> np.ndarray:
     total = found.sum(axis=1, keepdims=True)
     even = rows.known / rows.known.sum()
     return np.asarray(np.where(total > 0, found / np.where(total > 0, total, 1.0), even))
-
-
-OWN, NEW, NUMBER, PLACE, MEAN, NOISE = -11, -12, -13, -14, -15, -16  # what draws are for
-LARGEST = 5_000_000  # S * A * S of a problem that can be simulated: as for dense counts
 
 
 class Posterior:
