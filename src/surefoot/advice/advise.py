@@ -200,9 +200,10 @@ class Advice(Paged):
 
     def page(self) -> str:
         """The page of the improvement."""
-        from surefoot.advice.files import page_of
+        from surefoot.advice.files import state_records
+        from surefoot.report.improvement_page import improvement_page
 
-        return page_of(self, self.document)
+        return improvement_page(self.document, state_records(self), self.log.labels.headers)
 
     def save(
         self, folder: str | Path, *, page: bool = True, beside: Mapping[str, Any] | None = None

@@ -38,16 +38,9 @@ from surefoot.report.folder import (
 from surefoot.report.improvement_page import improvement_page
 
 CHANGE_COLUMNS = (
-    "mass_moved",
-    "estimated_gain_optimistic",
-    "visits",
-    "more_of",
-    "more_of_count",
-    "more_of_moved",
-    "less_of",
-    "less_of_count",
-    "less_of_moved",
-)
+    "mass_moved", "estimated_gain_optimistic", "visits", "more_of", "more_of_count",
+    "more_of_moved", "less_of", "less_of_count", "less_of_moved",
+)  # fmt: skip
 ONE_ACTION = "the log tried one action only"
 NOT_LEARNED = "the half that the policy is learned from never came here"
 NOTHING_BETTER = "no action that the log has tried looks better than what the baseline does"
@@ -68,17 +61,8 @@ TAKEN_BACK = "the half that tests saw too little of the other moves: they were t
 ALL_TAKEN_BACK = "the half that tests saw too little of what looked better: it was taken back"
 
 
-def page_of(advice: Advice, summary: Mapping[str, Any]) -> str:
-    """The page of an improvement that is still in memory."""
-    return improvement_page(summary, state_records(advice), advice.log.labels.headers)
-
-
 def write_advice(
-    folder: str | Path,
-    advice: Advice,
-    summary: Mapping[str, Any],
-    *,
-    page: bool = False,
+    folder: str | Path, advice: Advice, summary: Mapping[str, Any], *, page: bool = False
 ) -> dict[str, Path]:
     """Write the files of an improvement into a folder, and say where; with `page`, its page too.
 
