@@ -20,7 +20,7 @@ from support import logfiles
 from surefoot.advice import whole_episodes
 from surefoot.advice.posing import Question
 from surefoot.advice.questions import certify_policy
-from surefoot.advice.tuning.asked import next_line, tune_log
+from surefoot.advice.tuning.choice import next_line, tune_log
 from surefoot.algorithms import ALGORITHMS
 from surefoot.cli import COMMANDS, app
 from surefoot.cli.shipped_example import improved
@@ -71,11 +71,11 @@ def options_of(command: str) -> dict[str, Any]:
 
 
 def _refused(command: str, name: str) -> bool:
-    from surefoot.cli.options import OfLog
+    from surefoot.cli.options import LogOptions
 
     (found,) = (x for _, key, x, _ in COMMANDS if key == command)
     hints = get_type_hints(found)
-    kinds = [x for x in hints.values() if isinstance(x, type) and issubclass(x, OfLog)]
+    kinds = [x for x in hints.values() if isinstance(x, type) and issubclass(x, LogOptions)]
     return any(name in kind.refused for kind in kinds)
 
 

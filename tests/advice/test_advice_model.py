@@ -15,8 +15,8 @@ from support.naive_bias import bias_by_loops
 from surefoot.advice.summary import log_summary
 from surefoot.evidence import UnitModel, model_of_units, units_of_batch
 from surefoot.evidence.value_on_log import evaluation
+from surefoot.report.policy_words import evaluation_statements
 from surefoot.report.statements import text
-from surefoot.report.value_words import evaluation_statements
 
 
 def pieces(problem: surefoot.Problem) -> UnitModel:

@@ -18,16 +18,15 @@ from support import logfiles
 from support.corridor import corridor
 from support.settings import EVERY, make
 from surefoot.advice import assure, learn_and_test
-from surefoot.advice.assumptions import assumptions_of
 from surefoot.advice.assurance import assurance_summary, proof, proves_itself, weighed
-from surefoot.advice.summary import summarise
+from surefoot.advice.summary import assumptions_of, summarise
 from surefoot.advice.verdict import NOT_SUPPORTED, Verdict
 from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.checks import Finding
 from surefoot.core.plain_values import plain
 from surefoot.logs import read_log, read_policy
-from surefoot.report.doubt_words import proof as words_of_proof
 from surefoot.report.improvement_words import improvement_statements
+from surefoot.report.improvement_words import proof as words_of_proof
 
 
 def bandit(n: int = 1200, **options: Any) -> surefoot.Problem:

@@ -31,7 +31,7 @@ from surefoot.evidence.confounding import (
     sensitivity,
 )
 from surefoot.evidence.unit_model import Chain
-from surefoot.report.doubt_words import doubts
+from surefoot.report.improvement_words import doubts
 from surefoot.statistics.lowest_mean import lowest_mean
 
 

@@ -50,7 +50,7 @@ def improved(problem: Problem) -> np.ndarray:
 def test_the_command_line_has_the_default_of_the_library() -> None:
     import inspect
 
-    from surefoot.cli.improve import improve
+    from surefoot.cli.learning import improve
 
     assert inspect.signature(improve).parameters["algorithm"].default == DEFAULT
 

@@ -15,8 +15,8 @@ from support.logfiles import said
 from support.naive_bias import bias_by_loops
 from surefoot import LogError, NotAvailableError, ParameterError, Problem, read_log
 from surefoot.advice import Advice, held_out_gain, learn_and_test, summarise
+from surefoot.advice.files import GUARDED, reasons
 from surefoot.advice.gates import gates_of
-from surefoot.advice.pairs import GUARDED, reasons
 from surefoot.advice.verdict import SUPPORTED, Verdict, unless_worse
 from surefoot.core import known_model
 from surefoot.core.evidence import GROUP, GUARD, Evidence, Part

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from surefoot.advice.objections import objections_of
 from surefoot.advice.verdict import (
     FAILS,
     NO_EVIDENCE,
@@ -18,6 +17,7 @@ from surefoot.advice.verdict import (
     by_proof,
     by_two_sides,
     judge,
+    objections_of,
 )
 from surefoot.checks import Finding
 from surefoot.checks.finding import DRIFT, MARKOV, MISSING, NOTE, TIME, WARNING

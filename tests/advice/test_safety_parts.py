@@ -13,8 +13,7 @@ import pytest
 
 from support import logfiles
 from surefoot import LogError, ParameterError, read_log
-from surefoot.advice.safety import Sample, safety_test, whole_sample
-from surefoot.advice.safety_parts import Asked, guarded_safety_test
+from surefoot.advice.safety import Sample, guarded_safety_test, safety_test, whole_sample
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.core.evidence import Evidence
 from surefoot.evidence import Standard
@@ -52,8 +51,9 @@ def sample(columns: dict[str, Any]) -> Sample:
 def judged(
     columns: dict[str, Any], *guards: str, groups: tuple[str, ...] = (), **asked: Any
 ) -> tuple[str, tuple[Evidence, ...]]:
-    wanted = Asked(guards=guards_of(guards), groups=groups, **asked)
-    found = guarded_safety_test(None, sample(columns), 0.9, STANDARD, wanted)
+    found = guarded_safety_test(
+        None, sample(columns), 0.9, STANDARD, guards_of(guards), groups, **asked
+    )
     return found.verdict, found.rows[1:]
 
 
@@ -95,8 +95,8 @@ def test_a_small_group_is_no_evidence() -> None:
 
 def test_the_bounds_of_a_part_are_those_of_a_test_of_it_alone() -> None:
     whole = sample(table())
-    asked = Asked(guards=guards_of(["cost:lower:0:0,1"]), groups=("f", "m"))
-    found = guarded_safety_test(None, whole, 0.9, STANDARD, asked)
+    guards = guards_of(["cost:lower:0:0,1"])
+    found = guarded_safety_test(None, whole, 0.9, STANDARD, guards, ("f", "m"))
     parts, batch = found.rows[1:], whole.batch
     turned = replace(whole, batch=replace(batch, reward=-batch.beside["g0"]))
     men = replace(whole, batch=take_episodes(batch, batch.beside["group"] == 1))
@@ -113,12 +113,10 @@ def test_the_bounds_of_a_part_are_those_of_a_test_of_it_alone() -> None:
 
 
 def test_a_range_that_nobody_declared_is_a_condition() -> None:
-    found = guarded_safety_test(
-        None, sample(table()), 0.9, STANDARD, Asked(guards=guards_of(["cost:lower"]))
-    )
+    found = guarded_safety_test(None, sample(table()), 0.9, STANDARD, guards_of(["cost:lower"]))
     assert found.document["condition"] == "no cost below 0 or above 1 exists"
     accepted = guarded_safety_test(
-        None, sample(table()), 0.9, STANDARD, Asked(guards=guards_of(["cost:lower"])),
+        None, sample(table()), 0.9, STANDARD, guards_of(["cost:lower"]),
         accept_observed=True,
     )  # fmt: skip
     assert accepted.document["condition"] == ""
@@ -129,18 +127,18 @@ def test_a_guarded_reward_has_the_range_of_the_reward() -> None:
     log = read_log(columns, guard="reward", terminal_to_end=True)
     rows = (log.n_states, 1)
     whole = whole_sample(log.problem(0.9, np.tile(B, rows)), np.tile(PI, rows))
-    asked = Asked(guards=guards_of(["reward:higher"]))
-    found = guarded_safety_test(None, whole, 0.9, STANDARD, asked)
+    found = guarded_safety_test(None, whole, 0.9, STANDARD, guards_of(["reward:higher"]))
     whole_row, part = found.rows
     assert found.document["condition"] == ""
     assert part.low == whole_row.low
 
 
 def test_wrong_questions_get_a_sentence() -> None:
+    asked = None, sample(table()), 0.9, STANDARD, ()
     with pytest.raises(LogError, match="every episode belongs to the group 'f'"):
-        Asked(groups=("f",))
+        guarded_safety_test(*asked, ("f",))
     with pytest.raises(ParameterError, match="tolerance of groups"):
-        Asked(groups=("f", "m"), group_tolerance=-1)
+        guarded_safety_test(*asked, ("f", "m"), -1)
 
 
 def write(path: Path, columns: dict[str, Any]) -> str:

@@ -19,7 +19,13 @@ from surefoot.advice.tuning import (
     simulate,
     tune,
 )
-from surefoot.advice.tuning.prior import PairCounts, fit_prior, guess_new, guess_seen, log_number
+from surefoot.advice.tuning.posterior import (
+    PairCounts,
+    fit_prior,
+    guess_new,
+    guess_seen,
+    log_number,
+)
 from surefoot.advice.tuning.simulation import log_shape, mean_rewards, parts
 from surefoot.algorithms.defaults import default_parameters
 from surefoot.research.benchmarks import WetChicken

@@ -13,8 +13,7 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot.advice.arrivals import arrivals
-from surefoot.advice.watching import Watch
+from surefoot.advice.watching import Watch, arrivals
 
 Run = Any
 Row = tuple[Any, ...]

@@ -12,7 +12,7 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot.cli.log_options import LogOptions
+from surefoot.cli.options import LogOptions
 from surefoot.core.errors import LogError
 from surefoot.logs.description import (
     DEFAULTS,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from surefoot.report.doubt_words import doubts
+from surefoot.report.improvement_page import evidence
+from surefoot.report.improvement_words import doubts
 from surefoot.report.page import Section
 from surefoot.report.pictures import hidden_picture
-from surefoot.report.sureness import evidence
 
 CURVE = [
     {"strength": 1.0, "gain_at_least": 2.0, "with_sampling_error": 1.0},

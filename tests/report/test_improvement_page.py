@@ -17,16 +17,21 @@ import pytest
 from support import logfiles
 from surefoot import LogError, load_policy, read_log
 from surefoot.advice import learn_and_test, summarise
-from surefoot.advice.pairs import ALLOWED_PRICED, CHECKED, ONE_ACTION, action_values, state_records
+from surefoot.advice.files import ALLOWED_PRICED, CHECKED, ONE_ACTION, action_values, state_records
 from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.cli import app
 from surefoot.cli import shipped_example as demonstration
 from surefoot.core.atomic import file_hash
 from surefoot.report.folder import PairRecord, StateRecord, read_pairs
-from surefoot.report.improvement_page import coverage, gaps, improvement_page, page_of_folder
+from surefoot.report.improvement_page import (
+    coverage,
+    estimates_table,
+    gaps,
+    improvement_page,
+    page_of_folder,
+)
 from surefoot.report.page import MOST_BYTES, embedded, number, signed_number
 from surefoot.report.pictures import coordinates, gain_picture, maps
-from surefoot.report.sureness import estimates_table
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from support import logfiles
 from surefoot.cli import app
 from surefoot.report.log_pages import safety_page, tune_page
-from surefoot.report.pictures import GainRow, gains_picture
+from surefoot.report.pictures import gains_picture
 
 TUNED = ["tune", "--models", "10", "--alpha", "0.5", "--simulated", "2", "--gamma", "0.9"]
 
@@ -81,8 +81,22 @@ def test_the_page_of_a_choice_names_it_and_the_command_to_run_next(tmp_path: Pat
 
 def test_the_picture_of_settings_places_every_gain() -> None:
     rows = [
-        GainRow(name="<a>", mean=0.0, low=0.0, high=0.0, tail=0.0, chosen=False),
-        GainRow(name="b", mean=2.0, low=1.0, high=3.0, tail=-1.0, chosen=True),
+        {
+            "setting": "<a>",
+            "mean": 0.0,
+            "mean_low": 0.0,
+            "mean_high": 0.0,
+            "cvar": 0.0,
+            "chosen": False,
+        },
+        {
+            "setting": "b",
+            "mean": 2.0,
+            "mean_low": 1.0,
+            "mean_high": 3.0,
+            "cvar": -1.0,
+            "chosen": True,
+        },
     ]
     picture = str(gains_picture(rows))
     assert "&lt;a&gt;" in picture

@@ -18,15 +18,14 @@ import pytest
 import surefoot
 from surefoot.advice import summarise
 from surefoot.advice.advise import NOTHING_TO_LEARN as VERDICT_OF_NOTHING
-from surefoot.advice.assumptions import ALWAYS
 from surefoot.advice.gain import FINITE_SAMPLE as TEST_OF_EPISODES
+from surefoot.advice.summary import ALWAYS
 from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm
 from surefoot.core.plain_values import plain
 from surefoot.problems.guards import with_guards
 from surefoot.report import improvement_words
-from surefoot.report.doubt_words import about, doubts
 from surefoot.report.improvement_page import improvement_page
-from surefoot.report.improvement_words import improvement_statements, with_statements
+from surefoot.report.improvement_words import about, doubts, improvement_statements, with_statements
 from surefoot.report.statements import LABEL, MOST, WIDE, Statement, sentence, text
 
 SOURCE = Path(surefoot.__file__).parent

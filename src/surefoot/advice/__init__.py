@@ -11,31 +11,15 @@ from surefoot.advice.safety import Tested
 from surefoot.advice.summary import summarise
 from surefoot.advice.verdict import NOT_SUPPORTED, NOTHING_TO_LEARN, SUPPORTED, Verdict
 from surefoot.advice.whole_episodes import safety_test, watch
-from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm, default_parameters
-from surefoot.core.plain_values import plain
-from surefoot.evidence.confounding import Sensitivity, sensitivity
-from surefoot.evidence.unit_model import Comparison, UnitModel, model_of_units
-from surefoot.evidence.units import (
-    Units,
-    log_and_units_on_dask,
-    units_of,
-    units_of_batch,
-    units_of_log,
-    units_of_tallies,
-)
+from surefoot.algorithms.defaults import chosen_algorithm
 
 __all__ = [
-    "DEFAULT",
     "NOTHING_TO_LEARN",
     "NOT_SUPPORTED",
     "SUPPORTED",
     "Advice",
-    "Comparison",
     "Gain",
-    "Sensitivity",
     "Tested",
-    "UnitModel",
-    "Units",
     "Verdict",
     "advise",
     "assure",
@@ -43,20 +27,11 @@ __all__ = [
     "check",
     "chosen_algorithm",
     "compare",
-    "default_parameters",
     "evaluate_policy",
     "held_out_gain",
     "learn_and_test",
-    "log_and_units_on_dask",
-    "model_of_units",
-    "plain",
     "safety_test",
-    "sensitivity",
     "summarise",
-    "units_of",
-    "units_of_batch",
-    "units_of_log",
-    "units_of_tallies",
     "watch",
     "write_advice",
 ]

@@ -16,16 +16,20 @@ from surefoot.advice.answers import Paged
 from surefoot.advice.assurance import assure, proof
 from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gates import check_gates, gates_of
-from surefoot.advice.objections import (
+from surefoot.advice.posing import Posed, posed_by_hand
+from surefoot.advice.provenance import TRAINING, can_be_told
+from surefoot.advice.verdict import (
+    NOTHING_TO_LEARN,
     Objections,
+    Verdict,
+    by_proof,
+    by_test,
     hardly_matter,
+    judge,
     objections_of,
     to_weights,
     too_few_missing,
 )
-from surefoot.advice.posing import Posed, posed_by_hand
-from surefoot.advice.provenance import TRAINING, can_be_told
-from surefoot.advice.verdict import NOTHING_TO_LEARN, Verdict, by_proof, by_test, judge
 from surefoot.algorithms import Algorithm
 from surefoot.algorithms.improvement import improve
 from surefoot.checks import Finding, check_log
@@ -130,7 +134,13 @@ class Advice(Paged):
     @property
     def policy(self) -> Policy:
         """The policy to use, by labels, beside the one that made the log."""
-        made = self.problem.policy_of(self.pi)
+        return self.labelled(self.pi)
+
+    def labelled(self, pi: np.ndarray) -> Policy:
+        """A policy over the labels of the log, beside the one that made it; with the baseline's
+        rows about states that the log never visits, and none for terminal states.
+        """
+        made = self.problem.policy_of(pi)
         pi_b = np.where(made.pi.any(axis=1, keepdims=True), self.pi_b, 0.0)
         elsewhere = () if self.posed is None else self.posed.elsewhere
         return replace(made, baseline=pi_b, elsewhere=elsewhere)
@@ -190,9 +200,10 @@ class Advice(Paged):
 
     def page(self) -> str:
         """The page of the improvement."""
-        from surefoot.advice.files import page_of
+        from surefoot.advice.files import state_records
+        from surefoot.report.improvement_page import improvement_page
 
-        return page_of(self, self.document)
+        return improvement_page(self.document, state_records(self), self.log.labels.headers)
 
     def save(
         self, folder: str | Path, *, page: bool = True, beside: Mapping[str, Any] | None = None
@@ -203,8 +214,7 @@ class Advice(Paged):
         from surefoot.advice.files import write_advice
 
         summary = with_statements({**self.document, **(beside or {})})
-        elsewhere = () if self.posed is None else self.posed.elsewhere
-        return write_advice(folder, self, summary, elsewhere, page=page)
+        return write_advice(folder, self, summary, page=page)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -230,7 +240,6 @@ def learn_and_test(
     algorithm: Algorithm,
     *,
     units: Units | None = None,
-    pi_b: np.ndarray | None = None,
     accept: bool = False,
     assured: bool = False,
     against: Sequence[Finding] | None = None,
@@ -248,11 +257,10 @@ def learn_and_test(
     the log speaks against the test (`against`: findings about it, by default those of `check_log`),
     but for what `despite` names. An algorithm with a proof of its own is supported by that proof,
     which is about a policy from all data: `gain` is None then.
-    `pi_b` is the policy that made the log, by default that of the problem (`logging_policy`: the
-    baseline before forbidden actions were taken out of it). `units` are those of the log where they
-    are known. At most `most_changes` states change, those whose change is worth most in the half
-    that the policy is learned from (`few_changes`); what is tested has no others, and no proof
-    stands in for the test.
+    Gains are against the policy that made the log (`logging_policy`: the baseline before forbidden
+    actions were taken out of it). `units` are those of the log where they are known. At most
+    `most_changes` states change, those whose change is worth most in the half that the policy is
+    learned from (`few_changes`); what is tested has no others, and no proof stands in for the test.
     Where the problem has guards, or the log was read with a group, none of them may be worse on the
     held-out half, groups not by more than `group_tolerance` (`gates`). `refit`: where it is
     supported, learn once more, from all rows; that policy was not tested.
@@ -261,7 +269,7 @@ def learn_and_test(
     check_gates(log, problem)
     if refit:
         _check_refit(log, problem, algorithm, most_changes)
-    made = np.asarray(problem.logging_policy if pi_b is None else pi_b)
+    made = np.asarray(problem.logging_policy)
     advice = Advice(
         log=log, problem=problem, algorithm=algorithm, pi_b=made,
         candidate=np.asarray(problem.pi_b), judged=Verdict(NOTHING_TO_LEARN, NO_ALTERNATIVE),
@@ -271,7 +279,7 @@ def learn_and_test(
         return advice
     # 1. What is independent in the log, and what in it forbids a promise.
     units = units_of(log, problem.log, problem.gamma) if units is None else units
-    findings = findings_about(log, problem, made) if against is None else ()
+    findings = findings_about(log, problem) if against is None else ()
     told = findings if against is None else tuple(against)
     blind = problem.log is None and units.sample is None
     objections = objections_of(told, despite, blind=blind)
@@ -378,12 +386,8 @@ def _check_refit(
             raise ParameterError(f"{option('refit', True)} is not possible here: {why}")
 
 
-def findings_about(
-    log: Log, problem: Problem, pi_b: np.ndarray | None = None
-) -> tuple[Finding, ...]:
-    """What `check_log` says of a log; `pi_b` made it (default: as the problem says), unless the
-    problem's baseline was estimated.
-    """
-    made = np.asarray(problem.logging_policy if pi_b is None else pi_b)
+def findings_about(log: Log, problem: Problem) -> tuple[Finding, ...]:
+    """What `check_log` says of a log, with the policy that made it unless that was estimated."""
+    made = np.asarray(problem.logging_policy)
     given = None if problem.pi_b_estimated else Policy(pi=made, labels=log.labels)
     return check_log(log, gamma=problem.gamma, baseline=given)

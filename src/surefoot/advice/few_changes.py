@@ -121,11 +121,3 @@ def _worth(model: UnitModel, pi: np.ndarray, kept: np.ndarray) -> np.ndarray:
 def _mixed(model: UnitModel, pi: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """The policy with the changes that are kept, else the baseline."""
     return np.where(kept[:, None], pi, model.pi_b)
-
-
-def limit_summary(most: int | None, outside: np.ndarray | None) -> dict[str, int | None]:
-    """The most states that were to change, and how many more would have changed without that."""
-    return {
-        "most_changes": most,
-        "states_left_out": 0 if outside is None else int(outside.sum()),
-    }

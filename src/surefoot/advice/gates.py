@@ -1,10 +1,12 @@
-"""Gates: what the held-out half shows about guarded columns and about groups of episodes. A policy
-is supported only if none of them is worse: `surefoot.advice.verdict` has the rule and its proof.
+"""Gates: what the held-out half shows about guarded columns and about groups of episodes, as rows
+and as data for machines. A policy is supported only if none of them is worse:
+`surefoot.advice.verdict` has the rule and its proof.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 from surefoot.advice.gain import FEWEST_UNITS, Gain, explained_by
 from surefoot.core import Batch
 from surefoot.core.errors import LogError, NotAvailableError, ParameterError, SurefootError
-from surefoot.core.evidence import GROUP, Evidence, Part
+from surefoot.core.evidence import GROUP, GUARD, Evidence, Part
 from surefoot.core.labels import as_text
 from surefoot.evidence import Standard
 from surefoot.evidence.circumstances import circumstances_of
@@ -25,7 +27,9 @@ from surefoot.evidence.unit_model import model_of_units
 from surefoot.evidence.units import ENTRY_COLUMNS, START_COLUMNS, Units
 from surefoot.logs import Log
 from surefoot.problems import Problem
-from surefoot.problems.guards import Guard, guard_problem, rows_with
+from surefoot.problems.guards import guard_problem, rows_with
+
+HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
 
 
 def gates_of(
@@ -51,7 +55,11 @@ def gates_of(
     for guard in problem.guards:
         other = guard_problem(problem, guard)
         assert other.log is not None
-        column, row = replace(units, r=other.log.reward), _of_guard(guard, other, gain)
+        low, high = other.reward_range
+        seen = (low, high) if guard.sign > 0 else (-high + 0.0, -low + 0.0)
+        within = seen if guard.declared is None else None
+        row = Evidence(part=guard.part, unit=gain.evidence.unit, within=within)
+        column = replace(units, r=other.log.reward)
         found.append(_tested(row, other, column, column, gain, pi_b, len(problem.guards)))
     check_group_tolerance(group_tolerance)
     for code, label in enumerate(labels):
@@ -61,13 +69,6 @@ def gates_of(
         row, own = Evidence(part=group, unit=gain.evidence.unit), _rows_of(units, batch, mine)
         found.append(_tested(row, part, own, units, gain, pi_b, len(labels)))
     return tuple(found)
-
-
-def _of_guard(guard: Guard, problem: Problem, gain: Gain) -> Evidence:
-    low, high = problem.reward_range
-    seen = (low, high) if guard.sign > 0 else (-high + 0.0, -low + 0.0)
-    within = seen if guard.declared is None else None
-    return Evidence(part=guard.part, unit=gain.evidence.unit, within=within)
 
 
 def check_gates(log: Log, problem: Problem) -> None:
@@ -199,3 +200,46 @@ def _weighed(
         together=(low_of_all, -loss_of_all), size=float(np.abs(values.x).max()),
         explained=explained_by(around, held_out, compared),
     )  # fmt: skip
+
+
+def parts_summary(rows: Sequence[Evidence], *, safety: bool = False) -> dict[str, Any]:
+    """`guards` and `groups`; those of a safety test may be worse, and hold within what was seen."""
+    return {
+        f"{kind}s": [_summary(x, safety) for x in rows if x.part.kind == kind]
+        for kind in (GUARD, GROUP)
+    }
+
+
+def _summary(row: Evidence, safety: bool) -> dict[str, Any]:
+    """A row in the unit of its column: `low` <= `change` <= `high`."""
+    part, turned = row.part, row.in_unit_of_column
+    holds = row.holds_within if safety else row.holds
+    word = HOLDS if holds else NOT_SHOWN
+    if not row.tested:
+        word = TOO_SMALL if not safety and row.units < FEWEST_UNITS else NOT_TESTED
+    elif safety and row.worse:
+        word = "worse"
+    found = {
+        "name": part.name,
+        "better": part.direction,
+        "tolerance": part.tolerance if part.tolerance < math.inf else None,
+        "verdict": word,
+        "holds": holds,
+        "change": turned.estimate,
+        "low": turned.low,
+        "high": turned.high,
+    }
+    if safety:
+        return found | {"episodes_tested": row.units, "trouble": row.trouble or None}
+    return found | {
+        "range_seen": None if row.within is None else list(row.within),
+        "shown": row.shown or None,
+        "low_of_all": turned.together[0],
+        "high_of_all": turned.together[1],
+        "delta": row.delta,
+        "unseen_could_cost": row.unseen,
+        "explained_by_time_and_past": row.explained,
+        "units_tested": row.units,
+        "unit": row.unit,
+        "share_checked": row.checked,
+    }

@@ -11,6 +11,7 @@ lightness, so that nothing rests on colour.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def ecdf(
 ) -> Axes:
     """The share of trials that score at most so much, a line for each name."""
     with in_style(ax) as found:
-        for (name, x), (colour, dashes, _) in zip(scores.items(), _spare(), strict=False):
+        for (name, x), (colour, dashes, _) in zip(scores.items(), cycle(SPARE), strict=False):
             found.ecdf(np.asarray(x, dtype=float), label=name, color=colour, linestyle=dashes)
         if baseline is not None:
             found.axvline(baseline, color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)))
@@ -195,8 +196,3 @@ def sensitivity(found: Sensitivity | Advice, *, ax: Axes | None = None) -> Axes:
         axes.minorticks_off()
         axes.legend()
         return axes
-
-
-def _spare() -> Iterable[tuple[str, Any, str]]:
-    while True:
-        yield from SPARE

@@ -1,5 +1,5 @@
-"""Provenance: fingerprints of the episodes a policy was made from, and which episodes of another
-log are among them.
+"""Provenance: fingerprints of the episodes a policy was made from, which episodes of another log
+are among them, and which log that was, as the files beside the policy say.
 
 An episode has a label (its name and the time of its first row) and a content (states, actions and
 rewards in order). Content that happens once in a log tells an episode apart, whatever it is called.
@@ -23,13 +23,17 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.advice.posing import Posed
 from surefoot.checks.copies import mixed
 from surefoot.core import Batch
-from surefoot.core.errors import NotAvailableError, PolicyError
+from surefoot.core.atomic import read_json
+from surefoot.core.errors import NotAvailableError, ParameterError, PolicyError
 from surefoot.core.labels import as_text
 from surefoot.logs import Log
+from surefoot.report.folder import SUMMARY
 
 TRAINING = "training.npz"
+NO_FILE = "the policy is no file, so that nothing lies beside it"
 MOST_ROWS = 20_000_000  # of a larger log no fingerprints are kept
 PIECE = 20  # rows: a longer episode is compared piece by piece
 COINCIDENCE = 1e-5  # probability below which a coincidence of two logs is none
@@ -317,3 +321,41 @@ def read_fingerprints(path: Path) -> Fingerprints:
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise PolicyError(f"{path} cannot be read as the fingerprints of a log: {error}") from error
     return Fingerprints(**columns)
+
+
+def own_log(policy: Any) -> dict[str, Any]:
+    """What the summary beside a policy says of the log it was made from; {} if there is none."""
+    if not isinstance(policy, (str, Path)):
+        return {}
+    try:
+        own = read_json(Path(policy).parent / SUMMARY)["log"]
+        return {
+            "place": own["path"], "rows": own["rows_read"], "fingerprint": own["fingerprint"],
+            "rewards": (float(own["reward_lowest"]), float(own["reward_highest"])),
+        }  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def refuse_own_log(posed: Posed, policy: Any, own: dict[str, Any]) -> None:
+    """Raise if the policy was made from this very log.
+
+    It was if the content is the same, wherever the file is, or if path and number of rows are the
+    same, even if it was read in another way.
+    """
+    here = str(Path(posed.source).resolve()), posed.log.accounting.rows
+    same = own and own["fingerprint"] == posed.log.fingerprint
+    if same or (own and (own["place"], own["rows"]) == here):
+        raise ParameterError(
+            f"{policy} was made from {posed.source} (the summary beside it says so): test it on"
+            " data it was not made from"
+        )
+
+
+def trained_on(policy: Any) -> Fingerprints:
+    """The fingerprints of the episodes that a policy file was made from; raise where there are
+    none.
+    """
+    if not isinstance(policy, (str, Path)):
+        raise NotAvailableError(NO_FILE)
+    return read_fingerprints(Path(policy).parent / TRAINING)

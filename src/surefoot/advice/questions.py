@@ -14,7 +14,6 @@ from surefoot.advice.advise import Advice, findings_about, learn_and_test
 from surefoot.advice.answers import Answer, Paged
 from surefoot.advice.assurance import assurance_summary, weighed
 from surefoot.advice.few_changes import check_most
-from surefoot.advice.made_from import own_log, refuse_own_log
 from surefoot.advice.posing import (
     GAMMA,
     Posed,
@@ -34,6 +33,7 @@ from surefoot.advice.posing import (
     save_description,
     several,
 )
+from surefoot.advice.provenance import own_log, refuse_own_log
 from surefoot.advice.summary import gain_summary, log_summary
 from surefoot.algorithms import ALGORITHMS, Algorithm, parameters_of
 from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm
@@ -53,8 +53,8 @@ from surefoot.logs.description import POSING
 from surefoot.logs.given_policies import policy_for
 from surefoot.problems import Problem
 from surefoot.report.log_words import against_a_promise, read_text
+from surefoot.report.policy_words import LUCKY, certificate_statements, evaluation_statements
 from surefoot.report.statements import text
-from surefoot.report.value_words import LUCKY, certificate_statements, evaluation_statements
 
 MOST = 0.5  # a bound that is wrong more often than right is none
 Shown = Callable[[str, float, float], None]  # (what is being done, done, in all)

@@ -1,4 +1,6 @@
-"""What an improvement found, as data for machines; `surefoot.report` has the words for it."""
+"""What an improvement found, as data for machines, and what must be true for its verdict to hold;
+`surefoot.report` has the words for it.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +13,36 @@ import numpy as np
 
 import surefoot
 from surefoot.advice.advise import Advice
-from surefoot.advice.assumptions import assumptions_of
 from surefoot.advice.assurance import assurance_summary
-from surefoot.advice.few_changes import limit_summary
 from surefoot.advice.gain import Gain
-from surefoot.advice.gate_words import parts_summary
+from surefoot.advice.gates import parts_summary
 from surefoot.advice.provenance import TRAINING, can_be_told
+from surefoot.advice.safety import ALIKE, NONE_MISSING
 from surefoot.algorithms import parameters_of
-from surefoot.checks.finding import Finding, doubt
+from surefoot.checks.finding import (
+    BASELINE,
+    CONTRADICTIONS,
+    COPIES,
+    CUTS,
+    DRIFT,
+    MARKOV,
+    MISSING,
+    POLICY_DRIFT,
+    PROPENSITIES,
+    TIME,
+    Finding,
+    doubt,
+)
+from surefoot.core.evidence import GROUP
 from surefoot.core.labels import as_text
 from surefoot.core.text import in_rows, signed
+from surefoot.evidence.bound import Certificate, rows_left_out
 from surefoot.evidence.confounding import confounding_summary
 from surefoot.evidence.estimate import DELTA, EVENTS
 from surefoot.evidence.unit_model import Comparison
+from surefoot.evidence.weighted_values import GIVEN_WEIGHTS
 from surefoot.logs import Disagreement, Log, remembered
 
-HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
 # fields of an improvement that hold labels, names or one of a few words
 NO_SENTENCES = frozenset(
     (
@@ -34,6 +50,23 @@ NO_SENTENCES = frozenset(
         "data", "test", "training_fingerprints", "more_of", "less_of",
     )
 )  # fmt: skip
+ALWAYS = (
+    "nothing outside the state drives both the choice of action and the outcome (no hidden cause)",
+    "the world tomorrow is the world of this log",
+    NONE_MISSING,
+)
+OTHERWISE = {
+    DRIFT: "the world stayed the same while the log was made",
+    POLICY_DRIFT: "the baseline stayed the same while the log was made",
+    MARKOV: "the state says enough (Markov)",
+    BASELINE: GIVEN_WEIGHTS,
+    COPIES: "every episode is there once",
+    CONTRADICTIONS: "each row leads to the next",
+    PROPENSITIES: "the propensities are true",
+    CUTS: "no row is left out for what it held",
+    MISSING: NONE_MISSING,
+    TIME: "actions look no better for when, or after what, they were taken",
+}
 
 
 def log_summary(log: Log, source: str) -> dict[str, Any]:
@@ -164,7 +197,10 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             "states_visited": int((advice.log.n_sa.sum(axis=1) > 0).sum()),
             "mass_moved": advice.mass_moved,
             "largest": _largest(advice),
-            **limit_summary(*((None, None) if gain is None else (gain.most, gain.outside))),
+            "most_changes": None if gain is None else gain.most,
+            "states_left_out": 0
+            if gain is None or gain.outside is None
+            else int(gain.outside.sum()),
         },
         "worth": gain_summary(advice.gain, advice.in_sample)
         | {"over_renormalised": worth, "estimates": estimates(advice)},
@@ -264,3 +300,61 @@ def _disagreement(found: Disagreement | None) -> dict[str, Any]:
             for s, p, k in (found.worst() if disagrees else [])
         ],
     }
+
+
+def assumptions_of(advice: Advice) -> list[str]:
+    """Of the test; of the proof, where that is what decided."""
+    gain, problem = advice.gain, advice.problem
+    wrong = _waived(advice)
+    if gain is None:
+        proof = advice.assurance
+        return [*ALWAYS, *proof.assumptions] if isinstance(proof, Certificate) else []
+    unit = gain.evidence.unit
+    apart = f"the {unit} are independent"
+    if gain.blocks:
+        apart = f"{unit} depend little on each other"
+    elif gain.varies:
+        apart = f"what came before changes the {unit} through the choice of actions alone"
+    found = [*ALWAYS, apart]
+    if not problem.return_range.declared:
+        low, high = problem.reward_range
+        found.append(
+            f"no reward lies outside [{low:g}, {high:g}], the range that was seen; declare it with"
+            " --reward-range"
+        )
+    found += rows_left_out(problem)
+    if problem.off_policy and gain.weighed:
+        found.append("the actions were chosen with the propensities of the log")
+    if gain.weighed and advice.log.bandit:
+        pass  # every episode is one step
+    elif gain.weighed:
+        found.append(f"no episode has more than {gain.longest} steps, as in this log")
+    else:
+        enough = "the state says enough: given state and action, the past does not matter (Markov)"
+        if any(x.key == MARKOV for x in advice.slight):
+            enough = "the past matters no more for the gain than this log shows: it is not Markov"
+        found += [enough, "many units: the test is asymptotic"]
+    if problem.pi_b_policy is not None:
+        name = as_text(advice.log.beside["policy"][problem.pi_b_policy])
+        found.append(f"the baseline is what the rows of policy {name!r} show: it was estimated")
+    elif problem.pi_b_estimated:
+        found.append("the baseline is what the log shows on average: it was estimated")
+    if problem.guards:
+        columns = ", ".join(guard.column for guard in problem.guards)
+        found.append(
+            f"the same of {columns}; surefoot check LOG --reward COLUMN looks at drift and memory"
+            " there"
+        )
+    if any(gate.part.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
+        found.append(ALIKE)
+    return [*wrong, *found]
+
+
+def _waived(advice: Advice) -> list[str]:
+    """What must be true though the log says otherwise, or nobody could look."""
+    found = []
+    for x in advice.against:
+        if x.key in advice.waived:
+            known = "FOUND TO BE FALSE" if x.looked else "NOT LOOKED AT"
+            found.append(f"{OTHERWISE[x.key]}: {known} ({x.sentence})")
+    return found

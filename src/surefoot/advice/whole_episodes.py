@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
 from surefoot.advice.answers import Answer
-from surefoot.advice.made_from import own_log, refuse_own_log, trained_on, without_own_episodes
 from surefoot.advice.posing import (
     Posed,
     Posing,
@@ -25,8 +24,16 @@ from surefoot.advice.posing import (
     said,
     typed,
 )
-from surefoot.advice.safety import Sample, Tested, compared_with, rows_of, whole_sample
-from surefoot.advice.safety_parts import Asked, guarded_safety_test
+from surefoot.advice.provenance import fingerprints, own_log, refuse_own_log, trained_on
+from surefoot.advice.safety import (
+    Sample,
+    Tested,
+    compared_with,
+    guarded_safety_test,
+    rows_of,
+    whole_sample,
+    without_training,
+)
 from surefoot.advice.summary import log_summary
 from surefoot.advice.watching import Watch, alone, file_digest, load_watch, look, watch_summary
 from surefoot.checks.finding import doubt
@@ -48,7 +55,7 @@ from surefoot.evidence.centring import largest_ratio
 from surefoot.evidence.value_on_log import check_allowed
 from surefoot.logs import Log, load_policy
 from surefoot.logs.database import Progress
-from surefoot.report.episode_words import watch_statements
+from surefoot.report.policy_words import watch_statements
 from surefoot.report.statements import text
 
 ANY_RETURN = (-LARGEST, LARGEST)
@@ -139,16 +146,12 @@ def safety_test(
     if other is not None:
         theirs = policy_over(policy, other.log).pi
         first = Sample(rows_of(other.problem), theirs, compared_with(other.problem))
-    held_out, overlap = without_own_episodes(held_out, posed, policy, other)
+    held_out, overlap = _without_own_episodes(held_out, posed, policy, other)
     if first is None and (standard.capped or standard.estimator == "dr"):
         first, held_out = held_out.split(share)
-    parts_asked = Asked(
-        guards=posed.problem.guards,
-        groups=posed.log.beside.get("group", ()),
-        group_tolerance=group_tolerance,
-    )
     found = guarded_safety_test(
-        first, held_out, posed.problem.gamma, standard, parts_asked,
+        first, held_out, posed.problem.gamma, standard, posed.problem.guards,
+        posed.log.beside.get("group", ()), group_tolerance,
         same_codes=other is None, accept_observed=observed_range,
     )  # fmt: skip
     document: dict[str, Any] = {
@@ -162,6 +165,26 @@ def safety_test(
     document |= {**found.document, "training_overlap": overlap}
     document["notes"] = [*posed.log.notes, *document["notes"]]
     return replace(found, document=document)
+
+
+def _without_own_episodes(
+    held_out: Sample, posed: Posed, policy: Any, other: Posed | None
+) -> tuple[Sample, dict[str, Any]]:
+    """(the episodes that are in no training log, what was found out about the others).
+
+    Training logs are the one whose fingerprints lie beside the policy, and another that was named.
+    """
+    known, why = [], ""
+    try:
+        known.append(trained_on(policy))
+    except NotAvailableError as error:
+        why = str(error)
+    if other is not None:
+        known.append(fingerprints(other.log, rows_of(other.problem)))
+    try:
+        return without_training(held_out, fingerprints(posed.log, held_out.batch), known, why)
+    except LogError as error:
+        raise LogError(f"{posed.source}: {error}") from error
 
 
 def _largest_ratio(given: Any, pi: Policy, posed: Posed, how: Mapping[str, Any]) -> float | None:

@@ -13,16 +13,12 @@ from typing import Annotated
 import typer
 
 import surefoot
-from surefoot.cli.check import check
-from surefoot.cli.discretize_command import discretize
 from surefoot.cli.ending import run_to_the_end
-from surefoot.cli.improve import compare, improve, report
-from surefoot.cli.in_use import apply, export
+from surefoot.cli.in_use import apply, discretize, export
+from surefoot.cli.learning import check, compare, improve, report, tune
 from surefoot.cli.options import Commands, add
-from surefoot.cli.policies import certify, demo, evaluate, list_all
-from surefoot.cli.safety_test import safety_test, watch
+from surefoot.cli.policies import certify, demo, evaluate, list_all, safety_test, watch
 from surefoot.cli.studies import reproduce, run
-from surefoot.cli.tune import tune
 
 RULE, WITH_A_LOG, FOR_RESEARCH = "--gamma 0.95 --baseline rule.csv", "With a log", "For research"
 NEW = "--policy improved/policy.csv --reward-range 0,1"

@@ -1,12 +1,16 @@
-"""How commands and options look in the help: panels in one order, flags as flags, an example."""
+"""The options of commands: those that commands on a log share, and how they look in the help:
+panels in one order, flags as flags, an example.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, get_type_hints
@@ -15,6 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from surefoot.core.errors import ParameterError
+from surefoot.core.parameters import value_of
 
 PROBLEM, BASELINE, POLICY, METHOD, OUTPUT, COLUMNS, READING = PANELS = (
     "The problem",
@@ -25,6 +30,27 @@ PROBLEM, BASELINE, POLICY, METHOD, OUTPUT, COLUMNS, READING = PANELS = (
     "Columns of the log (found by name unless given)",
     "Reading the log",
 )
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOG",
+        help="The log: a CSV or Parquet file, a folder, a pattern such as 'a*.csv', or the .toml"
+        " file that surefoot check --save wrote.",
+    ),
+]
+# the commands that list all options of a log; others take those in FOLDED too, and refer to check
+LISTING = ("check", "improve")
+FOLDED = (
+    COLUMNS,
+    READING,
+    *("start", "allowed", "forbidden", "baseline_policy", "smoothing", "renormalise"),
+)
+AS_CHECK = (
+    "Which columns LOG has, how it is read, which actions are allowed and how a baseline is"
+    " estimated: the options of surefoot check --help for these are taken here, too. Save them once"
+    " by surefoot check LOG ... --save log.toml, and give log.toml as LOG."
+)
+NOT_GIVEN = math.nan  # of a number that is needed
 
 
 def option(panel: str, value: str, meaning: str, *names: str, default: bool | str = True) -> Any:
@@ -34,14 +60,6 @@ def option(panel: str, value: str, meaning: str, *names: str, default: bool | st
     )
 
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="LOG",
-        help="The log: a CSV or Parquet file, a folder, a pattern such as 'a*.csv', or the .toml"
-        " file that surefoot check --save wrote.",
-    ),
-]
 ReportFile = Annotated[
     Path | None,
     option(OUTPUT, "FILE", "Also write a page for people there, such as page.html.", "--report"),
@@ -87,41 +105,14 @@ def _as_flag(found: Any, panel: str | None) -> Any:
     return found
 
 
-class OfLog:
-    """The options of a command on a log; a dataclass that inherits it takes each of its fields.
-
-    said      what stands on the command line
-    refused   options that the command does not take, and why: fields it inherits, and those of
-              earlier versions. They are not shown, and answered with that sentence
-    """
-
-    refused: ClassVar[Mapping[str, str]] = MappingProxyType({})
-
-    said: ClassVar[frozenset[str]] = frozenset()
-
-
-# the commands that list all options of a log; others take those in FOLDED too, and refer to check
-LISTING = ("check", "improve")
-FOLDED = (
-    COLUMNS,
-    READING,
-    *("start", "allowed", "forbidden", "baseline_policy", "smoothing", "renormalise"),
-)
-AS_CHECK = (
-    "Which columns LOG has, how it is read, which actions are allowed and how a baseline is"
-    " estimated: the options of surefoot check --help for these are taken here, too. Save them once"
-    " by surefoot check LOG ... --save log.toml, and give log.toml as LOG."
-)
-
-
 def add(
     app: typer.Typer, panel: str, name: str, command: Callable[..., None], example: str
 ) -> None:
-    """Register a command. An argument that is an `OfLog` becomes one option for each field."""
+    """Register a command. An argument that is an `LogOptions` becomes one option for each field."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     for key, p in inspect.signature(command, eval_str=True).parameters.items():
-        if isinstance(p.annotation, type) and issubclass(p.annotation, OfLog):
+        if isinstance(p.annotation, type) and issubclass(p.annotation, LogOptions):
             groups[key] = p.annotation
             parameters += _fields(p.annotation, () if name in LISTING else FOLDED)
         else:
@@ -150,9 +141,9 @@ def add(
     )(call)
 
 
-def _taken(kind: type[OfLog], given: dict[str, Any], said: set[str], name: str) -> Any:
+def _taken(kind: type[LogOptions], given: dict[str, Any], said: set[str], name: str) -> Any:
     """The options of a command as one value, taken out of what was given."""
-    defaults = {f.name: f.default for f in fields(kind)}  # type: ignore[arg-type]
+    defaults = {f.name: f.default for f in fields(kind)}
     for x in kind.refused:
         if x in said and given[x] != defaults.get(x):
             raise ParameterError(f"surefoot {name} has no {_flag(x)}: {kind.refused[x]}")
@@ -166,14 +157,13 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _fields(kind: type[OfLog], folded: Collection[str]) -> list[inspect.Parameter]:
+def _fields(kind: type[LogOptions], folded: Collection[str]) -> list[inspect.Parameter]:
     """The fields of a dataclass as parameters of a command, and what it refuses; those, and the
     panels and fields in `folded`, are not shown.
     """
     hints = get_type_hints(kind, include_extras=True)
     found = {
-        f.name: (hints[f.name], ... if f.default is MISSING else f.default)
-        for f in fields(kind)  # type: ignore[arg-type]
+        f.name: (hints[f.name], ... if f.default is MISSING else f.default) for f in fields(kind)
     }
     for x in kind.refused:
         if x not in found:
@@ -207,3 +197,297 @@ def _rank(p: inspect.Parameter) -> int:
     """The place of a parameter in the help: arguments first, then panel by panel."""
     panel = _panel(p.annotation)
     return -1 if panel is None else PANELS.index(panel)
+
+
+def _columns(meaning: str, value: str = "NAME") -> Any:
+    return option(COLUMNS, value, meaning, default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """The options of every command that learns from a log: how it is read, and what is asked of it.
+    A command takes each of the fields.
+
+    said      what stands on the command line
+    refused   options that the command does not take, and why: fields it inherits, and those of
+              earlier versions. They are not shown, and answered with that sentence
+    """
+
+    refused: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    said: ClassVar[frozenset[str]] = frozenset()
+
+    def asking(self) -> dict[str, Any]:
+        """What was given on the command line, as the keywords of a question."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name in self.said}
+        return {x: WORDS[x](value) if x in WORDS else value for x, value in given.items()}
+
+    episode: Annotated[
+        str | None, _columns("Which episode a row belongs to; - for none.", "NAME,...")
+    ] = None
+    time: Annotated[str | None, _columns("The order of steps within an episode; - for none.")] = (
+        None
+    )
+    state: Annotated[
+        str | None, _columns("The state; several columns are joined into one.", "NAME,...")
+    ] = None
+    action: Annotated[str | None, _columns("Several columns make one action.", "NAME,...")] = None
+    reward: Annotated[
+        str | None,
+        _columns(
+            "The reward of the step, a number. Say died:lower where less of it is better; more is"
+            " with :higher, and without a direction.",
+            "NAME[:DIRECTION]",
+        ),
+    ] = None
+    next_state: Annotated[
+        str | None, _columns("The state of the next row unless given; - for none.", "NAME,...")
+    ] = None
+    terminal: Annotated[
+        str | None, _columns("Whether the episode ended with this row; - for none.")
+    ] = None
+    truncated: Annotated[
+        str | None, _columns("Whether the episode was cut off after this row; - for none.")
+    ] = None
+    propensity: Annotated[
+        str | None,
+        _columns("The probability with which the action was chosen, in (0, 1]; - for none."),
+    ] = None
+    policy_column: Annotated[
+        str | None, _columns("Which policy chose the action, where several made the log.")
+    ] = None
+    bandit: Annotated[
+        bool,
+        option(
+            READING,
+            "",
+            "Every row is an episode of one step: no episode, time or next state is needed, gamma"
+            " is 0.",
+            "--bandit",
+        ),
+    ] = False
+    terminal_states: Annotated[
+        str, option(READING, "LABEL,...", "States that end an episode, such as home,dead.")
+    ] = ""
+    episode_end: Annotated[
+        str,
+        option(
+            READING,
+            "WORD",
+            "What the last row of an episode is if it has no next state: terminal, or cut (it leads"
+            " nowhere, and its reward is lost).",
+        ),
+    ] = "cut"
+    order: Annotated[
+        str,
+        option(
+            READING,
+            "WORD",
+            "time: sort the rows by time; file: keep their order; auto: find out which is right.",
+        ),
+    ] = "auto"
+    terminal_to_end: Annotated[
+        bool,
+        option(
+            READING,
+            "",
+            "Terminal rows end the episode, whatever their next state is.",
+            "--terminal-to-end",
+        ),
+    ] = False
+    actions: Annotated[
+        str,
+        option(
+            READING,
+            "LABEL,...",
+            "All actions there are, such as stay,left,right: include those the log never took.",
+        ),
+    ] = ""
+    drop_bad_rows: Annotated[
+        str,
+        option(
+            READING,
+            "REASON,...",
+            "Leave out rows that are bad for these reasons, such as reward,state; or all.",
+        ),
+    ] = ""
+    missing_reward: Annotated[
+        float | None,
+        option(
+            READING,
+            "NUMBER",
+            "The reward of rows whose reward is empty, such as 0. Without it they are bad rows.",
+        ),
+    ] = None
+    decimal: Annotated[str, option(READING, "SIGN", "The decimal sign of numbers in text.")] = "."
+    delimiter: Annotated[
+        str,
+        option(
+            READING,
+            "SIGN",
+            "What separates the columns of text: a character, or tab.",
+            default="found",
+        ),
+    ] = ""
+    encoding: Annotated[
+        str, option(READING, "NAME", "The encoding of text, such as utf-8, latin-1, cp1252.")
+    ] = "utf-8"
+
+    history: Annotated[
+        int,
+        option(
+            READING,
+            "STEPS",
+            "States remember so many steps: the actions and states before become part of them.",
+        ),
+    ] = 0
+    discount_per: Annotated[
+        str | None,
+        option(
+            READING,
+            "UNIT",
+            "Time counts: gamma is the discount for this unit, a number of time units, or s, min,"
+            " hour, day, week for dates. Without it each row is one step.",
+        ),
+    ] = None
+
+    gamma: Annotated[
+        float,
+        option(
+            PROBLEM,
+            "NUMBER",
+            "The discount factor: a reward t steps ahead counts gamma^t. Needed, but for --bandit.",
+            default=False,
+        ),
+    ] = NOT_GIVEN
+    start: Annotated[
+        str | None,
+        option(
+            PROBLEM,
+            "STATE",
+            "Where policies are compared: a state; or visits: all states, weighted by visits.",
+            default="where episodes start; visits in a log of one episode",
+        ),
+    ] = None
+    reward_range: Annotated[
+        str | None,
+        option(
+            PROBLEM,
+            "LOW,HIGH",
+            "The lowest and the highest possible reward, such as 0,1, as the column has it.",
+        ),
+    ] = None
+    return_range: Annotated[
+        str | None,
+        option(
+            PROBLEM,
+            "LOW,HIGH",
+            "The lowest and the highest possible return from any state. Needed if gamma is 1.",
+        ),
+    ] = None
+    allowed: Annotated[
+        Path | None, option(PROBLEM, "FILE", "The allowed actions: columns state, action.")
+    ] = None
+    forbidden: Annotated[
+        Path | None,
+        option(PROBLEM, "FILE", "Actions that must never be chosen: columns state, action."),
+    ] = None
+    baseline: Annotated[
+        Path | None,
+        option(
+            BASELINE,
+            "FILE",
+            "The policy that made the log, or (with propensities) is to be improved on: columns"
+            " state, action, probability.",
+            default="estimated from the log",
+        ),
+    ] = None
+    baseline_policy: Annotated[
+        str | None,
+        option(
+            BASELINE,
+            "LABEL",
+            "The policy of --policy-column to improve on, as its own rows show it.",
+        ),
+    ] = None
+    smoothing: Annotated[
+        float,
+        option(BASELINE, "NUMBER", "Added to every count if the baseline is estimated."),
+    ] = 0.0
+    renormalise: Annotated[
+        bool,
+        option(
+            BASELINE,
+            "",
+            "Take actions that are not allowed out of the baseline.",
+            "--renormalise",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardedOptions(LogOptions):
+    """The options of a command on a log that looks after more than the reward."""
+
+    guard: Annotated[
+        list[str] | None,
+        option(
+            METHOD,
+            "COLUMN:DIRECTION",
+            "A further column that must not get worse, such as cost:lower or quality:higher. With a"
+            " tolerance: readmitted:lower:0.01 (a loss of 0.01 in its discounted sum counts as"
+            " none; then :0,1 declares its range). May be repeated.",
+        ),
+    ] = None
+    group: Annotated[
+        str | None,
+        option(
+            METHOD,
+            "NAME,...",
+            "A column with the group of an episode: the policy must be no worse for any group.",
+        ),
+    ] = None
+    group_tolerance: Annotated[
+        float,
+        option(
+            METHOD,
+            "NUMBER",
+            "The loss of a group that counts as none, in units of the gain; inf: tell, do not ask.",
+        ),
+    ] = 0.0
+
+
+def listed(text: str) -> list[str]:
+    """The words of a text, joined by commas."""
+    return [x.strip() for x in text.split(",") if x.strip()]
+
+
+def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
+    """{key: value} of --set key=value."""
+    found: dict[str, Any] = {}
+    for text in settings or []:
+        key, sign, value = text.partition("=")
+        if not sign or not key.strip():
+            raise ParameterError(f"--set takes key=value, such as epsilon=0.5, got {text!r}")
+        found[key.strip()] = value_of(value.strip())
+    return found
+
+
+def paired(name: str, text: str) -> tuple[float, float]:
+    """The two numbers of --name LOW,HIGH."""
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError as error:
+        flag = name.replace("_", "-")
+        raise ParameterError(f"--{flag} takes LOW,HIGH, such as 0,1, got {text!r}") from error
+    return low, high
+
+
+# how the text of an option becomes the keyword of a question; others are taken as they are
+WORDS: dict[str, Callable[[Any], Any]] = {
+    "actions": listed,
+    "terminal_states": listed,
+    "drop_bad_rows": lambda text: text == "all" or text,
+    "reward_range": partial(paired, "reward_range"),
+    "return_range": partial(paired, "return_range"),
+}

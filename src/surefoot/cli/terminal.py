@@ -25,9 +25,12 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from surefoot.advice.answers import Answer, Paged
+    from surefoot.logs.database import Progress as Reading
+
 
 DONE, CRASH, WRONG_INPUT, NO_SUPPORT, WORSE, DESPITE = 0, 1, 2, 3, 4, 5
 INTERRUPTED, PIPE_CLOSED = 130, 141
+Shown = Callable[[str, float, float], None]  # (what is being done, done, in all)
 
 
 class Screen(Console):
@@ -113,9 +116,6 @@ def print_json_error(kind: str, message: str, exit_code: int) -> None:
     typer.echo(json.dumps(found, indent=2))
 
 
-Shown = Callable[[str, float, float], None]  # (what is being done, done, in all)
-
-
 class ProgressLines:
     """A line at most every EVERY seconds, where stderr is no terminal; short work has none."""
 
@@ -169,3 +169,23 @@ def bars() -> Iterator[Shown]:
     )  # fmt: skip
     with Progress(*columns, console=errors) as progress:
         yield Bars(progress)
+
+
+@contextmanager
+def reading_progress() -> Iterator[Reading]:
+    """How far the reading of a file is: a bar; where stderr is no terminal, a line now and then."""
+    from surefoot.logs import progress_bar
+
+    if errors.is_terminal:
+        with progress_bar(errors) as shown:
+            yield shown
+        return
+    lines = ProgressLines(tell)
+    yield lambda what, share: lines(what, share, 1.0)
+
+
+def reading(shown: Shown) -> Reading:
+    """The reading of a file as one of the bars of a command that has more to show: two displays at
+    once cannot be.
+    """
+    return lambda what, share: shown(what, share, 1.0)

@@ -1,17 +1,20 @@
-"""What is said of an improvement, from the document that `surefoot improve --json` prints."""
+"""What is said of an improvement, from the document that `surefoot improve --json` prints; what
+could undo its gain, the weakest point first; and what is proved of it.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from surefoot.algorithms.defaults import DEFAULT
 from surefoot.core.evidence import FINITE_SAMPLE, RIGOROUS
 from surefoot.core.plain_values import plain
-from surefoot.core.text import parameters_text
-from surefoot.report.doubt_words import doubts, proof
+from surefoot.core.text import parameters_text, signed
 from surefoot.report.log_words import (
     WHERE,
     amount,
@@ -57,6 +60,7 @@ JUDGED = (
     ALIKE,
 )  # fmt: skip
 FALSE, UNLOOKED = "FOUND TO BE FALSE", "NOT LOOKED AT"
+ABOUT = ((1e9, "billion"), (1e6, "million"))
 
 
 def improvement_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
@@ -98,7 +102,8 @@ def verdict_words(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """(the verdict, the reason at length)."""
     reason, waived = str(document["reason"]), ", ".join(document.get("waived", ()))
     if document["verdict"] == NOTHING_TO_LEARN:
-        return f"{NOTHING_TO_LEARN.upper()}: {_rest(reason)}", ()
+        rest = reason.partition(": ")[2] or reason  # the verdict has the words before
+        return f"{NOTHING_TO_LEARN.upper()}: {rest}", ()
     if not document["supported"]:
         used = ", but used as asked (--accept)" * document["accepted_unsupported"]
         words = f"NOT SUPPORTED by the data{used}: {_why_not(document, reason)}"
@@ -123,11 +128,6 @@ def _not_said(reason: str, words: str) -> str:
         return test[0].rstrip(": ")
     first, stop, rest = reason.partition(". ")
     return rest if stop and first in words else reason
-
-
-def _rest(reason: str) -> str:
-    """The reason without the words that the verdict has already."""
-    return reason.partition(": ")[2] or reason
 
 
 def _condition(document: Mapping[str, Any], waived: str) -> str:
@@ -186,11 +186,16 @@ def _worth(document: Mapping[str, Any]) -> Statement:
         words = f"at least {amount(c['bound'], log)} {unit(log)} than the baseline {where}"
     else:
         words = "it could not be measured on held-out data"
-    return Statement(
-        "worth",
-        f"{words}{in_brackets(log)}",
-        (*turned(log), *_discounted(document), *_in_sample(document), *own_words(document)[0]),
-    )
+    detail = turned(log)
+    if not log["bandit"] and document["gamma"] < 1:
+        gamma = f"{document['gamma']:g}"
+        detail.append(f"rewards count less by the discount factor {gamma} with every step")
+    if (inside := document["worth"]["in_sample_optimistic"]) is not None:
+        detail.append(
+            f"in sample, OPTIMISTIC: {amount(inside['gain'], log)} (baseline"
+            f" {value(inside['baseline'], log)}, candidate {value(inside['policy'], log)})"
+        )
+    return Statement("worth", f"{words}{in_brackets(log)}", (*detail, *_own(document)[0]))
 
 
 def _of_baseline(document: Mapping[str, Any]) -> str:
@@ -201,34 +206,18 @@ def _of_baseline(document: Mapping[str, Any]) -> str:
     return ""
 
 
-def _discounted(document: Mapping[str, Any]) -> list[str]:
-    """What a sum of rewards is."""
-    if document["log"]["bandit"] or not document["gamma"] < 1:
-        return []
-    return [f"rewards count less by the discount factor {document['gamma']:g} with every step"]
+def _own(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """`own_words` of an improvement."""
+    inside = document["worth"]["in_sample_optimistic"]
+    return own_words(document["own_return"], inside and inside["baseline"])
 
 
-def _in_sample(document: Mapping[str, Any]) -> list[str]:
-    """The gain on all data, which is too good."""
-    inside, log = document["worth"]["in_sample_optimistic"], document["log"]
-    if inside is None:
-        return []
-    return [
-        f"in sample, OPTIMISTIC: {amount(inside['gain'], log)} (baseline"
-        f" {value(inside['baseline'], log)}, candidate {value(inside['policy'], log)})"
-    ]
-
-
-def own_words(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """(the log's own mean return beside the model's baseline, a warning where they contradict each
-    other): one of them.
+def own_words(own: Mapping[str, Any] | None, model: float | None) -> tuple[list[str], list[str]]:
+    """(the log's own mean return beside the model's value of the baseline, a warning where they
+    contradict each other): one of them; neither where a value is not known.
     """
-    own, inside = document["own_return"], document["worth"]["in_sample_optimistic"]
-    return own_return_words(own, inside["baseline"]) if own and inside else ([], [])
-
-
-def own_return_words(own: Mapping[str, Any], model: float) -> tuple[list[str], list[str]]:
-    """The same of the mean return, and of the model's value of the baseline."""
+    if own is None or model is None:
+        return [], []
     words = (
         f"the log's own mean return is {own['mean']:.4g} +- {own['standard_error']:.2g}, the model"
         f" says {model:.4g} for the baseline"
@@ -253,22 +242,21 @@ def _sure(document: Mapping[str, Any]) -> list[Statement]:
             f" wrong for at most {c['delta']:.0%} of logs, if what it assumes is true"
         )
         return [Statement("sure", words)]
-    whole = found["test"] == FINITE_SAMPLE
+    whole, log = found["test"] == FINITE_SAMPLE, document["log"]
     words = (
         f"learned from {found['units'] - found['units_tested']:,} {found['unit']}, tested once on"
-        f" {found['units_tested']:,} others{_left_out_rows(document['log'])}"
+        f" {found['units_tested']:,} others"
     )
+    if lost := sum(log["rows_left_out"].values()):
+        words += f" ({lost:,} of {log['rows_read']:,} rows were left out)"
     if held_out_gain(document) is not None:
         how = "at most" if whole else "about"
         words += f"; each end of the interval is wrong for {how} 5 % of logs, if what it assumes is"
         words += " true" + ", which was found false, or not looked at" * bool(document["waived"])
-    return [Statement("sure", words, (_checked(found, whole), _holds(whole)))]
-
-
-def _left_out_rows(log: Mapping[str, Any]) -> str:
-    """That rows of the log were left out."""
-    lost = sum(log["rows_left_out"].values())
-    return f" ({lost:,} of {log['rows_read']:,} rows were left out)" if lost else ""
+    holds = "the test needs many such pieces (asymptotic)"
+    if whole:
+        holds = "the test holds for any number of episodes (finite-sample)"
+    return [Statement("sure", words, (_checked(found, whole), holds))]
 
 
 def _checked(found: Mapping[str, Any], whole: bool) -> str:
@@ -279,13 +267,6 @@ def _checked(found: Mapping[str, Any], whole: bool) -> str:
         share = found["share_checked"] or 0.0
         how = f"{share:.0%} of the moves could be checked, the others were taken back"
     return f"{tested} prefers; {how}"
-
-
-def _holds(whole: bool) -> str:
-    """For how many pieces the test is valid."""
-    if whole:
-        return "the test holds for any number of episodes (finite-sample)"
-    return "the test needs many such pieces (asymptotic)"
 
 
 def _changes(document: Mapping[str, Any]) -> Statement:
@@ -350,7 +331,7 @@ def _warnings(document: Mapping[str, Any]) -> list[Statement]:
     if document["baseline"].get("renormalised"):
         short.append("forbidden actions were taken out of the baseline")
         instead.append(f"{short[-1]}; gains are against the policy that made the log")
-    whole = [*log_warnings(log), *own_words(document)[1]]
+    whole = [*log_warnings(log), *_own(document)[1]]
     if said := disagreement(document["baseline"]):
         whole.append(said)
     if document["converged"] is False:
@@ -367,23 +348,18 @@ def _how(document: Mapping[str, Any]) -> list[Statement]:
         " whatever the unit of rewards; never an untried action",
     ) * (chosen["name"] == DEFAULT)
     words = f"{chosen['name']} ({given_parameters(chosen) or 'no parameters'}), gamma ="
+    warned = " ".join(words for x in _warnings(document) for words in x.detail)
     return [
         rows_read(document["log"]),
         baseline_statement(document),
         Statement("method", f"{words} {document['gamma']:g}", detail, first=False),
-        *notes(_not_warned(document), document["log"]),
+        *notes([x for x in document["notes"] if x not in warned], document["log"]),
     ]
 
 
 def given_parameters(algorithm: Mapping[str, Any]) -> str:
     """The parameters of an algorithm that have a value."""
     return parameters_text({k: v for k, v in algorithm["parameters"].items() if v is not None})
-
-
-def _not_warned(document: Mapping[str, Any]) -> list[str]:
-    """The notes that no warning says already."""
-    warned = " ".join(words for x in _warnings(document) for words in x.detail)
-    return [x for x in document["notes"] if x not in warned]
 
 
 def _files(files: Mapping[str, str]) -> list[Statement]:
@@ -395,3 +371,165 @@ def _files(files: Mapping[str, str]) -> list[Statement]:
     first = Path(files[names[0]])
     rest = ", ".join(names[1:])
     return [Statement("files", f"{first}" + f"; beside it {rest}" * bool(rest))]
+
+
+def doubts(document: Mapping[str, Any]) -> list[Statement]:
+    """What could undo the gain; the weakest point is the one that is nearest to it, on one scale:
+    the factor by which it would have to be worse than what the log excludes.
+    """
+    found = [
+        *_unseen(document["cannot_exclude"]),
+        *_hidden_cause(document),
+        *_time(document["worth"]["held_out"] or {}),
+    ]
+    if not found:
+        return []
+    weakest = min(range(len(found)), key=lambda i: found[i][0])
+    rest = [x for i, (_, x) in enumerate(found) if i != weakest]
+    return [replace(found[weakest][1], first=True), *rest]
+
+
+def _unseen(found: Mapping[str, Any] | None) -> list[tuple[float, Statement]]:
+    """The pair in which outcomes that the log has not shown would cost most."""
+    if found is None:
+        return []
+    undo, possible = found["would_undo_one_in"], found["not_excluded_one_in"]
+    kind = "badly" if found["more_often"] else "well"
+    origin = "the declared rewards allow" if found["range_declared"] else "any reward of this log"
+    outcome = f"as {kind} as {origin} ({found['outcome']:.4g} with all that follows)"
+    where = f"{found['action']!r} in {found['state']!r}"
+    n = f"{found['visits']:.0f}"
+    if undo <= 1:
+        words = (
+            f"{where}, tested {n} times. Even if each of these went {outcome}, the gain would be"
+            f" {signed((1 - undo) * found['gain'])}."
+        )
+        return [(math.inf, Statement("unseen", words, first=False))]
+    rule = f"{n} tests rule out rates above {1 / possible:.0%} (at 95 %)"
+    rule = rule if possible > 1 else f"{n} tests are too few to rule out any rate"
+    words = (
+        f"{where}, tested {n} times. If {1 / undo:.0%} of these went {outcome}, the gain would"
+        f" vanish; {rule}."
+    )
+    return [(possible / undo, Statement("unseen", words, first=False))]
+
+
+def _hidden_cause(document: Mapping[str, Any]) -> list[tuple[float, Statement]]:
+    """How strong a hidden cause would have to be, where there is a policy to be used."""
+    used = document["supported"] or document["accepted_unsupported"]
+    found = document.get("confounding")
+    if found is None or not used:
+        return []
+    if "not_given" in found:
+        words = f"not computed: how much a hidden cause could explain ({found['not_given']})"
+        return [(math.inf, Statement("hidden", words, first=False))]
+    return [_strength(found)]
+
+
+def _strength(found: Mapping[str, Any]) -> tuple[float, Statement]:
+    """The odds by which a hidden cause would have to drive the choice of actions."""
+    at, shown = (
+        found[name] if known(found[name]) else math.inf for name in ("vanishes_at", "shown_up_to")
+    )
+    fresh = "" if found["one_step"] else ", anew at each step"
+    lasting = "" if found["one_step"] else " (if it lasts, perhaps less)"
+    data = "on held-out data" if found["held_out"] else "on the data that made the policy"
+    most = f"{found['strongest']:g}"
+    without = f"{at:.2f}" if at < math.inf else f"more than {most}"
+    if shown == math.inf:
+        words = (
+            "nothing that decisions were based on, and the log does not hold, could explain this"
+            f" gain away, unless it changes the odds of actions more than {most}-fold{fresh}"
+            f"{lasting}, or leads to outcomes that were never seen"
+        )
+        counted = f"sampling error is counted ({data})"
+    else:
+        words = (
+            "something that decisions were based on, and the log does not hold, could explain this"
+            f" gain away, if it changed the odds of actions {shown:.2f}-fold{fresh}{lasting}"
+        )
+        counted = f"sampling error is counted ({data}); without it, {without}-fold"
+    if shown <= 1:
+        words = (
+            "with sampling error the gain is not shown even without a hidden cause; one that"
+            f" changes the odds of actions {without}-fold{fresh} would explain all of it"
+        )
+    detail: tuple[str, ...] = (
+        counted,
+        "A hidden cause is something that people acted on, that matters for the outcome, and that"
+        " no column of the log holds. No log can show whether there is one: ask those who know how"
+        " decisions were made.",
+    )
+    if not found["one_step"]:
+        detail += (
+            "It is taken to be new at each step. One that lasts, such as a person's constitution,"
+            " can mislead more, and these numbers do not cover it.",
+        )
+    return shown, Statement("hidden", words, detail, first=False)
+
+
+def _time(held_out: Mapping[str, Any]) -> list[tuple[float, Statement]]:
+    """What of the gain is explained by when, or after what, actions were taken."""
+    explained, low = held_out.get("explained_by_time_and_past"), held_out.get("low")
+    if explained is None or low is None or not 0 < explained < low:
+        return []  # where more of it is explained, the verdict says so
+    words = (
+        f"{explained:.4g} of the gain may come from when, or after what, actions were taken; only"
+        f" {low:.4g} or more would undo the verdict"
+    )
+    return [(low / explained, Statement("time", words, first=False))]
+
+
+def proof(c: Mapping[str, Any] | None) -> list[Statement]:
+    """What is proved of the policy without a test; one calm clause where nothing is."""
+    if c is None:
+        return []
+    if "not_given" in c:
+        why = c["not_given"].removeprefix("certify: ")
+        return [Statement("proof", f"No proof from this log: {why}", first=False)]
+    detail: tuple[str, ...] = (bound_words(c),)
+    if c["vacuous"]:
+        detail += ("this bound says no more than the range of returns does",)
+    detail += tuple(f"it assumes: {x}" for x in c["assumptions"])
+    return [Statement("proof", proof_words(c), detail, first=False)]
+
+
+def bound_words(c: Mapping[str, Any]) -> str:
+    """The bound itself, and how sure it is."""
+    if not known(c["bound"]):
+        return (
+            "the policy moves probability of pairs whose value no return in the log bounds"
+            f" ({c['method']})"
+        )
+    what = c["bounded"].replace("v^pi - v^{pi_b}", "the gain")
+    return (
+        f"{what} is at least {signed(c['bound'])} with probability {1 - c['delta']:g}"
+        f" ({c['method']}; {c['label']})"
+    )
+
+
+def proof_words(c: Mapping[str, Any]) -> str:
+    """Whether the policy is proved to be no worse, and how many rows would be needed if not."""
+    if c["useful"] and c["label"] == RIGOROUS:
+        return "Proved: the policy is no worse than the baseline."
+    if c["useful"]:
+        return (
+            f"The policy is no worse than the baseline if what the {c['label']} bound assumes is"
+            " true."
+        )
+    if not c["states_changed"]:
+        return "The policy is the baseline: there is nothing to prove."
+    if known(c["rows_needed"]):
+        return f"No proof from this log; about {about(c['rows_needed'])} rows would be needed."
+    return "No proof from this log; no larger log of this kind would be enough."
+
+
+def about(n: float) -> str:
+    """A large number as one says it: "1.3 million", "24,000"."""
+    digits = float(f"{n:.2g}")
+    for size, name in ABOUT:
+        if digits >= 1e12:
+            return f"{digits:.2g}"
+        if digits >= size:
+            return f"{digits / size:.2g} {name}"
+    return f"{digits:,.0f}"

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from surefoot.core.text import plural
-from surefoot.report.episode_words import safety_statements
 from surefoot.report.improvement_words import given_parameters
 from surefoot.report.log_words import against_a_promise, reward_statements
 from surefoot.report.page import (
@@ -21,9 +20,9 @@ from surefoot.report.page import (
     sections_page,
     signed_number,
 )
-from surefoot.report.pictures import GainRow, gain_picture, gains_picture
+from surefoot.report.pictures import gain_picture, gains_picture
+from surefoot.report.policy_words import LOSES, LUCKY, safety_statements
 from surefoot.report.statements import Statement, of_kind, sentence
-from surefoot.report.value_words import LOSES, LUCKY
 
 
 def check_page(found: Mapping[str, Any]) -> str:
@@ -152,14 +151,7 @@ def tune_page(found: Mapping[str, Any]) -> str:
     shared = _shared([x["setting"] for x in found["settings"]])
     picture = gains_picture(
         [
-            GainRow(
-                name=" ".join(word for word in x["setting"].split() if word not in shared),
-                mean=x["mean"],
-                low=x["mean_low"],
-                high=x["mean_high"],
-                tail=x["cvar"],
-                chosen=x["chosen"],
-            )
+            {**x, "setting": " ".join(y for y in x["setting"].split() if y not in shared)}
             for x in found["settings"]
         ]
     )
@@ -193,7 +185,7 @@ def tune_page(found: Mapping[str, Any]) -> str:
                 pictures=[Picture(picture, caption)],
                 tables=[_settings(found, tail)],
             ),
-            *_next(found["next"]),
+            *([Section(title="What to run next", command=found["next"])] if yes else []),
             Section(title="Do the models fit the log?", sentences=_fit(found)),
             *notes_section(found["notes"]),
         ],
@@ -259,11 +251,6 @@ def _words(said: Sequence[Statement]) -> list[str]:
 def _items(said: Sequence[Statement]) -> list[Item]:
     """Statements as a list."""
     return [Item(sentence(x)) for x in _words(said)]
-
-
-def _next(command: str | None) -> list[Section]:
-    """The command to run next."""
-    return [] if command is None else [Section(title="What to run next", command=command)]
 
 
 def _interval(low: float | None, high: float | None) -> str:

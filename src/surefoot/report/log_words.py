@@ -146,25 +146,20 @@ def span(low: float | None, high: float | None, log: Mapping[str, Any]) -> str:
     return f"at most {ends[0]}" if ends else "without any bound"
 
 
-def several_policies(log: Mapping[str, Any]) -> str:
-    """That several policies made, or may have made, a log; "" where nothing speaks for it."""
-    n = log.get("policies") or 0
-    words = "its propensities may be those of several policies" if log.get("propensities") else ""
-    return f"{n:,} policies made the log" if n > 1 else words
-
-
 def baseline_statement(document: Mapping[str, Any]) -> Statement:
     """What the baseline is, and what is to be known of it."""
     baseline, log = document["baseline"], document["log"]
-    several = several_policies(log)
-    words, detail = "the policy that made the log", []
-    if (log.get("policies") or 0) > 1 or not baseline.get("made_the_log", True):
+    words, detail, n = "the policy that made the log", [], log.get("policies") or 0
+    if n > 1 or not baseline.get("made_the_log", True):
         words = "the policy that was given; other policies made the log, so its value is estimated"
     if baseline.get("policy") is not None:
         words = f"policy {baseline['policy']!r} of the log, ESTIMATED from its own rows"
     elif baseline["estimated"]:
         words = "ESTIMATED from the log itself: give --baseline if it is known"
-        detail += [f"it is what the log shows on average: {several}"] * bool(several)
+        several = "its propensities may be those of several policies"
+        several = f"{n:,} policies made the log" if n > 1 else several
+        if n > 1 or log.get("propensities"):
+            detail.append(f"it is what the log shows on average: {several}")
     if baseline.get("renormalised"):
         detail += [
             "forbidden actions were taken out of it; gains are against the policy that made the"

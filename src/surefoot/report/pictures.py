@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup, escape
 from scipy.special import ndtri
@@ -57,45 +57,33 @@ def gain_picture(gain: float, low: float, high: float, delta: float) -> Markup:
     return _svg(WIDE, rows[2] + 8, label, parts)
 
 
-@dataclass(frozen=True)
-class GainRow:
-    """A setting with its mean gain, the interval of that, and the mean over its worst models."""
-
-    name: str
-    mean: float
-    low: float
-    high: float
-    tail: float
-    chosen: bool
-
-
-def gains_picture(rows: Sequence[GainRow]) -> Markup:
-    """The gains of several settings below each other."""
-    ends = [z for row in rows for z in (row.mean, row.low, row.high, row.tail)]
+def gains_picture(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """The settings of a choice below each other: the mean gain of each, the interval of that, and
+    the mean over its worst models.
+    """
+    ends = [row[k] for row in rows for k in ("mean", "mean_low", "mean_high", "cvar")]
     x = _scale([z for z in ends if math.isfinite(z)] + [0.0], WIDE)
     bottom = 20 + 46 * len(rows)
     parts = [f'<line class="zero" x1="{x(0)}" x2="{x(0)}" y1="6" y2="{bottom + 6}"/>']
     for i, row in enumerate(rows):
-        y = 20 + 46 * i
-        name = row.name if len(row.name) <= 58 else f"{row.name[:57]}…"
-        start = f'<text x="4" y="{y}" class="{"strong" if row.chosen else ""}">'
+        y, name = 20 + 46 * i, row["setting"]
+        name = name if len(name) <= 58 else f"{name[:57]}…"
+        start = f'<text x="4" y="{y}" class="{"strong" if row["chosen"] else ""}">'
         parts.append(f"{start}{escape(name)}</text>")
-        at = y + 14
-        if math.isfinite(row.low) and math.isfinite(row.high):
-            parts.append(
-                f'<line class="bar" x1="{x(row.low)}" x2="{x(row.high)}" y1="{at}" y2="{at}"/>'
-            )
-        if math.isfinite(row.tail):
-            parts.append(f'<path class="dot" d="M{x(row.tail) - 6} {at}l6 -6l6 6l-6 6z"/>')
-        parts.append(f'<circle class="dot" cx="{x(row.mean)}" cy="{at}" r="5"/>')
+        at, low, high, tail = y + 14, row["mean_low"], row["mean_high"], row["cvar"]
+        if math.isfinite(low) and math.isfinite(high):
+            parts.append(f'<line class="bar" x1="{x(low)}" x2="{x(high)}" y1="{at}" y2="{at}"/>')
+        if math.isfinite(tail):
+            parts.append(f'<path class="dot" d="M{x(tail) - 6} {at}l6 -6l6 6l-6 6z"/>')
+        parts.append(f'<circle class="dot" cx="{x(row["mean"])}" cy="{at}" r="5"/>')
     parts += [
         f'<line class="axis" x1="12" x2="{WIDE - 12}" y1="{bottom}" y2="{bottom}"/>',
         _text(x(0), bottom + 20, "0: as good as the baseline", "faint"),
     ]
-    best = max(rows, key=lambda row: row.mean)
+    best = max(rows, key=lambda row: row["mean"])
     label = (
-        f"Gains of {len(rows)} settings; the highest mean is {signed_number(best.mean)}, of"
-        f" {best.name}; the table has the numbers"
+        f"Gains of {len(rows)} settings; the highest mean is {signed_number(best['mean'])}, of"
+        f" {best['setting']}; the table has the numbers"
     )
     return _svg(WIDE, bottom + 28, label, parts)
 
@@ -136,26 +124,15 @@ def hidden_picture(curve: Sequence[Mapping[str, float]]) -> Markup:
     return _svg(WIDE, base + 28, label, parts)
 
 
-@dataclass(frozen=True)
-class ShareRow:
-    """A share of the decisions of both policies."""
-
-    name: str
-    baseline: float
-    candidate: float
-
-
-def shares_picture(rows: Sequence[ShareRow], label: str) -> Markup:
-    """Shares of both policies below each other."""
+def shares_picture(rows: Sequence[tuple[str, float, float]], label: str) -> Markup:
+    """(name, the baseline's share, the candidate's), below each other."""
     left, tall = 192, 30
     room = WIDE - left - 46
     parts = []
-    for i, row in enumerate(rows):
+    for i, (name, baseline, candidate) in enumerate(rows):
         y = 6 + tall * i
-        parts.append(
-            f'<text x="{left - 8}" y="{y + 16}" text-anchor="end">{escape(row.name)}</text>'
-        )
-        for k, (kind, share) in enumerate((("was", row.baseline), ("new", row.candidate))):
+        parts.append(f'<text x="{left - 8}" y="{y + 16}" text-anchor="end">{escape(name)}</text>')
+        for k, (kind, share) in enumerate((("was", baseline), ("new", candidate))):
             at, wide = y + 11 * k, max(room * share, 0.5)
             parts.append(
                 f'<rect class="{kind}" x="{left}" y="{at}" width="{wide:.1f}" height="9"/>'

@@ -21,11 +21,7 @@ ASK = "--explain"
 LABELS: Mapping[str, str] = {
     "holds": "", "parts": "", "said": "", "warning": "WARNING:", "note": "note:",
 }  # fmt: skip
-DOUBTS = (
-    "unseen",
-    "hidden",
-    "time",
-)  # what could undo a gain; one is the weakest point
+DOUBTS = ("unseen", "hidden", "time")  # what could undo a gain; one is the weakest point
 # kinds whose every item has a label of its own where all is shown
 LISTS = ("warning", "note")
 

@@ -116,14 +116,7 @@ class Controller:
             except LogError as error:
                 raise PolicyError(f"this row has no state: {error}") from error
         if isinstance(row, Mapping):
-            names = self.policy.labels.headers
-            missing = [x for x in names if x not in row]
-            if missing:
-                raise PolicyError(
-                    f"this row has no {missing[0]!r}, of which the state is made; it has"
-                    f" {', '.join(map(repr, list(row)[:8])) or 'nothing'}"
-                )
-            found = tuple(row[x] for x in names)
+            found = tuple(_parts_of(row, self.policy.labels.headers))
             return found if len(found) > 1 else found[0]
         return tuple(row) if isinstance(row, (list, np.ndarray)) else row
 
@@ -235,13 +228,7 @@ def load_controller(path: str | Path) -> Controller:
 def _measurements(row: Any, features: Sequence[str]) -> np.ndarray:
     """The numbers of a row, NaN where one is missing."""
     if isinstance(row, Mapping):
-        missing = [x for x in features if x not in row]
-        if missing:
-            raise PolicyError(
-                f"this row has no {missing[0]!r}, of which the state is made; it has"
-                f" {', '.join(map(repr, list(row)[:8])) or 'nothing'}"
-            )
-        values = [row[x] for x in features]
+        values = _parts_of(row, features)
     elif isinstance(row, (list, tuple, np.ndarray)):
         values = list(row)
     else:
@@ -253,8 +240,18 @@ def _measurements(row: Any, features: Sequence[str]) -> np.ndarray:
         raise PolicyError(
             f"a row has {len(features)} measurements ({', '.join(features)}), got {len(values)}"
         )
-    found = np.array([_number(x, name) for x, name in zip(values, features, strict=True)])
-    return found
+    return np.array([_number(x, name) for x, name in zip(values, features, strict=True)])
+
+
+def _parts_of(row: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    """What makes the state of a row, by these names."""
+    for name in names:
+        if name not in row:
+            raise PolicyError(
+                f"this row has no {name!r}, of which the state is made; it has"
+                f" {', '.join(map(repr, list(row)[:8])) or 'nothing'}"
+            )
+    return [row[x] for x in names]
 
 
 def _number(x: Any, name: str) -> float:

@@ -1,4 +1,6 @@
-"""What is said of a policy on episodes that it was not made from: by a safety test, by a watch."""
+"""What is said of a policy: of its value on a log, of a lower bound on its gain, and of what
+episodes that it was not made from show, by a safety test and by a watch.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from surefoot.core.plain_values import plain
-from surefoot.core.text import plural
+from surefoot.core.text import interval, plural
+from surefoot.report.improvement_words import own_words, proof
 from surefoot.report.log_words import (
+    WHERE,
     amount,
     in_brackets,
     log_warnings,
@@ -24,6 +28,14 @@ from surefoot.report.part_words import ALIKE, none_worse, parts
 from surefoot.report.statements import ASK, Statement, in_terms_of, known, listed, sentence
 from surefoot.statistics.bounds import APPROXIMATE_BOUNDS
 
+# what is said of a table of gains
+LUCKY = "in a table of many rows one is lucky: test the winner on fresh data"
+LOSES = (
+    "loses: the share of these models in which the policy is worse than the baseline; it is no"
+    " probability of the real world"
+)
+FEW = 30.0  # effective episodes below which an interval says little
+SURE = {"ips": "IPS", "snips": "SNIPS", "dr": "DR"}
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"  # words of the document
 IF = " if"  # follows a verdict that holds under a condition only
 PLACES = (("guards", "in"), ("groups", "for the group"))
@@ -32,6 +44,109 @@ JUDGED = (
     ("the same world", "the same world later"),
     ALIKE,
 )
+
+
+def evaluation_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
+    """What is said of the value of a policy, beside that of the baseline."""
+    document = plain(document)
+    log, seen = document["log"], document["range_seen"]
+    beside, doubtful = own_words(document["own_return"], document["values"]["baseline"]["value"])
+    warned = [*log_warnings(log), *urgent(document["notes"]), *doubtful]
+    found = [
+        *warning([*warned, *_scattering(document["weighted"])]),
+        _value(document, "policy"),
+        _value(document, "baseline", *beside),
+        _value(document, "gain"),
+        _model(document),
+        _weighted(document["weighted"]),
+        _coverage(document),
+    ]
+    if seen is not None:
+        words = (
+            f"all intervals hold if no reward lies outside [{seen[0]:g}, {seen[1]:g}], the range"
+            " that was seen: a rarer one would not be in them; declare it with --reward-range"
+        )
+        found.append(Statement("range", words))
+    told = [*found, rows_read(log), *notes(document["notes"], log)]
+    return in_terms_of(log, told)
+
+
+def _scattering(found: Mapping[str, Any]) -> list[str]:
+    """Values by weights that cannot be."""
+    if "not_available" in found:
+        return []
+    odd = {SURE.get(name, name): urgent(x["assumes"].split("; ")) for name, x in found.items()}
+    return [f"the value by {name} is {words}" for name, y in odd.items() for words in y]
+
+
+def _value(document: Mapping[str, Any], name: str, *detail: str) -> Statement:
+    """One value with its interval."""
+    x = document["values"][name]
+    ends = interval(x["low"], x["high"], ".5g", "[nan, nan]")
+    words = f"{x['value']:+.5g} {WHERE[document['start']]}, 90 % interval {ends}"
+    if name == "gain":
+        words = "; ".join([words + in_brackets(document["log"]), *turned(document["log"])])
+    return Statement(name, words, detail)
+
+
+def _model(document: Mapping[str, Any]) -> Statement:
+    """By what these are."""
+    estimated = ", ESTIMATED from the log" if document["baseline_estimated"] else " given"
+    return Statement(
+        "model",
+        f"counted from this log, assumes states that say enough; {document['units']}"
+        f" {document['unit']}; baseline{estimated}",
+    )
+
+
+def _weighted(found: Mapping[str, Any]) -> Statement:
+    """The values by importance weights, or why there are none."""
+    if "not_available" in found:
+        return Statement("weighted", f"no IPS, SNIPS or DR: {found['not_available']}")
+    lines = []
+    for name, x in found.items():
+        size = x.get("effective_episodes")
+        few = f"; only {size:.1f} effective episodes" if size is not None and size < FEW else ""
+        ends = interval(x["low"], x["high"], ".5g", "[nan, nan]")
+        lines.append(f"{SURE.get(name, name)} {x['value']:+.5g} {ends}  {x['assumes']}{few}")
+    dr = found["dr"]
+    few = min(x.get("effective_episodes", FEW) for x in found.values())
+    words = (
+        f"{dr['value']:+.5g} {interval(dr['low'], dr['high'], '.5g', '[nan, nan]')} by DR, whole"
+        " episodes from their start"
+    )
+    words += f"; only {few:.1f} effective episodes" if few < FEW else ""
+    return Statement("weighted", f"{words} (IPS, SNIPS and the log itself: {ASK})", tuple(lines))
+
+
+def _coverage(document: Mapping[str, Any]) -> Statement:
+    """How much of the policy was never tried."""
+    return Statement(
+        "coverage",
+        f"{document['share_never_seen']:.1%} of the policy's decisions are actions never seen in"
+        " their state: they count as what the baseline does there. A policy learned from this very"
+        " log looks better here than it is",
+    )
+
+
+def certificate_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
+    """What is said of a lower bound on the gain of a policy, and of what it assumes."""
+    document = plain(document)
+    log, c = document["log"], document["certificate"]
+    (said,) = proof(c)
+    warned = [*log_warnings(log), *urgent(document["notes"])]
+    waived = ", ".join(document.get("waived") or ())
+    despite = f"Despite {waived}, true only if that does not matter: {said.words}"
+    found = [Statement("verdict", despite if waived else said.words), *warning(warned)]
+    if "not_given" not in c:
+        found.append(Statement("bound", said.detail[0], said.detail[1 : 1 + c["vacuous"]]))
+        assumed = c["assumptions"]
+        more = f"{len(assumed) - 2} more: {ASK}"
+        words = "; ".join([*assumed[:2]] + [more] * (len(assumed) > 2))
+        found.append(listed("assumes", assumed, words, first=True))
+    told = notes((*c.get("notes", ()), *document["notes"]), log)
+    found += [Statement("reward", reward_words(log), tuple(turned(log))), rows_read(log), *told]
+    return in_terms_of(log, found)
 
 
 def safety_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
@@ -71,18 +186,14 @@ def safety_verdict(found: Mapping[str, Any]) -> str:
 
 def _worse(found: Mapping[str, Any]) -> str:
     """Whether a policy that fails is worse as a whole, or in which parts."""
-    high, where = found["gain_at_most"], _where_worse(found)
-    return "worse" if not where or (high is not None and high < 0) else f"worse {where}"
-
-
-def _where_worse(found: Mapping[str, Any]) -> str:
-    """In which parts a policy is worse that is not shown to be worse as a whole."""
-    return ", ".join(
+    high = found["gain_at_most"]
+    where = [
         f"{preposition} {x['name']}"
         for kind, preposition in PLACES
         for x in found.get(kind, ())
         if x["verdict"] == "worse"
-    )
+    ]
+    return "worse" if not where or (high is not None and high < 0) else f"worse {', '.join(where)}"
 
 
 def _gain(found: Mapping[str, Any]) -> Statement:
@@ -96,16 +207,11 @@ def _gain(found: Mapping[str, Any]) -> Statement:
     detail: tuple[str, ...] = ()
     if "compared_with" in found:
         detail += (f"it is compared with {found['compared_with']}",)
-    detail += (_sides(found),) if "delta_of_each_test" in found else ()
+    if (each := found.get("delta_of_each_test")) is not None:
+        loss = found.get("delta_of_loss", each)
+        shared = f"{each:g} for each side" if loss == each else f"{each:g} below, {loss:.2g} above"
+        detail += (f"the probability of an error is shared: {shared}",)
     return Statement("worth", f"{words}{in_brackets(log)}", (*turned(log), *detail))
-
-
-def _sides(found: Mapping[str, Any]) -> str:
-    """How the failure probability is shared."""
-    each = found["delta_of_each_test"]
-    loss = found.get("delta_of_loss", each)
-    shared = f"{each:g} for each side" if loss == each else f"{each:g} below, {loss:.2g} above"
-    return f"the probability of an error is shared: {shared}"
 
 
 def _tested(found: Mapping[str, Any]) -> Statement:
