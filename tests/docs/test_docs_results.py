@@ -10,7 +10,7 @@ import pytest
 import surefoot
 from support.documents import ROOT, text_of
 from surefoot.algorithms.defaults import PARAMETERS
-from surefoot.evidence.strongest import OF_RETURNS, OF_ROWS
+from surefoot.evidence.certificates import OF_RETURNS, OF_ROWS
 
 RESULTS = ROOT / "papers" / "scholl2022"
 

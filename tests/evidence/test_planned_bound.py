@@ -16,8 +16,7 @@ from support.small_world import known, truth
 from surefoot.evidence.certificates import certify
 from surefoot.evidence.return_bounds import certified, proved_gain
 from surefoot.evidence.return_evidence import evidence
-from surefoot.planning.starts import SHARE, least_mean
-from surefoot.planning.successors import shares, successors
+from surefoot.planning.ambiguity import SHARE, least_mean, shares, successors
 
 LATER = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])  # the better action in state 2
 

@@ -31,9 +31,9 @@ from surefoot.planning import (
     AdvantageRows,
     BestRows,
     RowGuard,
-    advantage_gap,
     best_guarded_rows,
     best_rows,
+    duality_gap,
 )
 
 PER_SIZE = 50  # 24 sizes and 5 kinds: 6,000 rows; w = -q in 15 % of them
@@ -61,6 +61,26 @@ def gain(rows: Rows, pi: np.ndarray) -> np.ndarray:
 
 def advantage(rows: Rows, pi: np.ndarray) -> np.ndarray:
     return (rows.w * (pi - rows.b)).sum(axis=-1)
+
+
+def advantage_gap(
+    q: np.ndarray,
+    b: np.ndarray,
+    up: np.ndarray,
+    down: np.ndarray,
+    budget: np.ndarray,
+    w: np.ndarray,
+    solution: AdvantageRows,
+) -> np.ndarray:
+    """How far q . pi can be from optimal, [...]: h(mu) bounds it from above for every mu >= 0,
+    and the sweep's own gap bounds h.
+    """
+    w = surefoot.planning.advantage._readable(w, b, up, down)
+    tilted = q + solution.multiplier[..., None] * w
+    vertex = best_rows(tilted, b, up, down, budget)
+    bound = (tilted * (vertex.pi - b)).sum(axis=-1)
+    bound = bound + duality_gap(tilted, b, up, down, budget, vertex)
+    return bound - (q * (solution.pi - b)).sum(axis=-1)
 
 
 def weight(rows: Rows) -> np.ndarray:

@@ -17,7 +17,7 @@ from surefoot.algorithms.certified_advantage import CertifiedAdvantage, OneStepC
 from surefoot.evidence.certificates import certify
 from surefoot.evidence.return_evidence import evidence
 from surefoot.logs import read_log
-from surefoot.planning.starts import (
+from surefoot.planning.ambiguity import (
     SHARE,
     least_mean,
     left_for_values,

@@ -20,7 +20,7 @@ from surefoot.checks.finding import (
 from surefoot.core.evidence import GROUP
 from surefoot.core.labels import as_text
 from surefoot.evidence.bound import Certificate, rows_left_out
-from surefoot.evidence.weighted_values import GIVEN_WEIGHTS
+from surefoot.evidence.value_on_log import GIVEN_WEIGHTS
 
 ALWAYS = (
     "nothing outside the state drives both the choice of action and the outcome (no hidden cause)",

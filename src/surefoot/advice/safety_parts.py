@@ -21,7 +21,7 @@ from surefoot.core.errors import ParameterError, SurefootError
 from surefoot.core.evidence import GROUP, GUARD, LOWER, Evidence, Part
 from surefoot.core.labels import as_text
 from surefoot.evidence import Standard
-from surefoot.evidence.episodes import take_episodes
+from surefoot.evidence.units import take_episodes
 from surefoot.problems.guards import Guard
 
 ALIKE = "the baseline treats all groups alike, given the state"

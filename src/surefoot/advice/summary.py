@@ -22,8 +22,7 @@ from surefoot.checks.finding import Finding, doubt
 from surefoot.core.labels import as_text
 from surefoot.core.text import in_rows, signed
 from surefoot.evidence.confounding import confounding_summary
-from surefoot.evidence.estimate import DELTA, EVENTS
-from surefoot.evidence.unit_model import Comparison
+from surefoot.evidence.unit_model import DELTA, EVENTS, Comparison
 from surefoot.logs import Disagreement, Log, remembered
 
 HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"

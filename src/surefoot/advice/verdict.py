@@ -19,7 +19,7 @@ from surefoot.checks import Finding
 from surefoot.checks.finding import joint_words
 from surefoot.core.evidence import GROUP, GUARD, Evidence
 from surefoot.core.text import impossible, signed
-from surefoot.evidence.estimate import DELTA
+from surefoot.evidence.unit_model import DELTA
 from surefoot.problems import Problem
 
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"

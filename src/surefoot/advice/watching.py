@@ -33,8 +33,8 @@ from surefoot.core.errors import LogError, ParameterError, ProblemError
 from surefoot.core.locks import take
 from surefoot.core.text import plural
 from surefoot.evidence.episode_values import LOSS, Standard, episode_values
-from surefoot.evidence.episodes import take_episodes
 from surefoot.evidence.estimates import EpisodeValues
+from surefoot.evidence.units import take_episodes
 from surefoot.logs import Log
 from surefoot.statistics.capital import Capital, capital_of
 

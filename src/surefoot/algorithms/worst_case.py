@@ -10,7 +10,7 @@ from surefoot.algorithms.algorithm import Estimates
 from surefoot.core.arrays import namespace
 from surefoot.core.errors import NotAvailableError
 from surefoot.core.parameters import check_number
-from surefoot.planning.l1_ball import WorstCase
+from surefoot.planning.ambiguity import WorstCase
 from surefoot.problems import Problem
 
 

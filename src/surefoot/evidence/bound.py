@@ -16,7 +16,7 @@ from surefoot.core.arrays import times, to_numpy
 from surefoot.core.errors import NotAvailableError, PolicyError
 from surefoot.core.evidence import APPROXIMATE, RIGOROUS, Evidence
 from surefoot.core.parameters import check_choice, check_number
-from surefoot.planning.starts import SHARE, least_mean, left_for_values, start_is_estimated
+from surefoot.planning.ambiguity import SHARE, least_mean, left_for_values, start_is_estimated
 from surefoot.problems import Problem
 
 BAYESIAN = "Bayesian"  # a statement about a posterior

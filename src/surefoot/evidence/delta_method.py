@@ -18,7 +18,7 @@ from surefoot.core.evidence import ASYMPTOTIC
 from surefoot.core.parameters import check_choice
 from surefoot.evidence.bound import MARKOV, START, STARTS, Bound, Certificate, range_sentences
 from surefoot.planning import Bias, evaluate, plug_in_bias, visits
-from surefoot.planning.starts import start_variance
+from surefoot.planning.ambiguity import start_variance
 from surefoot.problems import Problem
 
 OFTEN = 2  # visits of a pair from which on its outcomes have a variance

@@ -27,7 +27,7 @@ from surefoot.evidence.bound import (
 )
 from surefoot.evidence.return_evidence import ReturnEvidence, evidence
 from surefoot.evidence.theory import advantageous, constrained, theorem_1_bound
-from surefoot.planning.successors import Successors, shares, successors
+from surefoot.planning.ambiguity import Successors, shares, successors
 from surefoot.problems import Problem
 from surefoot.problems.action_distance import action_distance
 

@@ -24,7 +24,7 @@ from surefoot.evidence.bound import (
     unknown_lengths,
 )
 from surefoot.planning import Backup, evaluate, value_iteration
-from surefoot.planning.l1_ball import WorstCase
+from surefoot.planning.ambiguity import WorstCase
 from surefoot.problems import Arrivals, Problem
 from surefoot.statistics.radii import ROW_RADII, spent_at
 

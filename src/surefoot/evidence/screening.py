@@ -1,28 +1,150 @@
 """Screening: a quarter of the log proposes a move in each of a few states; the rest tests them, one
-test each.
+test each, and shows how soon the baseline comes to these states; the bound of what passes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from surefoot.core import Batch
 from surefoot.core.arrays import to_numpy
-from surefoot.core.errors import NotAvailableError
-from surefoot.evidence.cycles import Cycles, cycles_of, star_of
+from surefoot.core.errors import NotAvailableError, PolicyError
+from surefoot.core.evidence import APPROXIMATE, RIGOROUS
+from surefoot.evidence.bound import (
+    EVERYWHERE,
+    MARKOV,
+    OWN_LOG,
+    SLACK,
+    Bound,
+    Certificate,
+    no_other_state,
+    range_sentences,
+)
 from surefoot.evidence.proposals import Plan, Proposal, propose
-from surefoot.evidence.reaching import Reach, reach
-from surefoot.evidence.return_evidence import INDEPENDENT, bracket, shuffled, star_interval
+from surefoot.evidence.return_bounds import advantage_bound, on_policy
+from surefoot.evidence.return_evidence import (
+    INDEPENDENT,
+    Cycles,
+    bracket,
+    cycles_of,
+    shuffled,
+    star_interval,
+    star_of,
+)
+from surefoot.planning.ambiguity import start_is_estimated
 from surefoot.problems import Problem
 from surefoot.problems.problem import OFF_POLICY
-from surefoot.statistics.radii import best_bet, betting_lower
+from surefoot.statistics.radii import any_time_bernstein, best_bet, betting_lower, squares_in_order
 
+MOST = 40_000  # means, beyond which nothing is said
 PART = 4  # one episode in four proposes; of one trajectory the first quarter of the steps
 OF_STAR = 0.1  # of delta, spent on the value at which cycles end
 OF_REACH = 0.05  # of delta, spent on how soon the starts come to the states with a proposal
 MARGIN = 1e-9  # by which share a radius is enlarged, so that rounding never breaks the proof
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Reach:
+    """Of n [X] draws from each source: the mean and scatter [X, K] of gamma^T where the first
+    target met after T steps is the k-th, 0 where another is met first, or none.
+
+    targets [K] are states; sources [X] are the targets, then the starts that are none. A draw from
+    a target is 0 where the action taken there is one that gives mass away. delta: of one mean.
+    """
+
+    sources: np.ndarray
+    targets: np.ndarray
+    n: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+    delta: float
+
+    def lower_at(self, scale: float = 1.0) -> np.ndarray:
+        """Lower bounds on the means, all at once, if there were `scale` times as many draws."""
+        n = np.broadcast_to(scale * self.n[:, None], self.mean.shape)
+        found: np.ndarray = self.mean - any_time_bernstein(n, self.variance, self.delta)
+        return np.asarray(np.maximum(found, 0.0))
+
+    def gain(self, c: np.ndarray, scale: float = 1.0) -> np.ndarray:
+        """A lower bound on v^pi - v^{pi_b} [S] for c [S], >= 0 in the targets and 0 elsewhere:
+        h = c + U h in the targets, U h in the starts, U the lower bounds.
+        """
+        if not len(self.sources):
+            return c
+        u, k = self.lower_at(scale), len(self.targets)
+        h = np.linalg.solve(np.eye(k) - u[:k], c[self.targets])
+        found = c.copy()
+        found[self.sources] = np.maximum(c[self.sources], np.append(h, u[k:] @ h))
+        return found
+
+
+def reach(
+    problem: Problem,
+    log: Batch,
+    part: np.ndarray,
+    move: np.ndarray,
+    delta: float,
+    turn: np.ndarray,
+) -> Reach:
+    """From the rows of this part; targets are the states with a move [S, A], which is chosen
+    without them. turn [rows]: by which draws are put in order, rows of an episode alike.
+    """
+    targets = (move != 0).any(axis=-1)
+    starts = (to_numpy(problem.start).reshape(-1) > 0) & ~targets
+    # which states are starts may itself be read off the log
+    if start_is_estimated(problem) or problem.start_visits:
+        possible = ~to_numpy(problem.terminal).reshape(-1)
+    else:
+        possible = starts | targets
+    k, union = np.flatnonzero(targets), int(targets.sum()) * int(possible.sum())
+    sources = np.append(k, np.flatnonzero(starts))
+    if not 0 < union <= MOST:
+        k = sources = k[:0]
+    place = np.full(problem.n_states, -1)
+    place[sources] = np.arange(len(sources))
+    rows, met, worth = _first_met(log, part & (place[log.state] >= 0), targets, problem.gamma)
+    order = np.argsort(turn[rows], kind="stable")
+    rows, met, worth = rows[order], met[order], worth[order]
+    worth = np.where(move[log.state[rows], log.action[rows]] < 0, 0.0, worth)
+    group, size = place[log.state[rows]], len(sources)
+    n = np.bincount(group, minlength=size).astype(float)
+    mean, variance = np.zeros((2, size, len(k)))
+    for i, s in enumerate(k):
+        y = np.where(met == s, worth, 0.0)
+        mean[:, i] = np.bincount(group, weights=y, minlength=size) / np.maximum(n, 1.0)
+        variance[:, i] = squares_in_order(group, y, size, 0.5) / np.maximum(n, 1.0)
+    each = delta / max(union, 1)
+    return Reach(sources=sources, targets=k, n=n, mean=mean, variance=variance, delta=each)
+
+
+def _first_met(
+    log: Batch, use: np.ndarray, targets: np.ndarray, gamma: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(row, the target met after it or -1, gamma^steps until then) of each visit of a target, and
+    of the first visit of every other state since a target was met, or since the episode began;
+    among the rows to use.
+
+    A target that a cut episode has just come to is met; but where steps take unequal time nobody
+    knows how long that step took, and it is not.
+    """
+    at = np.arange(len(log)) + log.episode  # one place more for where each episode stops
+    states = np.empty(len(log) + log.n_episodes, dtype=log.state.dtype)
+    states[at], states[at[log.last] + 1] = log.state, log.next_state[log.last]
+    marks = np.flatnonzero(targets[states])
+    rows = np.flatnonzero(use)
+    stretch = np.searchsorted(marks, at[rows]) * log.n_episodes + log.episode[rows]
+    key = stretch * log.n_states + log.state[rows]
+    rows = rows[np.sort(np.unique(key, return_index=True)[1])]
+    end = np.append(marks, len(states))[np.searchsorted(marks, at[rows] + targets[log.state[rows]])]
+    stop = log.stop[rows]
+    unknown = log.cuts[stop] if log.survives is not None else False
+    meets = end <= at[stop] + ~np.asarray(unknown)
+    met = np.where(meets, states[np.where(meets, end, 0)], -1)
+    steps = np.where(meets, end - at[rows], 0)
+    return rows, met, log.discounts_over(gamma, rows, steps)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -189,3 +311,65 @@ def _tested(
         reach=soon,
         assumptions=assumptions,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenedAdvantageBound(Bound):
+    """c(s) = theta lower bound of  sum_a move q^{pi_b},  for a policy  pi = pi_b + theta move  with
+    theta in [0, 1] in every state. Where c >= 0 everywhere, v^pi - v^{pi_b} at a start is at least
+    E[ gamma^T c(S_T) ], S_T the first state with a proposal that the baseline comes to.
+
+    The moves are those that a quarter of the log proposes; any other policy is refused.
+    """
+
+    name: ClassVar[str] = "screened-advantage"
+
+    def certify(self, problem: Problem, pi: np.ndarray) -> Certificate:
+        """The certificate of a policy along the proposed moves."""
+        on_policy(self.name, problem)
+        found = screened(problem, self.left(problem))
+        theta, off = self._along(problem, pi, found)
+
+        def bound_at(scale: float) -> float:
+            c = np.where(theta > 0, theta * found.lower_at(scale), 0.0) - off
+            if self.where == EVERYWHERE or c.min() < 0:
+                return advantage_bound(self, problem, c, scale)
+            return self.mean_at_start(problem, found.reach.gain(c, scale), scale)
+
+        tests = int((found.move != 0).any(axis=-1).sum())
+        part = "episode" if problem.log is None or problem.log.n_episodes > 1 else "row"
+        note = f"one {part} in {PART} proposed moves in {tests} states, the others tested them"
+        return self.certificate(
+            problem,
+            pi,
+            bound_at,
+            label=RIGOROUS if problem.return_range.declared else APPROXIMATE,
+            assumptions=(
+                MARKOV,
+                no_other_state(problem),
+                OWN_LOG,
+                *found.assumptions,
+                *range_sentences(problem),
+            ),
+            n=np.broadcast_to(found.n[:, None], pi.shape),
+            notes=(note,),
+        )
+
+    def _along(
+        self, problem: Problem, pi: np.ndarray, found: Screened
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(theta [S] with pi = pi_b + theta move, what rounding may cost); raise where there is
+        none.
+        """
+        change = pi - to_numpy(problem.pi_b)
+        squares = (found.move**2).sum(axis=-1)
+        theta = (change * found.move).sum(axis=-1) / np.where(squares > 0, squares, 1.0)
+        off = abs(change - theta[:, None] * found.move).sum(axis=-1)
+        wrong = (off > SLACK) | (theta < 0) | (theta > 1 + SLACK)
+        if wrong.any():
+            raise PolicyError(
+                f"{self.name}: in {int(wrong.sum())} states the policy leaves the moves that a part"
+                f" of the log proposed, first in state {problem.labels.state(np.argmax(wrong))}:"
+                ' improve with "screened-advantage" at this delta, or ask for the bound "advantage"'
+            )
+        return np.clip(theta, 0.0, 1.0), off * problem.return_range.width

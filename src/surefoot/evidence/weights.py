@@ -23,7 +23,7 @@ from surefoot.core.errors import (
     ProblemError,
     SurefootError,
 )
-from surefoot.evidence.episodes import running_sums
+from surefoot.evidence.units import running_sums
 from surefoot.logs.given_policies import align_policy
 from surefoot.problems.given import SUM_TO_ONE
 

@@ -1,10 +1,15 @@
 """Planning: evaluation of policies, and the only fixed-point loop of the library."""
 
-from surefoot.planning.advantage import AdvantageRows, RowGuard, advantage_gap, best_guarded_rows
-from surefoot.planning.bias import Bias, plug_in_bias
+from surefoot.planning.advantage import AdvantageRows, RowGuard, best_guarded_rows
 from surefoot.planning.error_functions import ERRORS, e_b, e_p, e_q, error_function
-from surefoot.planning.evaluation import evaluate, evaluate_at_start, values_within, visits
-from surefoot.planning.free import FreeRows, free_rows, free_step
+from surefoot.planning.evaluation import (
+    Bias,
+    evaluate,
+    evaluate_at_start,
+    plug_in_bias,
+    values_within,
+    visits,
+)
 from surefoot.planning.loop import Body, iterate
 from surefoot.planning.plan import (
     MAX_STEPS,
@@ -26,6 +31,7 @@ from surefoot.planning.trusts import (
     SoftTrust,
     TradeTrust,
     by_count,
+    free_rows,
     soft,
     trading,
     unrestricted,
@@ -41,7 +47,6 @@ __all__ = [
     "Body",
     "Estimate",
     "FixedValues",
-    "FreeRows",
     "FreeTrust",
     "Greedy",
     "ModelEstimate",
@@ -49,7 +54,6 @@ __all__ = [
     "SoftTrust",
     "TradeTrust",
     "Trust",
-    "advantage_gap",
     "best_guarded_rows",
     "best_rows",
     "by_count",
@@ -61,7 +65,6 @@ __all__ = [
     "evaluate",
     "evaluate_at_start",
     "free_rows",
-    "free_step",
     "iterate",
     "keep_or_best_rows",
     "one_step",

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Protocol
 from surefoot.core import DenseModel, Model, Solution, SparseModel, Status
 from surefoot.core.arrays import Array, namespace, row_dot, take_fields
 from surefoot.planning.evaluation import values_within
-from surefoot.planning.free import free_rows
 from surefoot.planning.loop import iterate
+from surefoot.planning.trusts import free_rows
 
-MAX_STEPS = 5000
+MAX_STEPS, MAX_BACKUPS = 5000, 100_000  # of policy iteration, of value iteration
 # share of the last gain to which the next policy is evaluated, where evaluation is iterative
 LOOSE = 0.3
 # a gain of so many times the final accuracy: policy iteration is about to converge quadratically
@@ -230,16 +230,13 @@ class _ValueIteration:
         return replace(self, operator=self.operator.take(index), trust=self.trust.take(index))
 
 
-def value_iteration(
-    operator: Backup, trust: Trust, pi: Array, v: Array, *, max_steps: int = 100_000
-) -> Solution:
+def value_iteration(operator: Backup, trust: Trust, pi: Array, v: Array) -> Solution:
     """Repeat  q <- T v,  pi <- the best rows for q within the trust,  v <- sum_a pi q,  until v
     is within the tolerance of its limit.
     """
     xp = namespace(pi)
-    (pi, q, _), status = iterate(
-        _ValueIteration(operator, trust), (pi, xp.zeros_like(pi), v), max_steps
-    )
+    state = pi, xp.zeros_like(pi), v
+    (pi, q, _), status = iterate(_ValueIteration(operator, trust), state, MAX_BACKUPS)
     return Solution(pi, q, status)
 
 
