@@ -12,9 +12,8 @@ import pytest
 
 import surefoot
 from support import worlds
-from surefoot.evidence.proposals import moments
 from surefoot.evidence.return_evidence import cycles_of, star_interval, star_of
-from surefoot.evidence.screening import MARGIN, PART, Screened, reach, screened, shuffled
+from surefoot.evidence.screening import MARGIN, PART, Screened, moments, reach, screened, shuffled
 from surefoot.problems.montecarlo import discounted_returns
 
 B = np.array([0.5, 0.4, 0.1])

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.checks.copies import mixed
+from surefoot.checks.completeness import mixed
 from surefoot.core import Batch
 from surefoot.core.errors import NotAvailableError, PolicyError
 from surefoot.core.labels import as_text

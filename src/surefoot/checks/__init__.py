@@ -3,9 +3,8 @@
 check_log      all checks of a log before learning from it; `vetoes` those findings that make a
                promise untrue
 coverage       what the counts say
-markov, copies, time_order, cuts   one question each: does the past or the time matter (and which
-               history would do), is every episode there once, do the rows follow each other, is
-               anything left out for how it went
+markov, completeness, time_order   one question each: does the past or the time matter (and which
+               history would do), is every episode there, and once, do the rows follow each other
 walk           one walk over the rows collects what these need
 finding        an answer, of several tests where need be
 """
@@ -16,8 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from surefoot.checks import coverage
-from surefoot.checks.copies import Copies, copied, copies, copies_in
-from surefoot.checks.cuts import cuts, missing
+from surefoot.checks.completeness import Copies, copied, copies, copies_in, cuts, missing
 from surefoot.checks.finding import (
     CONTRADICTIONS,
     COPIES,
@@ -91,7 +89,7 @@ def vetoes(log: Log, baseline: Any = None) -> tuple[Finding, ...]:
     three tests are stricter than those
     of warnings (0.5 % in place of 5 %). Where the order of the rows is unknown, what could not be
     looked at is among them (`Finding.looked`). Measured by
-    `tests/diagnosis/test_diagnosis_rates.py`: 0 to 2 % of 100 logs without fault are vetoed, in
+    `tests/checks/test_diagnosis_rates.py`: 0 to 2 % of 100 logs without fault are vetoed, in
     each of seven families.
     """
     found = _kept(log, None if baseline is None else policy_for(baseline, log))

@@ -6,7 +6,7 @@ Level 5 %. Measured on Wet Chicken, false alarms of (memory, drift, policy drift
 (1.5 %, 3.5 %, 2.5 %) with 2,000 steps, (1.5 %, 5.5 %, 4 %) with 10,000. Power of the test for
 memory, on a river whose turbulence repeats itself with probability 0.1, 0.2, 0.3: 82.5 %, 100 %,
 100 % of 40 logs of 5,000 steps; of the test for drift, on a river that is faster by 0.5 in the
-second half: 100 %. `tests/diagnosis/test_diagnosis_rates.py` measures all this again.
+second half: 100 %. `tests/checks/test_diagnosis_rates.py` measures all this again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.checks.copies import MOST_ROWS, looked_back
+from surefoot.checks.completeness import MOST_ROWS, looked_back
 from surefoot.checks.finding import (
     DRIFT,
     FEWEST,

@@ -39,12 +39,8 @@ from surefoot.logs.given_policies import align_policy
 from surefoot.problems import Problem
 
 WORST_CASE_STATES = 100  # the worst case over more states takes long: not unasked
-OF_RETURNS = {
-    "screened-advantage": ScreenedAdvantageBound(),
-    "advantage": AdvantageBound(),
-    "planned-advantage": PlannedAdvantageBound(),
-}
-OF_ROWS = {"robust": RobustBound()}
+# that suit any problem; the last one only a small one
+SUITED = ScreenedAdvantageBound(), AdvantageBound(), PlannedAdvantageBound(), RobustBound()
 _ALL: tuple[type[Bound], ...] = (
     CertifiedAdvantageBound,
     ScreenedAdvantageBound,
@@ -72,10 +68,10 @@ def strongest(problem: Problem, pi: np.ndarray, delta: float, where: str) -> Cer
     highest does. Which are tried depends on the size of the problem alone, never on its data.
     """
     small = problem.n_states <= WORST_CASE_STATES and not problem.counts.is_sparse
-    tried: dict[str, Bound] = {**OF_RETURNS, **(OF_ROWS if small else {})}
+    tried: tuple[Bound, ...] = SUITED if small else SUITED[:-1]
     pi = Bound(delta=delta, where=where).checked(problem, pi)
     found, refused = [], []
-    for bound in tried.values():
+    for bound in tried:
         bound = replace(bound, delta=delta / len(tried), where=where)
         try:
             found.append(bound.certify(problem, pi))
@@ -85,7 +81,7 @@ def strongest(problem: Problem, pi: np.ndarray, delta: float, where: str) -> Cer
         raise NotAvailableError("no bound applies: " + "; ".join(refused))
     best = max(found, key=lambda x: (x.label == RIGOROUS, x.bound))
     note = (
-        f"the highest of {len(tried)} bounds ({', '.join(tried)}), each at"
+        f"the highest of {len(tried)} bounds ({', '.join(x.name for x in tried)}), each at"
         f" {1 / len(tried):.2g} of delta"
     )
     return replace(best, delta=delta, notes=(*best.notes, note))
@@ -118,21 +114,18 @@ def certify(
     if method is None:
         given = make("certify without a method", Bound, parameters)
         return strongest(problem, to_numpy(pi), given.delta, given.where)
-    if parameters and not isinstance(method, str):
+    if isinstance(method, str):
+        method = make(method, look_up("certificate", method, CERTIFICATES), parameters)
+    elif parameters:
         raise ParameterError(
             f"{method!r} has its parameters already: give {', '.join(parameters)} to it, or give"
             " its name"
         )
-    found = (
-        make(method, look_up("certificate", method, CERTIFICATES), parameters)
-        if isinstance(method, str)
-        else method
-    )
-    if not isinstance(found, Bound):
+    if not isinstance(method, Bound):
         raise ParameterError(
             f"certify needs the name of a certificate, or one of them, got {method!r}"
         )
-    return found.certify(problem, found.checked(problem, pi))
+    return method.certify(problem, method.checked(problem, pi))
 
 
 __all__ = [

@@ -155,15 +155,13 @@ def check_allowed(log: Log, problem: Problem, pi: np.ndarray) -> None:
         raise PolicyError(f"the policy uses {log.labels.pair(s, a)}, which is not allowed")
 
 
-def evaluation(
-    log: Log, problem: Problem, pi: Any, pi_b: np.ndarray | None = None
-) -> dict[str, Any]:
+def evaluation(log: Log, problem: Problem, pi: Any) -> dict[str, Any]:
     """Values at the start by the model counted from the log, with intervals, and the share of
-    the policy that was never seen. `pi_b` made the log (default: as the problem says).
+    the policy that was never seen.
     """
     pi = align_policy(pi, problem)
     check_allowed(log, problem, pi)
-    pi_b = np.asarray(problem.logging_policy if pi_b is None else pi_b)
+    pi_b = np.asarray(problem.logging_policy)
     units = units_of(log, problem.log, problem.gamma)
     found = model_of_units(problem, units, pi_b=pi_b).compare(pi)
     values = {}

@@ -1,6 +1,6 @@
 """Planning: evaluation of policies, and the only fixed-point loop of the library."""
 
-from surefoot.planning.advantage import AdvantageRows, RowGuard, best_guarded_rows
+from surefoot.planning.advantage import RowGuard, best_guarded_rows
 from surefoot.planning.error_functions import ERRORS, e_b, e_p, e_q, error_function
 from surefoot.planning.evaluation import (
     Bias,
@@ -16,7 +16,6 @@ from surefoot.planning.plan import (
     Backup,
     Estimate,
     FixedValues,
-    Greedy,
     ModelEstimate,
     Trust,
     one_step,
@@ -40,7 +39,6 @@ from surefoot.planning.trusts import (
 __all__ = [
     "ERRORS",
     "MAX_STEPS",
-    "AdvantageRows",
     "Backup",
     "BestRows",
     "Bias",
@@ -48,7 +46,6 @@ __all__ = [
     "Estimate",
     "FixedValues",
     "FreeTrust",
-    "Greedy",
     "ModelEstimate",
     "RowGuard",
     "SoftTrust",

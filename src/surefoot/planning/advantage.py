@@ -26,7 +26,7 @@ from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 
 from surefoot.core.arrays import Array, count_up, like, namespace, restore, row_sum, take_fields
-from surefoot.planning.sweep import best_rows
+from surefoot.planning.sweep import BestRows, best_rows
 
 ROUNDING = 1e-14  # a constraint missed by this share of its scale is met
 SLOPE, NESTED_SLOPE = 1e-15, 1e-13  # rounding of a maximum: by a sweep, or itself by a search
@@ -116,14 +116,6 @@ def _search(q: Array, violating: Array, constraint: Constraint) -> tuple[Array, 
 
 
 @dataclass(frozen=True)
-class AdvantageRows:
-    """The rows `pi` [..., A] and the multiplier [...] of the constraint, 0 where it is slack."""
-
-    pi: Array
-    multiplier: Array
-
-
-@dataclass(frozen=True)
 class RowGuard:
     """c(m) = w . m - sum_a fine_a m_a^+ >= 0 for the moves m = pi - b; w and fine [..., A], no
     fine: 0.
@@ -158,7 +150,7 @@ def best_guarded_rows(
     *,
     price: Array | None = None,
     tolerance: float = 0.0,
-) -> AdvantageRows:
+) -> BestRows:
     """The row of `best_rows`, price included, with c_k(pi - b) >= 0 for every guard k, exactly; the
     multiplier is that of the last guard.
 
@@ -193,7 +185,7 @@ def best_guarded_rows(
         for w, guard in zip(read, guards, strict=True)
     ]
     moves, multiplier = _guarded(q, moves, reach, tuple(known))
-    return AdvantageRows(xp.reshape(b + moves, shape), xp.reshape(multiplier, shape[:-1]))
+    return BestRows(xp.reshape(b + moves, shape), xp.reshape(multiplier, shape[:-1]))
 
 
 def _guarded(

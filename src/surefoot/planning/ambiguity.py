@@ -30,7 +30,7 @@ OF_ROWS = 0.2  # of delta, spent on rows; the rest is for values
 MARGIN = 1e-9  # by which share the allowance is enlarged, so that rounding never breaks the proof
 # of delta, spent on the start where it is estimated; a radius of values grows by about half a per
 # cent for it
-SHARE = 0.1
+OF_START = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,7 @@ class WorstCase(Backup):
     declared: bool  # whether rewards come from a table
     gamma: float
     tolerance: float
+    floor: Array | None = None  # no value lies below: every step up from there stays valid
 
     def backup(self, v: Array) -> Array:
         """One worst-case backup."""
@@ -59,7 +60,8 @@ class WorstCase(Backup):
         kept = self.support.without_top(
             self.support.n * self.support.spread(self.weight), z, self.mass
         )
-        return xp.where(self.seen, kept + self.mass * xp.where(self.seen, worst, 0.0), self.r)
+        q = xp.where(self.seen, kept + self.mass * xp.where(self.seen, worst, 0.0), self.r)
+        return q if self.floor is None else xp.maximum(q, self.floor)
 
     def _outside(self, v: Array) -> Array:
         """The least R + gamma v(s') over successors never observed, [B, S, A]; a successor observed
@@ -87,8 +89,24 @@ class WorstCase(Backup):
 
     def take(self, index: Array) -> Self:
         """The same for these problems of the batch."""
-        part = take_fields(self, index, "weight", "mass", "r", "seen")
+        part = take_fields(self, index, "weight", "mass", "r", "seen", "floor")
         return replace(part, support=self.support.take(index), arrivals=self.arrivals.take(index))
+
+
+def within_radius(problem: Problem, radius: Array) -> WorstCase:
+    """The worst case within these L1 radii of the rows of a block of problems."""
+    xp = namespace(radius)
+    return WorstCase(
+        support=problem.support,
+        arrivals=problem.arrivals,
+        weight=problem.weight,
+        mass=xp.minimum(0.5 * radius, xp.ones_like(radius)),
+        r=problem.r,
+        seen=problem.seen,
+        declared=problem.reward_table is not None,
+        gamma=problem.gamma,
+        tolerance=problem.tolerance,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -206,7 +224,7 @@ def start_is_estimated(problem: Problem) -> bool:
 
 def left_for_values(problem: Problem, delta: float) -> float:
     """What is left of delta for the values: all of it where the start is known."""
-    return (1 - SHARE) * delta if start_is_estimated(problem) else delta
+    return (1 - OF_START) * delta if start_is_estimated(problem) else delta
 
 
 def start_distance(problem: Problem, delta: float, scale: float = 1.0) -> float:

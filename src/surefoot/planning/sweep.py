@@ -26,7 +26,9 @@ TINY = 1e-280  # the least cost of a move: a free one has a slope beyond all oth
 
 @dataclass(frozen=True)
 class BestRows:
-    """The rows `pi` [..., A] and the `multiplier` [...]: value gained per unit of budget."""
+    """The rows `pi` [..., A] and the `multiplier` [...]: value gained per unit of budget; with
+    guards that of the last one, 0 where it is slack.
+    """
 
     pi: Array
     multiplier: Array

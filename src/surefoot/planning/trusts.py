@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from surefoot.core.arrays import (
     Array,
@@ -90,21 +90,10 @@ class FreeTrust:
 
 
 def free_rows(
-    q: Array,
-    b: Array,
-    may_rise: Array,
-    may_fall: Array | None = None,
-    *,
-    tolerance: float = 0.0,
-    lowest_index: bool = False,
-    leave_closed: bool = False,
+    q: Array, b: Array, may_rise: Array, may_fall: Array | None = None, **options: Any
 ) -> Array:
-    """The best rows of `FreeTrust` for q [..., A], once."""
-    trust = FreeTrust(
-        b=b, may_rise=may_rise, may_fall=may_fall, tolerance=tolerance,
-        lowest_index=lowest_index, leave_closed=leave_closed,
-    )  # fmt: skip
-    return trust.step(q, b)
+    """The best rows for q [..., A], once; options are those of `FreeTrust`."""
+    return FreeTrust(b=b, may_rise=may_rise, may_fall=may_fall, **options).step(q, b)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,27 +117,11 @@ class SoftTrust:
     def step(self, q: Array, pi: Array) -> Array:
         """The exact sweep."""
         guards = self.guards if self.w is None else (RowGuard(self.w), *self.guards)
+        limits = self.b, self.up, self.down, self.budget
+        price, tolerance = self.price, self.tolerance
         if not guards:
-            return keep_or_best_rows(
-                q,
-                pi,
-                self.b,
-                self.up,
-                self.down,
-                self.budget,
-                price=self.price,
-                tolerance=self.tolerance,
-            )
-        return best_guarded_rows(
-            q,
-            self.b,
-            self.up,
-            self.down,
-            self.budget,
-            guards,
-            price=self.price,
-            tolerance=self.tolerance,
-        ).pi
+            return keep_or_best_rows(q, pi, *limits, price=price, tolerance=tolerance)
+        return best_guarded_rows(q, *limits, guards, price=price, tolerance=tolerance).pi
 
     def take(self, index: Array) -> SoftTrust:
         """The same for these problems of the batch."""
