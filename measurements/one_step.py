@@ -27,8 +27,7 @@ import numpy as np
 import surefoot
 from certificates import Cell, _benchmark, _data_sets
 from surefoot.core.arrays import to_numpy
-from surefoot.evidence.cycles import cycles_of
-from surefoot.evidence.return_evidence import bracket, evidence, star_interval
+from surefoot.evidence.return_evidence import bracket, cycles_of, evidence, star_interval
 from surefoot.evidence.screening import _states_only
 from surefoot.problems import Problem
 from surefoot.statistics.radii import any_time_bernstein, squares_in_order

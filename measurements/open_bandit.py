@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from surefoot import read_log
-from surefoot.evidence.weighted_values import weighted_values
+from surefoot.evidence.value_on_log import weighted_values
 from surefoot.logs import Log
 
 PAGES = ("all", "men", "women")

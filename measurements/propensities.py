@@ -25,7 +25,7 @@ from surefoot.advice.gain import held_out_gain
 from surefoot.checks.propensities import Gambler
 from surefoot.core import Batch, make_batch
 from surefoot.evidence import GAIN, LOSS, Standard, evidence_of
-from surefoot.evidence.two_samples import evidence_of_two
+from surefoot.evidence.gain_test import evidence_of_two
 from surefoot.evidence.units import units_of_batch
 
 S, A = 3, 3

@@ -23,8 +23,7 @@ import surefoot
 from surefoot.advice.safety import Sample
 from surefoot.evidence.episode_values import LOSS, Standard, episode_values
 from surefoot.evidence.gain_test import ORDER
-from surefoot.statistics.bounds import log_capital, student_width
-from surefoot.statistics.capital import Capital
+from surefoot.statistics.bounds import Capital, log_capital, student_width
 
 EPISODES, LOOKS, DELTA = 2000, 20, 0.05
 Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]

@@ -18,7 +18,7 @@ import numpy as np
 
 import surefoot
 from promises import rate
-from surefoot.evidence.weighted_values import weighted_values
+from surefoot.evidence.value_on_log import weighted_values
 
 # name: (episodes, steps, P(new) of the loggers, success of (old, new), of the policy P(new))
 FAMILIES: dict[str, tuple[int, int, tuple[float, float], tuple[float, float], float]] = {

@@ -54,23 +54,23 @@ if TYPE_CHECKING:
     from surefoot.algorithms import Algorithm as Algorithm
     from surefoot.algorithms import Composed as Composed
     from surefoot.algorithms import algorithm as algorithm
-    from surefoot.algorithms.basic_rl import BasicRL as BasicRL
     from surefoot.algorithms.certified_advantage import CertifiedAdvantage as CertifiedAdvantage
     from surefoot.algorithms.certified_advantage import (
         OneStepCertifiedAdvantage as OneStepCertifiedAdvantage,
     )
+    from surefoot.algorithms.certified_advantage import PlannedAdvantage as PlannedAdvantage
+    from surefoot.algorithms.certified_advantage import ScreenedAdvantage as ScreenedAdvantage
     from surefoot.algorithms.duipi import DUIPI as DUIPI
-    from surefoot.algorithms.duipi_centred import CentredDUIPI as CentredDUIPI
+    from surefoot.algorithms.duipi import CentredDUIPI as CentredDUIPI
     from surefoot.algorithms.hcpi import HCPI as HCPI
     from surefoot.algorithms.improvement import improve as improve
     from surefoot.algorithms.improvement import problem as problem
-    from surefoot.algorithms.one_step import OneStep as OneStep
-    from surefoot.algorithms.planned_advantage import PlannedAdvantage as PlannedAdvantage
+    from surefoot.algorithms.plain_values import BasicRL as BasicRL
+    from surefoot.algorithms.plain_values import OneStep as OneStep
+    from surefoot.algorithms.plain_values import RaMDP as RaMDP
+    from surefoot.algorithms.plain_values import RMin as RMin
     from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB as PricedSoftSPIBB
-    from surefoot.algorithms.r_min import RMin as RMin
-    from surefoot.algorithms.ramdp import RaMDP as RaMDP
-    from surefoot.algorithms.screened_advantage import ScreenedAdvantage as ScreenedAdvantage
-    from surefoot.algorithms.shrunk import Shrunk as Shrunk
+    from surefoot.algorithms.priced_soft_spibb import Shrunk as Shrunk
     from surefoot.algorithms.soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftSPIBB
     from surefoot.algorithms.soft_spibb import AdvExactSoftSPIBB as AdvExactSoftSPIBB
     from surefoot.algorithms.soft_spibb import ApproxSoftSPIBB as ApproxSoftSPIBB
@@ -153,18 +153,12 @@ _HOMES = {
     "advice.questions": "advise certify check compare evaluate_policy",
     "advice.whole_episodes": "safety_test watch",
     "algorithms": "ALGORITHMS Algorithm Composed algorithm",
-    "algorithms.basic_rl": "BasicRL",
-    "algorithms.certified_advantage": "CertifiedAdvantage OneStepCertifiedAdvantage",
-    "algorithms.duipi": "DUIPI",
-    "algorithms.duipi_centred": "CentredDUIPI",
+    "algorithms.certified_advantage": "CertifiedAdvantage OneStepCertifiedAdvantage"
+    " PlannedAdvantage ScreenedAdvantage",
+    "algorithms.duipi": "CentredDUIPI DUIPI",
     "algorithms.hcpi": "HCPI",
-    "algorithms.one_step": "OneStep",
-    "algorithms.priced_soft_spibb": "PricedSoftSPIBB",
-    "algorithms.r_min": "RMin",
-    "algorithms.ramdp": "RaMDP",
-    "algorithms.planned_advantage": "PlannedAdvantage",
-    "algorithms.screened_advantage": "ScreenedAdvantage",
-    "algorithms.shrunk": "Shrunk",
+    "algorithms.plain_values": "BasicRL OneStep RMin RaMDP",
+    "algorithms.priced_soft_spibb": "PricedSoftSPIBB Shrunk",
     "algorithms.soft_spibb": "AdvApproxSoftSPIBB AdvExactSoftSPIBB ApproxSoftSPIBB"
     " ExactSoftSPIBB LowerApproxSoftSPIBB LowerExactSoftSPIBB",
     "algorithms.spibb": "PiBSPIBB PiLeqBSPIBB",

@@ -10,8 +10,7 @@ import pytest
 import surefoot
 from support import logfiles
 from surefoot.evidence import units_of_batch, units_of_log
-from surefoot.evidence.episodes import take_rows
-from surefoot.evidence.units import BLOCKS, horizon
+from surefoot.evidence.units import BLOCKS, horizon, take_rows
 from surefoot.logs import read_log
 
 

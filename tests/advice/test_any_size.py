@@ -213,7 +213,7 @@ def test_copies_that_come_late_in_a_large_log_are_found(
     fresh = logfiles.steps(3000)
     again = [(f"again-{x[0]}", *x[1:]) for x in fresh[-1000:]]
     log = read_log(logfiles.write(tmp_path / "log.csv", logfiles.HEADER, fresh + again))
-    monkeypatch.setattr(sys.modules["surefoot.checks.copies"], "MOST_ROWS", 2000)
+    monkeypatch.setattr(sys.modules["surefoot.checks.completeness"], "MOST_ROWS", 2000)
     blocks = Log.blocks
     monkeypatch.setattr(Log, "blocks", lambda self, rows=250: blocks(self, 250))
     found = {x.name: x for x in check_log(log)}

@@ -21,7 +21,7 @@ from surefoot.advice.few_changes import few_changes
 from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.core.errors import ParameterError
 from surefoot.evidence import model_of_units, units_of_batch
-from surefoot.evidence.episodes import random_part
+from surefoot.evidence.units import random_part
 
 
 def decisions(seed: int, better: list[float], n: int = 4000) -> surefoot.Problem:

@@ -17,7 +17,7 @@ from surefoot.advice.safety import Sample, guarded_safety_test, safety_test, who
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.core.evidence import Evidence
 from surefoot.evidence import Standard
-from surefoot.evidence.episodes import take_episodes
+from surefoot.evidence.units import take_episodes
 from surefoot.problems.guards import guards_of
 
 B, PI = np.array([0.7, 0.3]), np.array([0.2, 0.8])

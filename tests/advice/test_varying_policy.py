@@ -18,7 +18,7 @@ from surefoot.advice.gain import FINITE_SAMPLE, part_problem
 from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.evidence import Standard, units_of, units_of_batch
 from surefoot.evidence.episode_values import episode_values
-from surefoot.evidence.episodes import take_episodes
+from surefoot.evidence.units import take_episodes
 from surefoot.logs import Log
 from surefoot.statistics import uncapped_betting
 

@@ -12,7 +12,7 @@ import pytest
 
 import surefoot
 from support import published, worlds
-from surefoot.algorithms.duipi_plain import plain_duipi
+from support.naive_duipi import plain_duipi
 
 LOGS = [
     ("random-mdp", 5, 0),

@@ -9,7 +9,7 @@ import pytest
 
 from surefoot.checks import Finding, check_log
 from surefoot.checks.finding import MARKOV
-from surefoot.checks.memory import enough_history
+from surefoot.checks.markov import enough_history
 from surefoot.logs import read_log
 
 

@@ -19,7 +19,7 @@ from support import logfiles
 from surefoot.advice.safety import Sample, safety_test, whole_sample
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.evidence import Standard
-from surefoot.evidence.episodes import take_rows
+from surefoot.evidence.units import take_rows
 
 Run = Any
 

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from surefoot.core.errors import ParameterError, ProblemError
-from surefoot.statistics.capital import SHARES, Capital, capital_of
+from surefoot.statistics.bounds import SHARES, Capital, capital_of
 
 POINTS = np.array([-1.0, 0.5, 4.0])
 

@@ -14,7 +14,7 @@ import pytest
 import surefoot
 from support import worlds
 from surefoot.evidence import ReturnEvidence, evidence
-from surefoot.evidence.cycles import Cycles, cycles_of, learning_steps, star_of
+from surefoot.evidence.return_evidence import Cycles, cycles_of, learning_steps, star_of
 from surefoot.statistics.radii import any_time, hoeffding
 
 GAMMA = 0.8

@@ -27,7 +27,7 @@ from surefoot.evidence import (
     weighted_importance_sampling,
     weighted_per_decision,
 )
-from surefoot.evidence.episodes import take_rows
+from surefoot.evidence.units import take_rows
 from surefoot.problems import discounted_returns
 
 S, A, END = 4, 3, 3

@@ -30,8 +30,8 @@ from surefoot.evidence import (
     weighted_per_decision,
 )
 from surefoot.evidence.episode_values import OWN_RETURNS, WEIGHTED, negated
-from surefoot.evidence.episodes import take_episodes
-from surefoot.evidence.two_samples import evidence_of_two
+from surefoot.evidence.gain_test import evidence_of_two
+from surefoot.evidence.units import take_episodes
 
 Estimate = Callable[..., EpisodeValues]
 GAMMA = 0.8

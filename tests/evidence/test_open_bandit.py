@@ -16,7 +16,7 @@ from surefoot import read_log
 from surefoot.checks import vetoes
 from surefoot.core import Batch
 from surefoot.evidence import doubly_robust, fitted_model, per_decision, weighted_per_decision
-from surefoot.evidence.models import action_values
+from surefoot.evidence.estimates import action_values
 from surefoot.logs import Log
 
 pytestmark = pytest.mark.slow

@@ -16,8 +16,7 @@ from support.small_world import known, truth
 from surefoot.evidence.certificates import certify
 from surefoot.evidence.return_bounds import certified, proved_gain
 from surefoot.evidence.return_evidence import evidence
-from surefoot.planning.starts import SHARE, least_mean
-from surefoot.planning.successors import shares, successors
+from surefoot.planning.ambiguity import OF_START, least_mean, shares, successors
 
 LATER = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])  # the better action in state 2
 
@@ -162,11 +161,11 @@ def two_starts(**options: Any) -> surefoot.Problem:
 def test_a_start_that_is_estimated_is_paid_for_out_of_delta() -> None:
     problem, delta = two_starts(), 0.05
     pi = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
-    of_values, of_rows = shares((1 - SHARE) * delta)
+    of_values, of_rows = shares((1 - OF_START) * delta)
     c = certified(problem, pi, evidence(problem, of_values, error="bernstein"))
     h = proved_gain(problem, pi, c, successors(problem, of_rows))
     bound = certify(problem, pi, "planned-advantage", delta=delta).bound
-    assert bound == pytest.approx(least_mean(problem, h, SHARE * delta), rel=1e-9)
+    assert bound == pytest.approx(least_mean(problem, h, OF_START * delta), rel=1e-9)
     of_log = certify(problem, pi, "planned-advantage", delta=delta, where="starts of the log").bound
     given = certify(two_starts(start=[0.5, 0.5, 0]), pi, "planned-advantage", delta=delta).bound
     assert 0 < bound < of_log == pytest.approx(given)

@@ -9,7 +9,7 @@ import pytest
 
 import surefoot
 from support import worlds
-from surefoot.evidence.reaching import Reach, reach
+from surefoot.evidence.screening import Reach, reach
 from surefoot.statistics.radii import any_time_bernstein
 
 MOVE = np.zeros((5, 3))

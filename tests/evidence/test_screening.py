@@ -12,11 +12,8 @@ import pytest
 
 import surefoot
 from support import worlds
-from surefoot.evidence.cycles import cycles_of, star_of
-from surefoot.evidence.proposals import moments
-from surefoot.evidence.reaching import reach
-from surefoot.evidence.return_evidence import star_interval
-from surefoot.evidence.screening import MARGIN, PART, Screened, screened, shuffled
+from surefoot.evidence.return_evidence import cycles_of, star_interval, star_of
+from surefoot.evidence.screening import MARGIN, PART, Screened, moments, reach, screened, shuffled
 from surefoot.problems.montecarlo import discounted_returns
 
 B = np.array([0.5, 0.4, 0.1])

@@ -11,8 +11,7 @@ from math import factorial, prod
 import numpy as np
 
 import surefoot
-from surefoot.evidence.proposals import Plan
-from surefoot.evidence.screening import PART, Screened, screened, shuffled
+from surefoot.evidence.screening import PART, Plan, Screened, screened, shuffled
 
 N, DELTA = 24, 0.2
 OUTCOMES = ((0, 0), (0, 1), (1, 0), (1, 1))  # (action, whether it wins)

@@ -14,7 +14,7 @@ import surefoot
 from support import logfiles
 from surefoot import Labels, Policy, Solution, Status, align_policy
 from surefoot.evidence import importance_sampling
-from surefoot.evidence.models import doubly_robust
+from surefoot.evidence.estimates import doubly_robust
 from surefoot.evidence.value_on_log import evaluation
 from surefoot.logs.given_policies import own_policy
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from surefoot import LogError, read_log
-from surefoot.evidence.episodes import take_episodes
+from surefoot.evidence.units import take_episodes
 
 
 def table(**changed: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.core.errors import LogError, NotAvailableError
 from surefoot.evidence import units_of
 from surefoot.evidence.episode_values import _discounts_left, episode_values
-from surefoot.evidence.models import action_values, doubly_robust_values
+from surefoot.evidence.estimates import action_values, doubly_robust_values
 from surefoot.evidence.unit_model import model_of_units
 from surefoot.evidence.units import units_of_batch
 from surefoot.evidence.weights import weigh

@@ -14,7 +14,7 @@ from scipy.stats import binom
 import surefoot
 from support.naive_bias import bias_by_loops
 from surefoot.evidence import model_of_units, units_of_batch
-from surefoot.planning import Bias, bias, plug_in_bias
+from surefoot.planning import Bias, evaluation, plug_in_bias
 
 GAMMA = 0.9
 
@@ -212,7 +212,7 @@ def test_for_many_states_random_signs_find_what_the_dense_solution_finds(
         "k": k.reshape(-1), "on": on, "y": y,
     }  # fmt: skip
     exact = plug_in_bias(p, GAMMA, **given)
-    monkeypatch.setattr(bias, "DENSE_STATES", 0)
+    monkeypatch.setattr(evaluation, "DENSE_STATES", 0)
     probed = plug_in_bias(p, GAMMA, **given)
     assert probed.value != exact.value
     assert probed.value == pytest.approx(exact.value, rel=0.1)

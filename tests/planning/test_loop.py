@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import surefoot
 from support import worlds
-from surefoot.algorithms.duipi import moments_of
-from surefoot.algorithms.duipi_centred import CentredDUIPI
-from surefoot.algorithms.duipi_plain import plain_rows
+from support.naive_duipi import plain_rows
+from surefoot.algorithms.duipi import CentredDUIPI, moments_of
 from surefoot.core import Support, operator
 from surefoot.planning import iterate, loop
 

@@ -13,7 +13,7 @@ from scipy import sparse
 import surefoot
 from support import worlds
 from surefoot.core import DenseModel, SparseModel
-from surefoot.planning import Greedy, ModelEstimate, iterate, policy_iteration, visits
+from surefoot.planning import FreeTrust, ModelEstimate, iterate, policy_iteration, visits
 from surefoot.planning.evaluation import values_within
 
 
@@ -157,7 +157,8 @@ def test_the_error_of_a_sparse_value_is_proved_by_its_residual() -> None:
 def test_a_plan_whose_values_rounding_keeps_from_their_accuracy_is_not_called_converged() -> None:
     model, pi = chain(300, 0.999)
     estimate = ModelEstimate(model, 1e-9)
-    trust = Greedy(np.full((1, 300, 2), 0.5), np.ones((1, 300, 2), dtype=bool), 1e-9)
+    everywhere = np.ones((1, 300, 2), dtype=bool)
+    trust = FreeTrust(b=0.5 * everywhere, may_rise=everywhere, tolerance=1e-9, lowest_index=True)
     good = policy_iteration(estimate, trust, pi[None], accuracy=1e-9)
     assert good.status.ok
     assert good.notes == ()

@@ -28,30 +28,29 @@ from support.row_problems import (
     small_rows,
 )
 from surefoot.planning import (
-    AdvantageRows,
     BestRows,
     RowGuard,
-    advantage_gap,
     best_guarded_rows,
     best_rows,
+    duality_gap,
 )
 
 PER_SIZE = 50  # 24 sizes and 5 kinds: 6,000 rows; w = -q in 15 % of them
 inf = np.inf
 
 
-def best_rows_with_advantage(*problem: Any, tolerance: float = 0.0) -> AdvantageRows:
+def best_rows_with_advantage(*problem: Any, tolerance: float = 0.0) -> BestRows:
     """argmax_pi  q . pi   s.t.  the budget of `best_rows`  and  w . (pi - b) >= 0."""
     *rows, w = problem
     return best_guarded_rows(*rows, [RowGuard(w)], tolerance=tolerance)
 
 
-def solve(rows: Rows) -> AdvantageRows:
+def solve(rows: Rows) -> BestRows:
     return best_rows_with_advantage(*rows.problem, rows.w)
 
 
 @cache
-def solved(kind: str) -> list[tuple[Rows, AdvantageRows]]:
+def solved(kind: str) -> list[tuple[Rows, BestRows]]:
     return [(rows, solve(rows)) for rows in batches(kind, PER_SIZE)]
 
 
@@ -61,6 +60,26 @@ def gain(rows: Rows, pi: np.ndarray) -> np.ndarray:
 
 def advantage(rows: Rows, pi: np.ndarray) -> np.ndarray:
     return (rows.w * (pi - rows.b)).sum(axis=-1)
+
+
+def advantage_gap(
+    q: np.ndarray,
+    b: np.ndarray,
+    up: np.ndarray,
+    down: np.ndarray,
+    budget: np.ndarray,
+    w: np.ndarray,
+    solution: BestRows,
+) -> np.ndarray:
+    """How far q . pi can be from optimal, [...]: h(mu) bounds it from above for every mu >= 0,
+    and the sweep's own gap bounds h.
+    """
+    w = surefoot.planning.advantage._readable(w, b, up, down)
+    tilted = q + solution.multiplier[..., None] * w
+    vertex = best_rows(tilted, b, up, down, budget)
+    bound = (tilted * (vertex.pi - b)).sum(axis=-1)
+    bound = bound + duality_gap(tilted, b, up, down, budget, vertex)
+    return bound - (q * (solution.pi - b)).sum(axis=-1)
 
 
 def weight(rows: Rows) -> np.ndarray:
@@ -148,7 +167,7 @@ def test_where_the_constraint_does_not_bind_the_row_is_the_best_row_and_the_mult
 def test_the_advantage_gap_bounds_the_distance_to_the_optimum_at_any_multiplier(
     rows: Rows, eighths: int
 ) -> None:
-    any_multiplier = AdvantageRows(rows.b, np.array(eighths / 8))
+    any_multiplier = BestRows(rows.b, np.array(eighths / 8))
     assert (
         advantage_gap(*rows.problem, rows.w, any_multiplier) >= gain(rows, solve(rows).pi) - 1e-12
     )

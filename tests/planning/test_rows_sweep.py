@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from support.effort import few
+from support.naive_rows import sweep_one_row
 from support.row_problems import (
     KINDS,
     SIZES,
@@ -28,7 +29,6 @@ from support.row_problems import (
 )
 from surefoot.core.arrays import BLOCK_CELLS
 from surefoot.planning import BestRows, best_rows, duality_gap
-from surefoot.planning.one_row import sweep_one_row
 
 PER_SIZE = 100  # 24 sizes and 5 kinds: 12,000 rows
 inf = np.inf

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from support.naive_rows import trade_one_row
 from support.row_problems import Rows, cost, quietly, random_rows, small_rows
 from surefoot.core.arrays import BLOCK_CELLS
 from surefoot.planning import RowGuard, best_guarded_rows, best_rows, trade_rows
-from surefoot.planning.one_row import trade_one_row
 
 inf = np.inf
 VARIANTS = [

@@ -17,8 +17,8 @@ from surefoot.algorithms.certified_advantage import CertifiedAdvantage, OneStepC
 from surefoot.evidence.certificates import certify
 from surefoot.evidence.return_evidence import evidence
 from surefoot.logs import read_log
-from surefoot.planning.starts import (
-    SHARE,
+from surefoot.planning.ambiguity import (
+    OF_START,
     least_mean,
     left_for_values,
     start_distance,
@@ -214,20 +214,20 @@ def test_the_bound_of_rows_without_any_error_is_the_least_mean_of_the_gains() ->
     ):  # one successor each, rewards known: only the start is uncertain
         found = certify(problem, BOTH, method, successors=1, delta=0.1)
         assert found.bound == pytest.approx(
-            least_mean(problem, np.array([0.5, 0.02, 0.0]), SHARE * 0.1), abs=1e-6
+            least_mean(problem, np.array([0.5, 0.02, 0.0]), OF_START * 0.1), abs=1e-6
         )
 
 
 def test_bounds_from_returns_leave_a_share_of_delta_for_the_start() -> None:
     problem = two_starts(20_000, 3)
-    radius = evidence(problem, (1 - SHARE) * 0.1, error="hoeffding").radius
+    radius = evidence(problem, (1 - OF_START) * 0.1, error="hoeffding").radius
     move = abs(BOTH - problem.pi_b)
     c = np.array([0.5, 0.02, 0.0]) - np.where(
         move > 0, move * np.where(move > 0, radius, 0), 0
     ).sum(axis=1)
     found = certify(problem, BOTH, "advantage", delta=0.1)
     assert found.bound == pytest.approx(
-        least_mean(problem, np.where([1, 1, 0], c, 0.0), SHARE * 0.1)
+        least_mean(problem, np.where([1, 1, 0], c, 0.0), OF_START * 0.1)
     )
     everywhere = certify(problem, BOTH, "advantage", delta=0.1, where="every state")
     assert (
@@ -256,7 +256,7 @@ def test_where_all_starts_gain_alike_only_the_share_of_delta_is_paid(method: str
 
 def test_certified_advantage_improves_with_the_errors_that_its_certificate_uses() -> None:
     problem = two_starts(400, 2)
-    radius = evidence(problem, (1 - SHARE) * 0.05, error="hoeffding").radius
+    radius = evidence(problem, (1 - OF_START) * 0.05, error="hoeffding").radius
     found = CertifiedAdvantage(0.05, "hoeffding").certified(problem).error
     assert found[:2] == pytest.approx(radius[:2])
 

@@ -14,8 +14,8 @@ from scipy.special import rel_entr
 
 import surefoot
 from surefoot.core import DenseSupport
-from surefoot.planning import successors as module
-from surefoot.planning.successors import Successors, shares, successors
+from surefoot.planning import ambiguity as module
+from surefoot.planning.ambiguity import Successors, shares, successors
 
 N, DELTA = 40, 0.2  # visits of a pair, at most; failure rate of its row
 

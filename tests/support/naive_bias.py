@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from surefoot.planning.bias import LATER
+from surefoot.planning.evaluation import LATER
 
 Outcome = tuple[int, float, float, float]  # next state, visits, of which went on, worth of each
 Place = tuple[float, float, int, Sequence[Outcome]]  # spent, square, state, outcomes

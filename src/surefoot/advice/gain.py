@@ -31,11 +31,9 @@ from surefoot.core.evidence import FINITE_SAMPLE, Evidence
 from surefoot.evidence import EpisodeValues, Standard
 from surefoot.evidence.circumstances import Circumstances, circumstances_of
 from surefoot.evidence.episode_values import LOSS, episode_values
-from surefoot.evidence.episodes import random_part, take_episodes, take_rows
-from surefoot.evidence.estimate import DELTA, Unseen
 from surefoot.evidence.gain_test import evidence_of
-from surefoot.evidence.unit_model import Comparison, model_of_units
-from surefoot.evidence.units import Units
+from surefoot.evidence.unit_model import DELTA, Comparison, Unseen, model_of_units
+from surefoot.evidence.units import Units, random_part, take_episodes, take_rows
 from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
 from surefoot.statistics import uncapped_betting

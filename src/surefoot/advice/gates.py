@@ -20,11 +20,9 @@ from surefoot.core.labels import as_text
 from surefoot.evidence import Standard
 from surefoot.evidence.circumstances import circumstances_of
 from surefoot.evidence.episode_values import GAIN, LOSS, episode_values
-from surefoot.evidence.episodes import take_episodes, take_rows
-from surefoot.evidence.estimate import DELTA
 from surefoot.evidence.gain_test import evidence_of
-from surefoot.evidence.unit_model import model_of_units
-from surefoot.evidence.units import ENTRY_COLUMNS, START_COLUMNS, Units
+from surefoot.evidence.unit_model import DELTA, model_of_units
+from surefoot.evidence.units import ENTRY_COLUMNS, START_COLUMNS, Units, take_episodes, take_rows
 from surefoot.logs import Log
 from surefoot.problems import Problem
 from surefoot.problems.guards import guard_problem, rows_with

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.advice.posing import Posed
-from surefoot.checks.copies import mixed
+from surefoot.checks.completeness import mixed
 from surefoot.core import Batch
 from surefoot.core.atomic import read_json
 from surefoot.core.errors import NotAvailableError, ParameterError, PolicyError

@@ -39,7 +39,7 @@ from surefoot.algorithms import ALGORITHMS, Algorithm, parameters_of
 from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm
 from surefoot.checks import Finding, check_log, vetoes
 from surefoot.checks.finding import MARKOV, check_keys
-from surefoot.checks.memory import enough_history
+from surefoot.checks.markov import enough_history
 from surefoot.core import Policy
 from surefoot.core.errors import BaselineError, NotAvailableError, ParameterError, option
 from surefoot.core.text import aligned, interval, plural, signed

@@ -27,10 +27,17 @@ from surefoot.core.evidence import GROUP, GUARD, LOWER, Evidence, Part
 from surefoot.core.labels import as_text
 from surefoot.core.text import impossible, plural
 from surefoot.evidence.episode_values import GAIN, LOSS, Standard, episode_values
-from surefoot.evidence.episodes import FEWEST_IN_PART, split_episodes, take_episodes
 from surefoot.evidence.estimates import EpisodeValues
-from surefoot.evidence.gain_test import ORDER, SAME, bound_of, model_for, promised, without_bound
-from surefoot.evidence.two_samples import evidence_of_two
+from surefoot.evidence.gain_test import (
+    ORDER,
+    SAME,
+    bound_of,
+    evidence_of_two,
+    model_for,
+    promised,
+    without_bound,
+)
+from surefoot.evidence.units import FEWEST_IN_PART, split_episodes, take_episodes
 from surefoot.problems import Problem
 from surefoot.problems.guards import Guard
 from surefoot.report.policy_words import IF, safety_statements

@@ -38,9 +38,8 @@ from surefoot.core.labels import as_text
 from surefoot.core.text import in_rows, signed
 from surefoot.evidence.bound import Certificate, rows_left_out
 from surefoot.evidence.confounding import confounding_summary
-from surefoot.evidence.estimate import DELTA, EVENTS
-from surefoot.evidence.unit_model import Comparison
-from surefoot.evidence.weighted_values import GIVEN_WEIGHTS
+from surefoot.evidence.unit_model import DELTA, EVENTS, Comparison
+from surefoot.evidence.value_on_log import GIVEN_WEIGHTS
 from surefoot.logs import Disagreement, Log, remembered
 
 # fields of an improvement that hold labels, names or one of a few words

@@ -30,7 +30,7 @@ from surefoot.checks.finding import (
 )
 from surefoot.core.evidence import GROUP, GUARD, Evidence
 from surefoot.core.text import impossible, signed
-from surefoot.evidence.estimate import DELTA
+from surefoot.evidence.unit_model import DELTA
 from surefoot.problems import Problem
 
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"

@@ -4,7 +4,7 @@ Each look takes the finished episodes that are new, in the order in which they b
 first that is not finished: to take those that happen to be over would favour short ones. Those that
 it takes are bet on in the order of time, where there is one; those of which neither came first, in
 an order drawn by lots: a file may be sorted by what was done or by what came of it, and a capital
-that bets on all good ones first would win. The capital (`surefoot.statistics.capital`) may be
+that bets on all good ones first would win. The capital (`surefoot.statistics.bounds`) may be
 looked at after every episode, so after every look.
 """
 
@@ -32,10 +32,10 @@ from surefoot.core.atomic import read_json, settle, take, write_whole
 from surefoot.core.errors import LogError, ParameterError, ProblemError
 from surefoot.core.text import plural
 from surefoot.evidence.episode_values import LOSS, Standard, episode_values
-from surefoot.evidence.episodes import take_episodes
 from surefoot.evidence.estimates import EpisodeValues
+from surefoot.evidence.units import take_episodes
 from surefoot.logs import Log
-from surefoot.statistics.capital import Capital, capital_of
+from surefoot.statistics.bounds import Capital, capital_of
 
 SCHEMA = "surefoot/watch-state/1"
 LOTS = 1  # where lots are drawn from

@@ -12,24 +12,24 @@ from surefoot.algorithms.algorithm import (
     PENALISES,
     RESTRICTS,
     Algorithm,
+    Composed,
     Estimates,
     Restricts,
     Whole,
+    parameters_of,
     solve,
+    taxonomy,
 )
-from surefoot.algorithms.basic_rl import BasicRL
-from surefoot.algorithms.certified_advantage import CertifiedAdvantage, OneStepCertifiedAdvantage
-from surefoot.algorithms.composed import Composed, parameters_of, taxonomy
-from surefoot.algorithms.duipi import DUIPI
-from surefoot.algorithms.duipi_centred import CentredDUIPI
+from surefoot.algorithms.certified_advantage import (
+    CertifiedAdvantage,
+    OneStepCertifiedAdvantage,
+    PlannedAdvantage,
+    ScreenedAdvantage,
+)
+from surefoot.algorithms.duipi import DUIPI, CentredDUIPI
 from surefoot.algorithms.hcpi import HCPI
-from surefoot.algorithms.one_step import OneStep
-from surefoot.algorithms.planned_advantage import PlannedAdvantage
-from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB
-from surefoot.algorithms.r_min import RMin
-from surefoot.algorithms.ramdp import RaMDP
-from surefoot.algorithms.screened_advantage import ScreenedAdvantage
-from surefoot.algorithms.shrunk import Shrunk
+from surefoot.algorithms.plain_values import BasicRL, OneStep, RaMDP, RMin
+from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB, Shrunk
 from surefoot.algorithms.soft_spibb import (
     AdvApproxSoftSPIBB,
     AdvExactSoftSPIBB,

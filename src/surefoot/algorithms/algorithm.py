@@ -1,4 +1,4 @@
-"""What an algorithm is, and the one function that plans with it.
+"""What an algorithm is, two at once, and the one function that plans with it.
 
 An algorithm is a frozen dataclass of hyper-parameters. It says what an action is worth
 (`Estimates`), or how far each probability may move (`Restricts`), or both; what neither says is
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from surefoot.algorithms.guarded import NOT_FROM_BASELINE, cannot_guard, guarded
@@ -124,3 +124,65 @@ def plan(problem: Problem, estimate: Estimate | Backup | FixedValues, trust: Tru
         v = xp.where(problem.terminal, 0.0, lowest)
         return value_iteration(estimate, trust, problem.pi_b, v)
     return policy_iteration(estimate, trust, problem.pi_b, accuracy=problem.evaluation_tolerance)
+
+
+@dataclass(frozen=True)
+class Composed(Estimates, Restricts):
+    """Plan with the values of one algorithm inside the trust of another:
+    "ramdp+lower-exact-soft-spibb".
+
+    The paper's taxonomy separates algorithms that penalise the action value from those that
+    restrict the set of policies; the row problem does not care which q it is given, so nothing
+    forbids both.
+    """
+
+    taxonomy: ClassVar[str] = "composed"  # `taxonomy` says it of the parts
+    values: Estimates
+    limits: Restricts
+
+    @property
+    def name(self) -> str:
+        """The composed name."""
+        return f"{self.values.name}+{self.limits.name}"
+
+    @property
+    def needs_returns(self) -> bool:
+        """Whether a part asks for returns."""
+        return self.values.needs_returns or self.limits.needs_returns
+
+    @property
+    def needs_log(self) -> bool:
+        """Whether a part reads the log itself."""
+        return self.values.needs_log or self.limits.needs_log
+
+    @property
+    def advantageous(self) -> bool:
+        """Whether a part sees to it."""
+        return self.values.advantageous or self.limits.advantageous
+
+    @property
+    def proof(self) -> Fitting | None:
+        """Bounds ask what a policy may be, not what it was planned with."""
+        return self.limits.proof
+
+    def estimate(self, problem: Problem) -> Estimate | Backup | FixedValues:
+        """The values decide,"""
+        return self.values.estimate(problem)
+
+    def trust(self, problem: Problem, n: Array) -> Trust:
+        """the trust limits."""
+        return self.limits.trust(problem, n)
+
+
+def parameters_of(algorithm: Algorithm) -> dict[str, Any]:
+    """{parameter: value} of an algorithm; of a composed one, those of both parts."""
+    parts = (
+        (algorithm.values, algorithm.limits) if isinstance(algorithm, Composed) else (algorithm,)
+    )
+    return {f.name: getattr(part, f.name) for part in parts for f in fields(part)}
+
+
+def taxonomy(*classes: type[Algorithm]) -> str:
+    """Where an algorithm of these parts stands: "penalises", "restricts", both, or "neither"."""
+    found = [cls.taxonomy for cls in classes if cls.taxonomy != NEITHER]
+    return " and ".join(found) or NEITHER

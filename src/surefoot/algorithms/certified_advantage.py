@@ -1,5 +1,6 @@
-"""Certified-advantage improvement: probability moves only where the returns prove, errors
-included, that it does no harm.
+"""Algorithms with a proof: probability moves only where the returns of the log prove, errors
+included, that it does no harm (certified), that all that follows makes up for it (planned), or
+where one part of the log proposed a move that the rest tested (screened).
 """
 
 from __future__ import annotations
@@ -7,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
+
+import numpy as np
 
 from surefoot.algorithms.algorithm import RESTRICTS, Algorithm, Fitting, Restricts, Whole
 from surefoot.core import Solution, Status
@@ -19,11 +22,14 @@ from surefoot.core.arrays import (
     only,
     row_sum,
     times,
+    to_numpy,
 )
+from surefoot.core.errors import NotAvailableError
 from surefoot.core.parameters import check_choice, check_number
 from surefoot.evidence.return_evidence import RETURN_ERRORS, VISITS, ReturnEvidence, evidence
-from surefoot.planning.multiplier import Maximum, best_moves
-from surefoot.planning.starts import left_for_values
+from surefoot.evidence.screening import screened
+from surefoot.planning.advantage import Maximum, best_moves
+from surefoot.planning.ambiguity import STEPS, left_for_values, shares, successors
 from surefoot.problems import Problem
 
 MARGIN = 1e-9  # by which share errors are enlarged, so that rounding never breaks the proof
@@ -163,7 +169,7 @@ class CertifiedTrust:
 
     def step(self, q: Array, pi: Array) -> Array:
         """argmax q . pi  s.t.  c(pi) >= 0:  where the best move is not certified, the search of
-        `planning.multiplier`; each of its maxima is a closed form.
+        `planning.advantage`; each of its maxima is a closed form.
         """
         xp = namespace(q)
         flat = self._each(lambda x: xp.reshape(x, (-1, x.shape[-1])))
@@ -187,3 +193,102 @@ class CertifiedTrust:
     def _each(self, change: Callable[[Array], Array]) -> CertifiedTrust:
         b, w, error, may_rise = map(change, (self.b, self.w, self.error, self.may_rise))
         return replace(self, b=b, w=w, error=error, may_rise=may_rise)
+
+
+@dataclass(frozen=True)
+class PlannedAdvantage(Whole):
+    """max_pi h  in every state,   h(s) = c(s) + gamma min_P sum_a pi(a|s) sum_s' P(s'|s, a) h(s'),
+
+    c(s) = sum_a (pi - pi_b) q_mc - sum_a E |pi - pi_b| as for `certified-advantage`, P among all
+    rows that the counts of successors allow. v^pi - v^{pi_b} >= h in every state w.p. 1 - delta.
+    A move may lose where it is made, if what it leads to is proved to gain more. Value iteration
+    from h = 0, the baseline; in every state all mass that gains goes to the best action.
+    """
+
+    name: ClassVar[str] = "planned-advantage"
+    taxonomy: ClassVar[str] = RESTRICTS
+    needs_log: ClassVar[bool] = True
+    delta: float = 0.05
+    error: str = "bernstein"
+
+    def __post_init__(self) -> None:
+        check_number(self, "delta", low=0, high=1, open_low=True)
+        check_choice(self, "error", RETURN_ERRORS)
+
+    @property
+    def proof(self) -> Fitting:
+        """Its own certificate, at its own parameters."""
+        return "planned-advantage", {"delta": self.delta, "error": self.error}
+
+    def solve(self, problem: Problem) -> Solution:
+        """Plan with what is proved."""
+        if problem.pi_b.shape[0] != 1 or problem.log is None:
+            raise NotAvailableError(
+                f"{self.name} reads the log of one problem, got a batch of"
+                f" {problem.pi_b.shape[0]}, or counts alone: build each from its log, and improve"
+                " them one by one"
+            )
+        if problem.pi_b_estimated:
+            raise NotAvailableError(
+                f"{self.name} proves a gain over the policy that made the log: with a baseline"
+                " estimated from the same log it proves nothing; give the true one"
+            )
+        of_values, of_rows = shares(left_for_values(problem, self.delta))
+        trust = certified_trust(problem, evidence(problem, of_values, error=self.error))
+        b, terminal = to_numpy(problem.pi_b), to_numpy(problem.terminal)[0]
+
+        def move(later: np.ndarray) -> np.ndarray:
+            found: np.ndarray = trust.best_move(trust.w + later[None], 1.0)
+            return found
+
+        def backup(later: np.ndarray) -> np.ndarray:
+            m = move(later)
+            gain = ((b + m) * later).sum(axis=-1) + trust.c(m)
+            return np.where(terminal, 0.0, gain[0])
+
+        rows = successors(problem, of_rows)
+        h, later, steps = rows.climb(backup, np.zeros(problem.n_states))
+        status = Status(np.array([steps < STEPS]), np.array([steps]))
+        note = f"{self.name}: planned with a gain of up to {h.max():.3g}, in the best state"
+        return Solution(b + move(later), trust.w + later[None], status, notes=(note,))
+
+
+@dataclass(frozen=True)
+class ScreenedAdvantage(Whole):
+    """pi = pi_b + move  in the states where the rest of the log proves  sum_a move q^{pi_b} > 0,
+    the baseline elsewhere.
+
+    The moves are chosen by a quarter of the log, so the union is over these few tests instead of
+    all pairs: v^pi >= v^{pi_b} in every state w.p. 1 - delta, from a fraction of the data that
+    `certified-advantage` needs. Where the start is estimated a tenth of delta is left for it, so
+    that the certificate at the start finds the same bounds.
+    """
+
+    name: ClassVar[str] = "screened-advantage"
+    taxonomy: ClassVar[str] = RESTRICTS
+    needs_log: ClassVar[bool] = True
+    delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_number(self, "delta", low=0, high=1, open_low=True)
+
+    @property
+    def proof(self) -> Fitting:
+        """Its own certificate, at its own delta."""
+        return "screened-advantage", {"delta": self.delta}
+
+    def solve(self, problem: Problem) -> Solution:
+        """Propose, test, keep what passes."""
+        if problem.pi_b.shape[0] != 1:
+            raise NotAvailableError(
+                f"{self.name} splits the log of one problem, got a batch of"
+                f" {problem.pi_b.shape[0]}: build each from its log, and improve them one by one"
+            )
+        found = screened(problem, left_for_values(problem, self.delta))
+        passed = found.lower_at() > 0
+        b = to_numpy(problem.pi_b)[0]
+        pi = np.where(passed[:, None], np.clip(b + found.move, 0.0, 1.0), b)
+        one = np.ones(1, dtype=np.int64)
+        tests = int((found.move != 0).any(axis=-1).sum())
+        note = f"{self.name}: {int(passed.sum())} of {tests} proposed moves passed their tests"
+        return Solution(pi[None], found.q[None], Status(one > 0, one), notes=(note,))

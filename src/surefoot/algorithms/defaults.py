@@ -7,8 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from surefoot.algorithms import ALGORITHMS, algorithm, parts
-from surefoot.algorithms.algorithm import Algorithm
-from surefoot.algorithms.composed import taxonomy
+from surefoot.algorithms.algorithm import Algorithm, taxonomy
 from surefoot.core.parameters import names_of
 from surefoot.problems import Problem
 

@@ -13,8 +13,8 @@ from surefoot.core.errors import NotAvailableError, ParameterError, UnknownNameE
 from surefoot.core.evidence import Evidence
 from surefoot.core.parameters import check_choice, check_number, value_of
 from surefoot.evidence.episode_values import ESTIMATORS, FEWEST_EFFECTIVE, GAIN, Standard
-from surefoot.evidence.episodes import FEWEST_IN_PART, split_episodes
 from surefoot.evidence.gain_test import MIXTURE_ALPHAS, best_of, mixtures
+from surefoot.evidence.units import FEWEST_IN_PART, split_episodes
 from surefoot.problems import Problem
 from surefoot.statistics.bounds import APPROXIMATE_BOUNDS, FLOORED
 

@@ -10,7 +10,7 @@ from surefoot.algorithms.algorithm import Estimates
 from surefoot.core.arrays import namespace
 from surefoot.core.errors import NotAvailableError
 from surefoot.core.parameters import check_number
-from surefoot.planning.l1_ball import WorstCase
+from surefoot.planning.ambiguity import WorstCase, within_radius
 from surefoot.problems import Problem
 
 
@@ -71,16 +71,4 @@ def _worst_case(problem: Problem, log: float) -> WorstCase:
         raise NotAvailableError(
             "worst-case value iteration needs gamma < 1: at gamma = 1 it need not converge"
         )
-    xp = namespace(problem.n_sa)
-    radius = xp.sqrt(2 * max(log, 0.0) * problem.weight)
-    return WorstCase(
-        support=problem.support,
-        arrivals=problem.arrivals,
-        weight=problem.weight,
-        mass=xp.minimum(0.5 * radius, xp.ones_like(radius)),
-        r=problem.r,
-        seen=problem.seen,
-        declared=problem.reward_table is not None,
-        gamma=problem.gamma,
-        tolerance=problem.tolerance,
-    )
+    return within_radius(problem, namespace(problem.n_sa).sqrt(2 * max(log, 0.0) * problem.weight))

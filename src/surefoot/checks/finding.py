@@ -209,9 +209,9 @@ def tested(verdict: Verdict) -> str:
     return f"p = {verdict.p_value:.2g}, {pairs}{verdict.rows:,} steps tested"
 
 
-def named(states: Sequence[object], most: int = 3) -> str:
+def named(states: Sequence[object]) -> str:
     """Some labels in words: 'a', 'b', 'c' and 4 more."""
-    return some([repr(as_text(label)[:60]) for label in states], most)
+    return some([repr(as_text(label)[:60]) for label in states], 3)
 
 
 def doubt(found: Disagreement | None) -> str:

@@ -9,7 +9,7 @@ from operator import add
 
 import numpy as np
 
-from surefoot.checks.copies import Contents, contents, with_look_back
+from surefoot.checks.completeness import Contents, contents, with_look_back
 from surefoot.checks.time_order import Clock, clock
 from surefoot.core import Batch
 from surefoot.logs import Log

@@ -4,21 +4,24 @@ proofs and hidden causes answer in rows of `surefoot.core.evidence.Evidence`.
 
 from surefoot.evidence.confounding import Sensitivity, sensitivity
 from surefoot.evidence.episode_values import GAIN, LOSS, VALUE, Standard, episode_values
-from surefoot.evidence.episodes import split_episodes, take_episodes
 from surefoot.evidence.estimates import (
     EpisodeValues,
+    doubly_robust,
+    fitted_model,
     importance_sampling,
+    model_based,
     per_decision,
     weighted_importance_sampling,
     weighted_per_decision,
 )
 from surefoot.evidence.gain_test import MIXTURE_ALPHAS, best_of, evidence_of, mixtures
-from surefoot.evidence.models import doubly_robust, fitted_model, model_based
 from surefoot.evidence.return_evidence import ReturnEvidence, evidence, with_independent_returns
 from surefoot.evidence.unit_model import Comparison, UnitModel, model_of_units
 from surefoot.evidence.units import (
     Units,
     log_and_units_on_dask,
+    split_episodes,
+    take_episodes,
     units_of,
     units_of_batch,
     units_of_log,

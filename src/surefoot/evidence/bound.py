@@ -16,7 +16,7 @@ from surefoot.core.arrays import times, to_numpy
 from surefoot.core.errors import NotAvailableError, PolicyError
 from surefoot.core.evidence import APPROXIMATE, RIGOROUS, Evidence
 from surefoot.core.parameters import check_choice, check_number
-from surefoot.planning.starts import SHARE, least_mean, left_for_values, start_is_estimated
+from surefoot.planning.ambiguity import OF_START, least_mean, left_for_values, start_is_estimated
 from surefoot.problems import Problem
 
 BAYESIAN = "Bayesian"  # a statement about a posterior
@@ -195,7 +195,7 @@ class Bound:
     def mean_at_start(self, problem: Problem, h: np.ndarray, scale: float) -> float:
         """The mean of h [S] over the starts, or the least that estimated starts allow."""
         if self.pays_for_start(problem):
-            return least_mean(problem, h, SHARE * self.delta, scale)
+            return least_mean(problem, h, OF_START * self.delta, scale)
         return float(times(h, to_numpy(problem.start)).sum())
 
     def _start_sentences(self, problem: Problem) -> tuple[str, str, tuple[str, ...]]:

@@ -1,18 +1,28 @@
-"""Certificates: lower bounds on what a policy gains over the baseline; `certify` is the door.
+"""Certificates: lower bounds on what a policy gains over the baseline; `certify` is the door, and
+gives the strongest of several where none is named.
 
-One file for each kind of evidence: returns, rows of transitions, errors of the model.
+One file for each kind of evidence: returns, rows of transitions, errors of the model, screening.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from array_api_compat import is_array_api_obj
 
 from surefoot.core.arrays import to_numpy
-from surefoot.core.errors import ParameterError, PolicyError, ProblemError, UnknownNameError
+from surefoot.core.errors import (
+    NotAvailableError,
+    ParameterError,
+    PolicyError,
+    ProblemError,
+    SurefootError,
+    UnknownNameError,
+)
 from surefoot.core.evidence import APPROXIMATE, ASYMPTOTIC, RIGOROUS
 from surefoot.core.parameters import look_up, make
 from surefoot.evidence.bound import BAYESIAN, EVERYWHERE, OF_LOG, START, Bound, Certificate
@@ -24,11 +34,13 @@ from surefoot.evidence.return_bounds import (
     Theorem1,
 )
 from surefoot.evidence.row_bounds import MBIEBound, RobustBound, SPIBBBound
-from surefoot.evidence.screened_bound import ScreenedAdvantageBound
-from surefoot.evidence.strongest import strongest
+from surefoot.evidence.screening import ScreenedAdvantageBound
 from surefoot.logs.given_policies import align_policy
 from surefoot.problems import Problem
 
+WORST_CASE_STATES = 100  # the worst case over more states takes long: not unasked
+# that suit any problem; the last one only a small one
+SUITED = ScreenedAdvantageBound(), AdvantageBound(), PlannedAdvantageBound(), RobustBound()
 _ALL: tuple[type[Bound], ...] = (
     CertifiedAdvantageBound,
     ScreenedAdvantageBound,
@@ -47,6 +59,32 @@ GONE = {
     "duipi": "it was violated in up to 22 % of fresh logs at delta 0.2; take delta-method, which"
     " keeps the correlations between states"
 }
+
+
+def strongest(problem: Problem, pi: np.ndarray, delta: float, where: str) -> Certificate:
+    """The highest of the bounds that suit any problem, or any small one.
+
+    k are tried, each at delta / k: all of them hold together with probability 1 - delta, so the
+    highest does. Which are tried depends on the size of the problem alone, never on its data.
+    """
+    small = problem.n_states <= WORST_CASE_STATES and not problem.counts.is_sparse
+    tried: tuple[Bound, ...] = SUITED if small else SUITED[:-1]
+    pi = Bound(delta=delta, where=where).checked(problem, pi)
+    found, refused = [], []
+    for bound in tried:
+        bound = replace(bound, delta=delta / len(tried), where=where)
+        try:
+            found.append(bound.certify(problem, pi))
+        except SurefootError as error:
+            refused.append(str(error))
+    if not found:
+        raise NotAvailableError("no bound applies: " + "; ".join(refused))
+    best = max(found, key=lambda x: (x.label == RIGOROUS, x.bound))
+    note = (
+        f"the highest of {len(tried)} bounds ({', '.join(x.name for x in tried)}), each at"
+        f" {1 / len(tried):.2g} of delta"
+    )
+    return replace(best, delta=delta, notes=(*best.notes, note))
 
 
 def certify(
@@ -76,21 +114,18 @@ def certify(
     if method is None:
         given = make("certify without a method", Bound, parameters)
         return strongest(problem, to_numpy(pi), given.delta, given.where)
-    if parameters and not isinstance(method, str):
+    if isinstance(method, str):
+        method = make(method, look_up("certificate", method, CERTIFICATES), parameters)
+    elif parameters:
         raise ParameterError(
             f"{method!r} has its parameters already: give {', '.join(parameters)} to it, or give"
             " its name"
         )
-    found = (
-        make(method, look_up("certificate", method, CERTIFICATES), parameters)
-        if isinstance(method, str)
-        else method
-    )
-    if not isinstance(found, Bound):
+    if not isinstance(method, Bound):
         raise ParameterError(
             f"certify needs the name of a certificate, or one of them, got {method!r}"
         )
-    return found.certify(problem, found.checked(problem, pi))
+    return method.certify(problem, method.checked(problem, pi))
 
 
 __all__ = [

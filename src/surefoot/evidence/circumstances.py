@@ -10,8 +10,7 @@ import numpy as np
 
 from surefoot.checks.walk import at_start, steps_back
 from surefoot.core import Batch
-from surefoot.evidence.estimate import UnitEstimate
-from surefoot.evidence.unit_model import Comparison, model_of_units
+from surefoot.evidence.unit_model import Comparison, UnitEstimate, model_of_units
 from surefoot.evidence.units import ENOUGH_EPISODES, Units
 from surefoot.problems import Problem
 

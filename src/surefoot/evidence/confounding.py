@@ -28,8 +28,7 @@ import numpy as np
 
 from surefoot.core.evidence import Evidence
 from surefoot.core.policy import CHANGED
-from surefoot.evidence.estimate import DELTA, UnitEstimate
-from surefoot.evidence.unit_model import Chain, UnitModel, model_of_units
+from surefoot.evidence.unit_model import DELTA, Chain, UnitEstimate, UnitModel, model_of_units
 from surefoot.evidence.units import Units
 from surefoot.problems import Problem
 from surefoot.statistics.lowest_mean import Worst, check_strength, cross_fitted_tail, worst

@@ -18,7 +18,7 @@ from surefoot.core.evidence import ASYMPTOTIC
 from surefoot.core.parameters import check_choice
 from surefoot.evidence.bound import MARKOV, START, STARTS, Bound, Certificate, range_sentences
 from surefoot.planning import Bias, evaluate, plug_in_bias, visits
-from surefoot.planning.starts import start_variance
+from surefoot.planning.ambiguity import start_variance
 from surefoot.problems import Problem
 
 OFTEN = 2  # visits of a pair from which on its outcomes have a variance
@@ -217,11 +217,6 @@ def _values(problem: Problem, pi: np.ndarray) -> np.ndarray:
     return v
 
 
-def _target(block: Problem, v: np.ndarray) -> Array:
-    """R + gamma v' at every successor seen."""
-    return block.support.reward + block.gamma * block.support.at(like(block.pi_b, v[None]))
-
-
 def _row_moment(block: Problem, z: Array, power: int) -> Array:
     """The mean of (z - mean)^power under P of every pair [1, S, A], for z at every successor
     seen.
@@ -240,7 +235,8 @@ def _reward_variance(block: Problem) -> Array:
 
 def _at_entries(block: Problem, spent: np.ndarray, v: np.ndarray) -> np.ndarray:
     """spent (R + gamma v') at every successor seen."""
-    found: np.ndarray = block.support.spread(like(block.pi_b, spent[None])) * _target(block, v)
+    target = block.support.reward + block.gamma * block.support.at(like(block.pi_b, v[None]))
+    found: np.ndarray = block.support.spread(like(block.pi_b, spent[None])) * target
     return found
 
 

@@ -12,8 +12,12 @@ from surefoot.core import Batch, Model
 from surefoot.core.errors import NotAvailableError, ParameterError, ProblemError
 from surefoot.core.parameters import check_name
 from surefoot.evidence.centring import Control, check_ratio, discounts, step_control, whole_control
-from surefoot.evidence.estimates import EpisodeValues, episode_returns, weight_notes
-from surefoot.evidence.models import doubly_robust_values
+from surefoot.evidence.estimates import (
+    EpisodeValues,
+    doubly_robust_values,
+    episode_returns,
+    weight_notes,
+)
 from surefoot.evidence.weights import Weights, checked_policy, weigh
 from surefoot.problems.given import checked_gamma
 from surefoot.problems.ranges import ReturnRange, found_ranges

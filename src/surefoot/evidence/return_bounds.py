@@ -28,7 +28,7 @@ from surefoot.evidence.bound import (
 from surefoot.evidence.return_evidence import ReturnEvidence, evidence
 from surefoot.evidence.theory import advantageous, constrained, theorem_1_bound
 from surefoot.logs.disagreement import action_distance
-from surefoot.planning.successors import Successors, shares, successors
+from surefoot.planning.ambiguity import Successors, shares, successors
 from surefoot.problems import Problem
 
 # a p-value of the logged actions below which another policy than the baseline made the log

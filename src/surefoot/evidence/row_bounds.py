@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefoot.core.arrays import Array, take_fields, to_numpy
+from surefoot.core.arrays import to_numpy
 from surefoot.core.errors import PolicyError
 from surefoot.core.evidence import APPROXIMATE, RIGOROUS
 from surefoot.core.parameters import check_choice, check_number
@@ -23,8 +23,8 @@ from surefoot.evidence.bound import (
     range_sentences,
     unknown_lengths,
 )
-from surefoot.planning import Backup, evaluate, value_iteration
-from surefoot.planning.l1_ball import WorstCase
+from surefoot.planning import FreeTrust, evaluate, value_iteration
+from surefoot.planning.ambiguity import within_radius
 from surefoot.problems import Arrivals, Problem
 from surefoot.statistics.radii import ROW_RADII, spent_at
 
@@ -161,44 +161,6 @@ class MBIEBound(_WorstCaseBound):
     factor: ClassVar[float] = 2.0
 
 
-@dataclass(frozen=True)
-class _Only:
-    """A trust that allows one policy: value iteration then evaluates it."""
-
-    maximises: ClassVar[bool] = True
-    price: ClassVar[None] = None
-    b: Array
-
-    def step(self, q: Array, pi: Array) -> Array:
-        """That policy."""
-        return self.b
-
-    def take(self, index: Array) -> _Only:
-        """The same for these problems of the batch."""
-        return take_fields(self, index, "b")
-
-
-@dataclass(frozen=True)
-class _AtLeast(Backup):
-    """v -> max(worst case, least):  the true values are at least both, so every step from
-    `least` upwards stays below them.
-    """
-
-    worst: WorstCase
-    least: Array
-    gamma: float
-    tolerance: float
-
-    def backup(self, v: Array) -> Array:
-        """One worst-case backup, not below the least of returns."""
-        found: Array = np.maximum(self.worst.backup(v), self.least)
-        return found
-
-    def take(self, index: Array) -> _AtLeast:
-        """The same for these problems of the batch."""
-        return replace(take_fields(self, index, "least"), worst=self.worst.take(index))
-
-
 def extreme_value(block: Problem, pi: np.ndarray, radius: np.ndarray, *, worst: bool) -> np.ndarray:
     """min_P v(pi; P), or max_P, over the L1 balls [S], within the return range.
 
@@ -214,21 +176,18 @@ def extreme_value(block: Problem, pi: np.ndarray, radius: np.ndarray, *, worst: 
     r = np.where(block.terminal[..., None], 0.0, r)
     support = replace(block.support, reward=sign * block.support.reward)
     tolerance = max(block.tolerance, SETTLED * block.return_range.width)
-    worst_case = WorstCase(
+    v = np.where(block.terminal, 0.0, sign * far)
+    worst_case = replace(
+        within_radius(block, radius.reshape(block.pi_b.shape)),
         support=support,
         arrivals=Arrivals(sign * table),
-        weight=block.weight,
-        mass=np.minimum(0.5 * radius, 1.0).reshape(block.pi_b.shape),
         r=sign * r,
-        seen=block.seen,
-        declared=block.reward_table is not None,
-        gamma=block.gamma,
         tolerance=tolerance,
+        floor=v[..., None],
     )
-    v = np.where(block.terminal, 0.0, sign * far)
     rows = np.ascontiguousarray(pi.reshape(block.pi_b.shape))
-    at_least = _AtLeast(worst_case, v[..., None], block.gamma, tolerance)
-    found = value_iteration(at_least, _Only(rows), rows, v)
+    only = FreeTrust(b=rows, may_rise=rows != rows)  # nothing may: the policy is evaluated
+    found = value_iteration(worst_case, only, rows, v)
     value: np.ndarray = sign * (rows * found.q).sum(axis=-1)[0]
     return value
 

@@ -23,7 +23,7 @@ from surefoot.core.errors import (
     ProblemError,
     SurefootError,
 )
-from surefoot.evidence.episodes import running_sums
+from surefoot.evidence.units import running_sums
 from surefoot.logs.given_policies import align_policy
 from surefoot.problems.given import SUM_TO_ONE
 
@@ -96,8 +96,10 @@ class Weights:
         product of the discounts of the rows before it.
         """
         batch = self.batch
-        if batch.survives is None or gamma == 0:
-            return log_discounts(batch.time, gamma)
+        if gamma == 0:  # 0^0 = 1
+            return np.where(batch.time == 0, 0.0, -np.inf)
+        if batch.survives is None:
+            return np.asarray(batch.time * math.log(gamma))
         with np.errstate(divide="ignore"):
             before = np.append(0.0, np.log(gamma * batch.survives)[:-1])
         return running_sums(batch, np.where(batch.first, 0.0, before))
@@ -117,14 +119,6 @@ class Weights:
             )
         found: np.ndarray = np.exp(np.minimum(log, CLIPPED_LOG) if clip else log)
         return found
-
-
-def log_discounts(time: np.ndarray, gamma: float) -> np.ndarray:
-    """log gamma^t, also for gamma = 0 (0^0 = 1)."""
-    if gamma == 0:
-        return np.where(time == 0, 0.0, -np.inf)
-    found: np.ndarray = time * math.log(gamma)
-    return found
 
 
 def weigh(batch: Batch, pi: Any, pi_b: Any = None) -> Weights:

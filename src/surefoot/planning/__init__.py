@@ -1,17 +1,21 @@
 """Planning: evaluation of policies, and the only fixed-point loop of the library."""
 
-from surefoot.planning.advantage import AdvantageRows, RowGuard, advantage_gap, best_guarded_rows
-from surefoot.planning.bias import Bias, plug_in_bias
+from surefoot.planning.advantage import RowGuard, best_guarded_rows
 from surefoot.planning.error_functions import ERRORS, e_b, e_p, e_q, error_function
-from surefoot.planning.evaluation import evaluate, evaluate_at_start, values_within, visits
-from surefoot.planning.free import FreeRows, free_rows, free_step
+from surefoot.planning.evaluation import (
+    Bias,
+    evaluate,
+    evaluate_at_start,
+    plug_in_bias,
+    values_within,
+    visits,
+)
 from surefoot.planning.loop import Body, iterate
 from surefoot.planning.plan import (
     MAX_STEPS,
     Backup,
     Estimate,
     FixedValues,
-    Greedy,
     ModelEstimate,
     Trust,
     one_step,
@@ -26,6 +30,7 @@ from surefoot.planning.trusts import (
     SoftTrust,
     TradeTrust,
     by_count,
+    free_rows,
     soft,
     trading,
     unrestricted,
@@ -34,22 +39,18 @@ from surefoot.planning.trusts import (
 __all__ = [
     "ERRORS",
     "MAX_STEPS",
-    "AdvantageRows",
     "Backup",
     "BestRows",
     "Bias",
     "Body",
     "Estimate",
     "FixedValues",
-    "FreeRows",
     "FreeTrust",
-    "Greedy",
     "ModelEstimate",
     "RowGuard",
     "SoftTrust",
     "TradeTrust",
     "Trust",
-    "advantage_gap",
     "best_guarded_rows",
     "best_rows",
     "by_count",
@@ -61,7 +62,6 @@ __all__ = [
     "evaluate",
     "evaluate_at_start",
     "free_rows",
-    "free_step",
     "iterate",
     "keep_or_best_rows",
     "one_step",

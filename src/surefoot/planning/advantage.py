@@ -1,5 +1,21 @@
-"""The row problem with guards, such as w . (pi - b) >= 0: exact, by a search over the multiplier
-of each.
+"""Rows with one more constraint, such as a guard or a certified advantage: the search for its
+multiplier, and the row problem with guards, such as w . (pi - b) >= 0, exact by that search.
+
+maximise  q(m)   over the moves m within reach   subject to   c(m) >= 0,   q and c concave and
+piecewise linear with c(0) = 0; q(m) is q . m, or less by a price. Dualise the constraint:
+h(mu) = max_m q(m) + mu c(m) is convex and piecewise linear in mu >= 0, and each maximum is known
+how to find. In every row:
+
+1. If the best move at mu = 0 meets the constraint, it is the answer.
+2. Keep a move that violates the constraint (at first that one) and one that meets it (at first
+   m = 0).
+3. Set mu to where their two lines  mu -> q(m) + mu c(m)  cross.
+4. Maximise at this mu; the move found replaces the one of its kind.
+5. Stop when h(mu) does not rise above the crossing: both moves maximise q(m) + mu c(m), so does
+   every mixture of them, and q and c are linear between them.
+6. The mixture with c = 0 is the answer: optimal, since it maximises the Lagrangian and mu c = 0.
+
+Each round finds a new vertex, so the search ends.
 """
 
 from __future__ import annotations
@@ -7,21 +23,96 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple, Protocol, Self
 
-from surefoot.core.arrays import Array, like, namespace, row_sum, take_fields
-from surefoot.planning.multiplier import Maximum, best_moves
-from surefoot.planning.sweep import best_rows, duality_gap
+from surefoot.core.arrays import Array, count_up, like, namespace, restore, row_sum, take_fields
+from surefoot.planning.sweep import BestRows, best_rows
 
 ROUNDING = 1e-14  # a constraint missed by this share of its scale is met
 SLOPE, NESTED_SLOPE = 1e-15, 1e-13  # rounding of a maximum: by a sweep, or itself by a search
 
 
-@dataclass(frozen=True)
-class AdvantageRows:
-    """The rows `pi` [..., A] and the multiplier [...] of the constraint, 0 where it is slack."""
+class Maximum(NamedTuple):
+    """A move [rows, A] that maximises q(m) + mu c(m), the maximum h(mu) [rows], and how much of
+    it is rounding.
+    """
 
-    pi: Array
-    multiplier: Array
+    move: Array
+    h: Array
+    rounding: Array
+
+
+class Constraint(Protocol):
+    """Rows with one more constraint c(m) >= 0 on their moves m."""
+
+    @property
+    def slack(self) -> Array | float:
+        """c(m) down to minus this counts as met."""
+
+    def c(self, move: Array) -> Array:
+        """c [rows] of moves [rows, A]."""
+
+    def worth(self, q: Array, move: Array) -> Array:
+        """q(m) [rows] of moves [rows, A]."""
+
+    def maximise(self, q: Array, mu: Array) -> Maximum:
+        """The maximum of q(m) + mu c(m) over the moves within reach; mu [rows]."""
+
+    def take(self, index: Array) -> Self:
+        """The same for these rows."""
+
+
+def best_moves(q: Array, free: Array, constraint: Constraint) -> tuple[Array, Array]:
+    """(moves, multipliers) of the best moves with c >= 0, for q [rows, A]; `free` are the best
+    moves without the constraint.
+    """
+    xp = namespace(q)
+    none = xp.zeros_like(q[:, 0])
+    violates = constraint.c(free) < -constraint.slack
+    todo, rest = xp.nonzero(violates)[0], xp.nonzero(~violates)[0]
+    if todo.shape[0] == 0:  # step 1, in every row
+        return free, none
+    found, mu = _search(
+        xp.take(q, todo, axis=0), xp.take(free, todo, axis=0), constraint.take(todo)
+    )
+    moves = restore([todo, rest], [found, xp.take(free, rest, axis=0)])
+    return moves, restore([todo, rest], [mu, xp.take(none, rest)])
+
+
+def _search(q: Array, violating: Array, constraint: Constraint) -> tuple[Array, Array]:
+    """Steps 2 to 6 in all rows at once; a row leaves when its search ends."""
+    xp = namespace(q)
+    meeting = xp.zeros_like(q)
+    last = xp.full_like(q[:, 0], -1.0)
+    index = count_up(q.shape[0], q)
+    ended: list[tuple[Array, Array, Array]] = []
+    # The cap is for rounding that finds two vertices in turn.
+    for left in range(4 * q.shape[1] + 16, -1, -1):
+        c_violating, c_meeting = constraint.c(violating), constraint.c(meeting)
+        q_meeting = constraint.worth(q, meeting)
+        zero = xp.zeros_like(q_meeting)
+        mu = (constraint.worth(q, violating) - q_meeting) / (c_meeting - c_violating)  # step 3
+        mu = xp.maximum(mu, zero)
+        move, h, rounding = constraint.maximise(q, mu)  # step 4
+        over = h - (q_meeting + mu * c_meeting) <= rounding  # step 5
+        over = over | (mu == last)  # rounding has found the same crossing again
+        over = over if left else over == over
+        if bool(xp.any(over)):
+            share = xp.maximum(c_meeting, zero) / (c_meeting - c_violating)  # step 6
+            mixture = meeting + share[:, None] * (violating - meeting)
+            at, keep = xp.nonzero(over)[0], xp.nonzero(~over)[0]
+            ended.append(tuple(xp.take(x, at, axis=0) for x in (index, mixture, mu)))
+            if keep.shape[0] == 0:
+                break
+            index, q, violating, meeting, mu, move = (
+                xp.take(x, keep, axis=0) for x in (index, q, violating, meeting, mu, move)
+            )
+            constraint = constraint.take(keep)
+        last = mu
+        meets = (constraint.c(move) >= -constraint.slack)[:, None]  # step 4: of which kind it is
+        meeting, violating = xp.where(meets, move, meeting), xp.where(meets, violating, move)
+    where = [i for i, _, _ in ended]
+    return restore(where, [m for _, m, _ in ended]), restore(where, [mu for _, _, mu in ended])
 
 
 @dataclass(frozen=True)
@@ -59,11 +150,11 @@ def best_guarded_rows(
     *,
     price: Array | None = None,
     tolerance: float = 0.0,
-) -> AdvantageRows:
+) -> BestRows:
     """The row of `best_rows`, price included, with c_k(pi - b) >= 0 for every guard k, exactly; the
     multiplier is that of the last guard.
 
-    The search of `multiplier` for the last guard; each of its maxima is the same problem with the
+    The search of `best_moves` for the last guard; each of its maxima is the same problem with the
     others, for q + mu w and price + mu fine: with none left, a sweep. The moves that meet the
     others are a convex set with 0 in it, and c is concave on it, which is all that the search
     asks for; so the answer is exact by induction, and b always meets every guard.
@@ -94,7 +185,7 @@ def best_guarded_rows(
         for w, guard in zip(read, guards, strict=True)
     ]
     moves, multiplier = _guarded(q, moves, reach, tuple(known))
-    return AdvantageRows(xp.reshape(b + moves, shape), xp.reshape(multiplier, shape[:-1]))
+    return BestRows(xp.reshape(b + moves, shape), xp.reshape(multiplier, shape[:-1]))
 
 
 def _guarded(
@@ -165,25 +256,6 @@ class _Advantage:
 def _raised(price: Array | None, move: Array) -> Array | float:
     """sum_a price_a m_a^+."""
     return 0.0 if price is None else row_sum(namespace(move).where(move > 0, price * move, 0.0))
-
-
-def advantage_gap(
-    q: Array,
-    b: Array,
-    up: Array,
-    down: Array,
-    budget: Array | float,
-    w: Array,
-    solution: AdvantageRows,
-) -> Array:
-    """How far q . pi can be from optimal, [...]: h(mu) bounds it from above for every mu >= 0,
-    and the sweep's own gap bounds h.
-    """
-    w = _readable(w, b, up, down)
-    tilted = q + solution.multiplier[..., None] * w
-    vertex = best_rows(tilted, b, up, down, budget)
-    bound = row_sum(tilted * (vertex.pi - b)) + duality_gap(tilted, b, up, down, budget, vertex)
-    return bound - row_sum(q * (solution.pi - b))
 
 
 def _readable(w: Array, b: Array, up: Array, down: Array) -> Array:

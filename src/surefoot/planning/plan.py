@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from surefoot.core import DenseModel, Model, Solution, SparseModel, Status
-from surefoot.core.arrays import Array, namespace, row_dot, take_fields
+from surefoot.core.arrays import Array, namespace, row_dot
 from surefoot.planning.evaluation import values_within
-from surefoot.planning.free import free_rows
 from surefoot.planning.loop import iterate
+from surefoot.planning.trusts import FreeTrust
 
-MAX_STEPS = 5000
+MAX_STEPS, MAX_BACKUPS = 5000, 100_000  # of policy iteration, of value iteration
 # share of the last gain to which the next policy is evaluated, where evaluation is iterative
 LOOSE = 0.3
 # a gain of so many times the final accuracy: policy iteration is about to converge quadratically
@@ -230,16 +230,13 @@ class _ValueIteration:
         return replace(self, operator=self.operator.take(index), trust=self.trust.take(index))
 
 
-def value_iteration(
-    operator: Backup, trust: Trust, pi: Array, v: Array, *, max_steps: int = 100_000
-) -> Solution:
+def value_iteration(operator: Backup, trust: Trust, pi: Array, v: Array) -> Solution:
     """Repeat  q <- T v,  pi <- the best rows for q within the trust,  v <- sum_a pi q,  until v
     is within the tolerance of its limit.
     """
     xp = namespace(pi)
-    (pi, q, _), status = iterate(
-        _ValueIteration(operator, trust), (pi, xp.zeros_like(pi), v), max_steps
-    )
+    state = pi, xp.zeros_like(pi), v
+    (pi, q, _), status = iterate(_ValueIteration(operator, trust), state, MAX_BACKUPS)
     return Solution(pi, q, status)
 
 
@@ -259,25 +256,6 @@ def one_step(values: FixedValues, trust: Trust, pi: Array) -> Solution:
     xp = namespace(pi)
     one = xp.ones_like(pi[:, 0, 0], dtype=xp.int64)
     return Solution(trust.step(values.q, pi), values.q, Status(one > 0, one))
-
-
-@dataclass(frozen=True)
-class Greedy:
-    """No trust needed: every action that may rise is open, ties go to the lowest index."""
-
-    maximises: ClassVar[bool] = True
-    price: ClassVar[None] = None
-    b: Array
-    may_rise: Array
-    tolerance: float
-
-    def step(self, q: Array, pi: Array) -> Array:
-        """All mass to the best action."""
-        return free_rows(q, pi, self.may_rise, tolerance=self.tolerance, lowest_index=True)
-
-    def take(self, index: Array) -> Greedy:
-        """The same for these problems of the batch."""
-        return take_fields(self, index, "b", "may_rise")
 
 
 def optimal(
@@ -302,7 +280,8 @@ def optimal(
     rows = xp.astype(may_rise, xp.float64)
     uniform = rows / xp.sum(rows, axis=-1)[..., None]
     estimate = ModelEstimate(model, tie)
-    found = policy_iteration(estimate, Greedy(uniform, may_rise, tie), uniform, accuracy=accuracy)
+    greedy = FreeTrust(b=uniform, may_rise=may_rise, tolerance=tie, lowest_index=True)
+    found = policy_iteration(estimate, greedy, uniform, accuracy=accuracy)
     if isinstance(model, SparseModel):
         shape = shape[-2:]
     status = Status(

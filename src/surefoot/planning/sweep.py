@@ -26,7 +26,9 @@ TINY = 1e-280  # the least cost of a move: a free one has a slope beyond all oth
 
 @dataclass(frozen=True)
 class BestRows:
-    """The rows `pi` [..., A] and the `multiplier` [...]: value gained per unit of budget."""
+    """The rows `pi` [..., A] and the `multiplier` [...]: value gained per unit of budget; with
+    guards that of the last one, 0 where it is slack.
+    """
 
     pi: Array
     multiplier: Array
@@ -50,8 +52,8 @@ def best_rows(
     everything iff q_a + lambda down_a lies below its value. As lambda falls from infinity to 0, two
     kinds of events happen: the receiver steps along the upper hull of (up_c, q_c), or a donor
     joins. The sweep performs them in order of their slope, paying for each; the first one the
-    budget does not cover is performed in part, and its slope is the multiplier. `sweep_one_row`
-    is the same for one row, in plain Python. Proof of optimality: weak duality, see `duality_gap`.
+    budget does not cover is performed in part, and its slope is the multiplier. Proof of
+    optimality: weak duality, see `duality_gap`.
 
     A price is what each unit of raised mass costs in value, beside the budget (default: nothing).
     Mass that action c receives is worth q_c - price_c there, mass that a donor keeps its q_a: the

@@ -37,8 +37,7 @@ def trade_rows(
     """A good row with  sum_a e_a |pi_a - b_a| <= epsilon, found by trading mass
     (lower: sum_a e_a (pi_a - b_a)^+ <= epsilon).
 
-    Nadjahi et al. 2019, Approx-Soft-SPIBB; `trade_one_row` is the same for one row, in plain
-    Python. With the budget E = epsilon:
+    Nadjahi et al. 2019, Approx-Soft-SPIBB. With the budget E = epsilon:
     1. The next donor is the action with the lowest q that has not given yet.
     2. It offers at most E / (2 e_donor) (lower: all its mass).
     3. Receivers take in decreasing (q_receiver - q_donor) / e_receiver, at most

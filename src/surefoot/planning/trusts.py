@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from surefoot.core.arrays import Array, namespace, row_sum, take_fields
+from surefoot.core.arrays import (
+    Array,
+    actions_first,
+    count_up,
+    first_true,
+    like,
+    namespace,
+    one_hot,
+    only,
+    row_slices,
+    row_sum,
+    take_fields,
+)
 from surefoot.planning.advantage import RowGuard, best_guarded_rows
-from surefoot.planning.free import FreeRows, free_step
 from surefoot.planning.sweep import keep_or_best_rows
 from surefoot.planning.trade import trade_rows
 from surefoot.problems import Problem
@@ -16,35 +27,73 @@ from surefoot.problems import Problem
 
 @dataclass(frozen=True, kw_only=True)
 class FreeTrust:
-    """Costs of 0 and infinity: an action may rise (or fall) at will, or not at all."""
+    """Costs of 0 and infinity, the greedy step and both SPIBB:  argmax_pi q . pi  over probability
+    rows  with pi <= b where not may_rise  and  pi >= b where not may_fall.
+
+    The receiver is the best action that may rise; every action that may fall and is worse gives it
+    all its mass. Values within `tolerance` are equal, and equal values move no mass; with
+    `lowest_index` they move to the lowest index instead. A row in which nothing may rise is b. With
+    `leave_closed` an action that may not rise loses its mass even if it is worth more than the
+    receiver (a method without a baseline chooses among seen actions only, whatever their values).
+    Otherwise this is `best_rows` for costs of 0 and infinity (Laroche et al. 2019, Algorithms 1 and
+    2; the greedy step has may_rise = may_fall = everywhere).
+    """
 
     maximises: ClassVar[bool] = True
     price: ClassVar[None] = None
     b: Array
     may_rise: Array
-    may_fall: Array | None  # None: all may
-    tolerance: float
-    lowest_index: bool
+    may_fall: Array | None = None  # None: all may
+    tolerance: float = 0.0
+    lowest_index: bool = False
     leave_closed: bool = False
 
     @cached_property
-    def _rows(self) -> FreeRows:
-        return free_step(
-            self.b,
-            self.may_rise,
-            self.may_fall,
-            tolerance=self.tolerance,
-            lowest_index=self.lowest_index,
-            leave_closed=self.leave_closed,
-        )
+    def _columns(self) -> tuple[Array, Array, Array | None]:
+        """[A, rows]: b; beyond all values where an action may not rise, else 0; what may fall."""
+        closed = only(~actions_first(self.may_rise), like(self.b, [[1e300]]))
+        fall = None if self.may_fall is None else actions_first(self.may_fall)
+        return actions_first(self.b), closed, fall
 
     def step(self, q: Array, pi: Array) -> Array:
         """All free mass to the best action that may rise."""
-        return self._rows(q)
+        xp = namespace(q)
+        flat = xp.reshape(q, (-1, q.shape[-1]))
+        out = xp.empty_like(flat)
+        for i in row_slices(flat):
+            out[i, :] = self._block(actions_first(flat[i, :]), i)
+        return xp.reshape(out, q.shape)
+
+    def _block(self, q: Array, rows: slice) -> Array:
+        xp = namespace(q)
+        (b, closed, fall), tolerance = self._columns, self.tolerance
+        value = q - closed[:, rows]
+        best = xp.max(value, axis=0)
+        receiver = first_true(value >= best - tolerance)
+        gives = (
+            q < best - tolerance
+            if not self.leave_closed
+            else xp.abs(q - xp.where(best > -1e299, best, xp.nan)) > tolerance
+        )
+        if self.lowest_index:
+            gives = gives | (
+                (count_up(q.shape[0], q)[:, None] > receiver) & (q <= best + tolerance)
+            )
+        given = only(gives if fall is None else gives & fall[:, rows], b[:, rows])
+        pi = b[:, rows] - given
+        pi += only(one_hot(receiver, q.shape[0]), xp.sum(given, axis=0))
+        return xp.permute_dims(pi, (1, 0))
 
     def take(self, index: Array) -> FreeTrust:
         """The same for these problems of the batch."""
         return take_fields(self, index, "b", "may_rise", "may_fall")
+
+
+def free_rows(
+    q: Array, b: Array, may_rise: Array, may_fall: Array | None = None, **options: Any
+) -> Array:
+    """The best rows for q [..., A], once; options are those of `FreeTrust`."""
+    return FreeTrust(b=b, may_rise=may_rise, may_fall=may_fall, **options).step(q, b)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,27 +117,11 @@ class SoftTrust:
     def step(self, q: Array, pi: Array) -> Array:
         """The exact sweep."""
         guards = self.guards if self.w is None else (RowGuard(self.w), *self.guards)
+        limits = self.b, self.up, self.down, self.budget
+        price, tolerance = self.price, self.tolerance
         if not guards:
-            return keep_or_best_rows(
-                q,
-                pi,
-                self.b,
-                self.up,
-                self.down,
-                self.budget,
-                price=self.price,
-                tolerance=self.tolerance,
-            )
-        return best_guarded_rows(
-            q,
-            self.b,
-            self.up,
-            self.down,
-            self.budget,
-            guards,
-            price=self.price,
-            tolerance=self.tolerance,
-        ).pi
+            return keep_or_best_rows(q, pi, *limits, price=price, tolerance=tolerance)
+        return best_guarded_rows(q, *limits, guards, price=price, tolerance=tolerance).pi
 
     def take(self, index: Array) -> SoftTrust:
         """The same for these problems of the batch."""

@@ -1,7 +1,7 @@
-"""DUIPI step by step in plain NumPy, for one dense problem: read this first.
+"""DUIPI step by step in plain NumPy, for one dense problem.
 
-Hans & Udluft 2009, as implemented for Scholl et al. 2022. `duipi` and `duipi_centred` do the same
-for many problems at once, over seen successors only; the tests hold them against this file.
+Hans & Udluft 2009, as implemented for Scholl et al. 2022. `surefoot.algorithms.duipi` does the same
+for many problems at once, over seen successors only.
 """
 
 from __future__ import annotations
@@ -10,30 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefoot.algorithms.algorithm import Algorithm
-from surefoot.core.parameters import check_choice, check_number
 from surefoot.problems import Problem
-
-
-@dataclass(frozen=True)
-class PropagatesUncertainty(Algorithm):
-    """Abstract: the parameters that both versions share."""
-
-    xi: float
-    prior: str = "bayesian"
-    alpha: float = 0.1
-    max_steps: int = 5000
-
-    def __post_init__(self) -> None:
-        check_number(self, "xi", low=0, finite=True)
-        check_choice(self, "prior", ("bayesian", "frequentist"))
-        check_number(self, "alpha", low=0, open_low=True, finite=True)
-        check_number(self, "max_steps", low=1, whole=True, finite=True)
-
-    @property
-    def prior_count(self) -> float:
-        """alpha of the formulas; 0 is the frequentist form."""
-        return self.alpha if self.prior == "bayesian" else 0.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +32,7 @@ class PlainRows:
         return (self.p * z).sum(axis=-1), u + self.noise
 
     def centred(self, v: np.ndarray) -> np.ndarray:
-        """Var_P(R + gamma v') [S, A]: what `duipi_centred` puts in the place of z^2 Var(P)."""
+        """Var_P(R + gamma v') [S, A]: what `CentredDUIPI` puts in the place of z^2 Var(P)."""
         z = self.reward + self.gamma * v
         mean = (self.p * z).sum(axis=-1, keepdims=True)
         variance: np.ndarray = (self.p * (z - mean) ** 2).sum(axis=-1)
