@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from surefoot.algorithms import Algorithm as Algorithm
     from surefoot.algorithms import Composed as Composed
     from surefoot.algorithms import algorithm as algorithm
+    from surefoot.algorithms.basic_rl import BasicRL as BasicRL
     from surefoot.algorithms.certified_advantage import CertifiedAdvantage as CertifiedAdvantage
     from surefoot.algorithms.certified_advantage import (
         OneStepCertifiedAdvantage as OneStepCertifiedAdvantage,
@@ -65,12 +66,11 @@ if TYPE_CHECKING:
     from surefoot.algorithms.hcpi import HCPI as HCPI
     from surefoot.algorithms.improvement import improve as improve
     from surefoot.algorithms.improvement import problem as problem
-    from surefoot.algorithms.plain_values import BasicRL as BasicRL
-    from surefoot.algorithms.plain_values import OneStep as OneStep
-    from surefoot.algorithms.plain_values import RaMDP as RaMDP
-    from surefoot.algorithms.plain_values import RMin as RMin
+    from surefoot.algorithms.one_step import OneStep as OneStep
     from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB as PricedSoftSPIBB
-    from surefoot.algorithms.priced_soft_spibb import Shrunk as Shrunk
+    from surefoot.algorithms.r_min import RMin as RMin
+    from surefoot.algorithms.ramdp import RaMDP as RaMDP
+    from surefoot.algorithms.shrunk import Shrunk as Shrunk
     from surefoot.algorithms.soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftSPIBB
     from surefoot.algorithms.soft_spibb import AdvExactSoftSPIBB as AdvExactSoftSPIBB
     from surefoot.algorithms.soft_spibb import ApproxSoftSPIBB as ApproxSoftSPIBB
@@ -157,8 +157,12 @@ _HOMES = {
     " PlannedAdvantage ScreenedAdvantage",
     "algorithms.duipi": "CentredDUIPI DUIPI",
     "algorithms.hcpi": "HCPI",
-    "algorithms.plain_values": "BasicRL OneStep RMin RaMDP",
-    "algorithms.priced_soft_spibb": "PricedSoftSPIBB Shrunk",
+    "algorithms.basic_rl": "BasicRL",
+    "algorithms.one_step": "OneStep",
+    "algorithms.r_min": "RMin",
+    "algorithms.ramdp": "RaMDP",
+    "algorithms.priced_soft_spibb": "PricedSoftSPIBB",
+    "algorithms.shrunk": "Shrunk",
     "algorithms.soft_spibb": "AdvApproxSoftSPIBB AdvExactSoftSPIBB ApproxSoftSPIBB"
     " ExactSoftSPIBB LowerApproxSoftSPIBB LowerExactSoftSPIBB",
     "algorithms.spibb": "PiBSPIBB PiLeqBSPIBB",

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import surefoot
 from support import worlds
 from surefoot import Problem
-from surefoot.algorithms.priced_soft_spibb import shrunk_model, sigma
+from surefoot.algorithms.priced_soft_spibb import sigma
+from surefoot.algorithms.shrunk import shrunk_model
 from surefoot.core import Counts
 from surefoot.planning import best_rows, visits
 

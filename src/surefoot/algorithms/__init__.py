@@ -20,6 +20,7 @@ from surefoot.algorithms.algorithm import (
     solve,
     taxonomy,
 )
+from surefoot.algorithms.basic_rl import BasicRL
 from surefoot.algorithms.certified_advantage import (
     CertifiedAdvantage,
     OneStepCertifiedAdvantage,
@@ -28,8 +29,11 @@ from surefoot.algorithms.certified_advantage import (
 )
 from surefoot.algorithms.duipi import DUIPI, CentredDUIPI
 from surefoot.algorithms.hcpi import HCPI
-from surefoot.algorithms.plain_values import BasicRL, OneStep, RaMDP, RMin
-from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB, Shrunk
+from surefoot.algorithms.one_step import OneStep
+from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB
+from surefoot.algorithms.r_min import RMin
+from surefoot.algorithms.ramdp import RaMDP
+from surefoot.algorithms.shrunk import Shrunk
 from surefoot.algorithms.soft_spibb import (
     AdvApproxSoftSPIBB,
     AdvExactSoftSPIBB,
