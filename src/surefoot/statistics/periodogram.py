@@ -51,10 +51,12 @@ def cycle(y: np.ndarray) -> Cycle:
     chance makes it. A period within the resolution of a whole number of steps is that number.
     """
     n = min(len(y), MOST_ROWS)
+    if n < FEWEST_ROWS:
+        return Cycle()
     y = np.asarray(y[:n], dtype=float)
     y = y - y.mean()
     total = float(y @ y)
-    if n < FEWEST_ROWS or not total > 0:
+    if not total > 0:
         return Cycle()
     grid = FINER * n
     first, half = FINER * SLOWEST, grid // 2
@@ -67,7 +69,7 @@ def cycle(y: np.ndarray) -> Cycle:
         if not len(at):
             continue
         tests += len(at)
-        together = sum(power[i * at] for i in range(1, j + 1))
+        together = np.sum([power[i * at] for i in range(1, j + 1)], axis=0)
         k = int(np.argmax(together))
         p = float(gammaincc(j, together[k]))
         if p < best.p_value:
