@@ -248,6 +248,10 @@ FALSE = (
         partial(stopping.time_of_day, stamps="epoch"),
     ),
     Family("time-of-day-dates", "the same, dates", partial(stopping.time_of_day, stamps="dates")),
+    Family("weekly", "level and habit follow the weekday, time 0, 1, 2, ...", stopping.weekly),
+    Family("weekly-of-one", "the same in one trajectory", partial(stopping.weekly, how="one")),
+    Family("weekly-episodes", "an episode a day", partial(stopping.weekly, how="episodes")),
+    Family("weekly-strong", "the swing is 1", partial(stopping.weekly, weeks=120, swing=1.0)),
     Family("hours-of-one", "the same in one trajectory", stopping.hours_of_one),
     Family(
         "three-back", "the first state decides habit and level three steps on", stopping.three_back

@@ -180,3 +180,31 @@ def hours_of_one(rng: np.random.Generator, days: int = 120) -> Case:
     seconds = 1_700_006_400 + 3600 * np.arange(n)
     found["time"] = seconds.astype("datetime64[s]").astype(str).tolist()
     return Case(world=world, columns=found, given=False)
+
+
+def weekly(
+    rng: np.random.Generator, how: str = "one-step", weeks: int = 300, swing: float = 0.3
+) -> Case:
+    """Two days of every seven have another level and another habit; the second action costs .05.
+    Times are plain numbers. `how`: one-step decisions, one trajectory of them, or an episode of two
+    steps a day.
+    """
+    n, states, steps = 7 * weeks, 3, 2 if how == "episodes" else 1
+    free = np.tile(np.arange(n) % 7 >= 5, (steps, 1)).T.reshape(-1)
+    state = rng.integers(0, states, n * steps)
+    action = (rng.random(n * steps) < np.where(free, 0.9, 0.2)).astype(int)
+    reward = swing * free - 0.05 * action + 0.5 * rng.standard_normal(n * steps)
+    share = np.tile([0.6, 0.4], (states, 1))
+    costs = np.tile([0.0, -0.05], (states, 1))
+    world = bandit(share, costs, normal(costs, 0.5), ends=how != "one")
+    day, step = np.divmod(np.arange(n * steps), steps)
+    columns = {
+        "episode": ["e"] * n if how == "one" else [f"e{i:06d}" for i in day],
+        "time": (np.arange(n) if steps == 1 else step).tolist(),
+        "state": [f"s{x:04d}" for x in state],
+        "action": [f"a{x:04d}" for x in action],
+        "reward": reward.tolist(),
+    }
+    if how != "one":
+        columns["terminal"] = (step == steps - 1).astype(int).tolist()
+    return Case(world=world, columns=columns, given=False)

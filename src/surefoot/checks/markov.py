@@ -46,6 +46,7 @@ from surefoot.checks.walk import (
     THIRD,
     TIME,
     Walk,
+    frequent_actions,
     larger_by_chance,
     piece_length,
     walk,
@@ -65,7 +66,6 @@ PARTS = {
     4: "the quarters of the log",
     8: "the eighths of the log",
 }
-MOST_ACTIONS = 8  # the most frequent actions are followed through time, each by itself
 WAVES = 24  # at most so many times up and down over the log
 BANDS = (1, 9), (9, WAVES + 1), (WAVES + 1, SEGMENTS // 2)  # slow, middle and fast waves
 MEDIAN = 2 * math.log(2)  # of chi-square with two degrees of freedom
@@ -224,8 +224,8 @@ def drift(log: Log, seen: Walk) -> Finding:
 
     G-tests between halves, quarters and eighths of the rows in order of time, and between days of
     the week and so on where times are dates. Over all pairs together: a trend, or 1 to 24 waves
-    over the log (see `waves`). Where every episode is one step: do neighbouring rows resemble each
-    other?
+    over the log (see `waves`), or a cycle of any period, such as a week of rows (see `rhythm`).
+    Where every episode is one step: do neighbouring rows resemble each other?
     """
     found: dict[str, Tables] = {}
     evidence, inflation = [], 1.0
@@ -241,6 +241,7 @@ def drift(log: Log, seen: Walk) -> Finding:
         evidence.append(seen.differ(words, REWARD, seen.tables[REWARD, name]))
     if log.n_episodes == log.accounting.used:
         evidence += seen.resemble(REWARD, GROUPS[:-1])
+    evidence += seen.turn(f"{REWARD}s", REWARD)
     result = _calibrated(log, seen, (NEXT, REWARD), pairs.state, found, evidence, inflation)
     order = seen.clock.words
     how = f"({tested(result)}, {order})"
@@ -259,14 +260,13 @@ def drift(log: Log, seen: Walk) -> Finding:
 
 def policy_drift(log: Log, seen: Walk) -> Finding:
     """Do the actions in a state change in time? The same tests, each frequent action by itself."""
-    table, taken = seen.tables[ACTION, TIME], log.n_sa.sum(axis=0)
-    some = [int(a) for a in np.argsort(-taken, kind="stable")[:MOST_ACTIONS] if taken[a]]
+    table = seen.tables[ACTION, TIME]
     evidence, inflation = [], 1.0
-    for a in some[1:] if len(some) == 2 else some:
+    for a in frequent_actions(log):
         words = f"the shares of action {as_text(log.actions[a])[:60]!r}"
         taken_then = (table.outcome == a).astype(float)
         wave, larger = waves(words, table, taken_then, log.n_states)
-        evidence.append(wave)
+        evidence += [wave, *seen.turn(words, a)]
         inflation = max(inflation, larger)
     found = _in_parts(seen, ACTION, "the actions")
     result = _calibrated(log, seen, (ACTION,), np.arange(log.n_states), found, evidence, inflation)

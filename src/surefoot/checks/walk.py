@@ -10,6 +10,7 @@ from operator import add
 import numpy as np
 
 from surefoot.checks.completeness import Contents, contents, with_look_back
+from surefoot.checks.rhythm import places, rhythm, within
 from surefoot.checks.time_order import Clock, clock
 from surefoot.core import Batch
 from surefoot.logs import Log
@@ -25,6 +26,7 @@ from surefoot.statistics.independence import (
     tables,
     together,
 )
+from surefoot.statistics.periodogram import Cycle
 
 # Pairs with fewer visits are not tested. A table of its own needs 20, sums over pairs do not.
 ENOUGH = 5
@@ -34,6 +36,7 @@ MOST_PAIRS = 20_000  # the most visited pairs are tested: enough to find faults,
 PIECES, SHORTEST = 100, 64
 FEWEST_PIECES = 40  # so many pieces can be put into eight parts by lots,
 LOTS, LOTS_ROWS = (4, 20), 1_000_000  # so often, on so many rows in all
+MOST_ACTIONS = 8  # the most frequent actions are followed through time, each by itself
 MOST_ENTRIES = 2_000_000  # of tables that wait to be put together with those of earlier blocks
 NEXT, REWARD, ACTION = "the next state", "the reward", "the action"
 PAIR, SECOND, THIRD = "previous pair", "pair two steps back", "pair three steps back"
@@ -94,6 +97,7 @@ class Walk:
                 + 1; 0 at a start), the segment of the log (TIME), what the calendar of the clock
                 has, and the level of the propensity (CHOSEN) where there is one
     alike       by (outcome, one of GROUPS)
+    cycles      by (outcome, clock), of the first block; those of actions by (action, clock)
     thinned     [S, A], the returns kept after thinning (of the first visits in each episode where
                 gamma = 1); 0 where they were not counted
     rows_after  how many rows were looked at together with what came before them
@@ -103,6 +107,7 @@ class Walk:
     clock: Clock
     tables: Mapping[tuple[str, str], Tables]
     alike: Mapping[tuple[str, str], Alike]
+    cycles: Mapping[tuple[str | int, str], Cycle]
     contents: tuple[Contents, ...]
     thinned: np.ndarray
     rows_after: int
@@ -122,6 +127,20 @@ class Walk:
             of = "of the spread of their means"
             found.append(Result(words, x.p_value, x.explained, rows, of))
         return found
+
+    def turn(self, words: str, what: str | int) -> list[Result]:
+        """Does it rise and fall with any period?"""
+        return [
+            Result(
+                f"{words} rise and fall every {x.period:.3g} {clock}",
+                x.p_value,
+                x.explained,
+                self.rows_after,
+                "of their variance",
+            )
+            for (of, clock), x in self.cycles.items()
+            if of == what
+        ]
 
     @property
     def entries(self) -> int:
@@ -163,6 +182,8 @@ def walk(log: Log, gamma: float | None = None) -> Walk:
     parts: list[Walk] = []
     for look, block in with_look_back(log.blocks(), log.accounting.used):
         parts.append(_walk_block(block, pairs, gamma, time, length if look else 0))
+        if len(parts) == 1:
+            parts = [replace(parts[0], cycles=_cycles(block, pairs, time, log))]
         if sum(x.entries for x in parts[1:]) > max(parts[0].entries, MOST_ENTRIES):
             parts = [_joined(parts)]
     return _joined(parts)
@@ -241,11 +262,36 @@ def _walk_block(block: Batch, pairs: Pairs, gamma: float | None, time: Clock, le
         clock=time,
         tables=found,
         alike=resembling,
+        cycles={},
         contents=(contents(block),) if look_back else (),
         thinned=thinned,
         rows_after=len(block) if look_back else 0,
         contradictions=() if wrong is None else (wrong,),
     )
+
+
+def _cycles(
+    block: Batch, pairs: Pairs, time: Clock, log: Log
+) -> dict[tuple[str | int, str], Cycle]:
+    """The clearest cycles of the rewards of tested pairs, and of each frequent action."""
+    stamps = None if time.stamps is None else time.stamps[block.row]
+    level = pairs.reward.levels(block.pair, block.reward).astype(float)
+    series: dict[str | int, np.ndarray] = {
+        REWARD: np.where(pairs.place[block.pair] >= 0, within(level, block.pair, log.n_sa.size), 0)
+    }
+    for a in frequent_actions(log):
+        series[a] = within((block.action == a).astype(float), block.state, log.n_states)
+    where = places(block, stamps)
+    return {
+        (what, clock): rhythm(y, at) for what, y in series.items() for clock, at in where.items()
+    }
+
+
+def frequent_actions(log: Log) -> list[int]:
+    """The actions that are followed through time: the most frequent ones, of two the second."""
+    taken = log.n_sa.sum(axis=0)
+    some = [int(a) for a in np.argsort(-taken, kind="stable")[:MOST_ACTIONS] if taken[a]]
+    return some[1:] if len(some) == 2 else some
 
 
 def _levels_of(propensity: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from surefoot.checks.rhythm import places, rhythm, within
 from surefoot.checks.walk import at_start, steps_back
 from surefoot.core import Batch
 from surefoot.evidence.unit_model import Comparison, UnitEstimate, model_of_units
@@ -20,6 +21,7 @@ SAMPLED_ROWS = 200_000  # rows looked at, evenly spaced
 MOST_VALUES = 12  # states beyond are put together by their value; actions beyond are left out
 LAGS = (1, 2, 3)  # steps back
 AROUND = 3  # rows on each side whose outcomes stand for the moment, where episodes are one step
+SURE = 0.05  # p-value of a cycle from which on its phase is one
 LEVELS = 3  # of what circumstances say, in a state that knows them
 
 
@@ -109,16 +111,17 @@ def _looked_at(
     log: Batch, units: Units, residual: np.ndarray, v: np.ndarray
 ) -> tuple[list[np.ndarray], list[tuple[np.ndarray, int]]]:
     """(numbers, codes with how many there are) of every row: the reward before and the mean of the
-    other rewards of its unit, beyond their pairs; the period of the log; the step of the episode;
-    actions and states up to three steps back, and the first state of the episode. Where every
-    episode is one step long, the mean reward of the rows around.
+    other rewards of its unit, beyond their pairs; the period of the log, and the phase of the
+    cycles that rewards or actions have; the step of the episode; actions and states up to three
+    steps back, and the first state of the episode. Where every episode is one step long, the mean
+    reward of the rows around.
     """
     n = len(log)
     count = np.bincount(units.unit, minlength=units.number)[units.unit]
     total = np.bincount(units.unit, weights=residual, minlength=units.number)[units.unit]
     numbers = [(total - residual) / np.maximum(count - 1, 1)]
     periods = min(max(n // FEWEST_ROWS, PERIODS[0]), PERIODS[1])
-    codes = [(np.arange(n) * periods // n, periods)]
+    codes = [(np.arange(n) * periods // n, periods), *_phases(log, residual)]
     if log.n_episodes == n:
         window = np.ones(2 * AROUND + 1)
         window[AROUND] = 0.0
@@ -136,6 +139,23 @@ def _looked_at(
         followed.append((log.action, log.n_actions))
     codes += [(steps_back(log, code, k), number + 1) for k in LAGS for code, number in followed]
     return numbers, codes
+
+
+def _phases(log: Batch, residual: np.ndarray) -> list[tuple[np.ndarray, int]]:
+    """The phase of every row in the cycles of rewards and actions, as codes. What rises and falls
+    with an action counts, however weak it is, so its cycle is looked for in the actions, too.
+    """
+    series = [residual]
+    often = np.argsort(-np.bincount(log.action, minlength=log.n_actions), kind="stable")
+    for a in often[:MOST_VALUES] if log.n_actions > 2 else often[:1]:
+        series.append(within((log.action == a).astype(float), log.state, log.n_states))
+    found = {}
+    for clock, place in places(log).items():
+        for y in series:
+            x = rhythm(y, place)
+            if x.p_value < SURE:
+                found[clock, round(x.period, 2)] = x.phase(place)
+    return list(found.values())
 
 
 def _columns(
