@@ -2,7 +2,7 @@
 of logs with known truth.
 
     python measurements/promises.py [--logs 300] [--only NAME,NAME] [--kind false|true|studies]
-    [--direct] [--algorithm NAME] [--refit] [--workers 2] [--out FILE]
+    [--direct] [--algorithm NAME] [--refit] [--rule mixture|mode] [--workers 2] [--out FILE]
 
 Each log is a CSV file that goes through the command line (`surefoot improve`, in this process);
 exit code 0 is SUPPORTED, 5 SUPPORTED despite what was waived. A false promise is a supported policy
@@ -94,14 +94,26 @@ def _option(name: str, value: object) -> tuple[str, ...]:
     return (flag,) if value is None else (flag, str(value))
 
 
-def direct(case: Case) -> tuple[bool, float]:
+def direct(case: Case, rule: str | None = None) -> tuple[bool, float]:
     """(supported, true gain) by the test behind the verdict alone: without files, and without
-    the findings of `check`.
+    the findings of `check`. `rule`: as --deterministic.
     """
-    import surefoot
     from surefoot.advice import held_out_gain
-    from surefoot.algorithms.defaults import chosen_algorithm
+    from surefoot.algorithms.one_action import with_one_action
     from surefoot.evidence import units_of_batch
+
+    problem, algorithm = posed(case)
+    algorithm = with_one_action(algorithm, rule)
+    found = held_out_gain(problem, units_of_batch(problem.log, problem.gamma), algorithm)
+    if not found.evidence.positive or np.abs(found.pi - problem.pi_b).max() < 1e-9:
+        return False, 0.0
+    return True, case.world.gain(np.where(problem.terminal[:, None], case.world.pi_b, found.pi))
+
+
+def posed(case: Case) -> tuple[Any, Any]:
+    """(the problem of a case, its algorithm), without files."""
+    import surefoot
+    from surefoot.algorithms.defaults import chosen_algorithm
 
     columns = case.columns
     state, action, follow = (
@@ -128,15 +140,16 @@ def direct(case: Case) -> tuple[bool, float]:
         problem = replace(
             problem, start=visits / visits.sum(), start_episodes=None, start_visits=True
         )
-    algorithm = chosen_algorithm(problem, *filter(None, [case.algorithm]), given=case.settings)
-    found = held_out_gain(problem, units_of_batch(problem.log, problem.gamma), algorithm)
-    if not found.evidence.positive or np.abs(found.pi - problem.pi_b).max() < 1e-9:
-        return False, 0.0
-    return True, case.world.gain(np.where(problem.terminal[:, None], case.world.pi_b, found.pi))
+    return problem, chosen_algorithm(problem, *filter(None, [case.algorithm]), given=case.settings)
 
 
 def one(
-    name: str, i: int, quick: bool = False, algorithm: str | None = None, refit: bool = False
+    name: str,
+    i: int,
+    quick: bool = False,
+    algorithm: str | None = None,
+    refit: bool = False,
+    rule: str | None = None,
 ) -> dict[str, object]:
     """What happens on log i of a family; `algorithm` stands in for the default; `refit`: with the
     gain of the policy learned from all rows, where the tested one is supported.
@@ -145,7 +158,7 @@ def one(
     made = family.make(np.random.default_rng([seed_of(name), i]))
     made = replace(made, algorithm=made.algorithm or algorithm)
     if quick:
-        supported, gain = direct(made)
+        supported, gain = direct(made, rule)
         return {"family": name, "log": i, "supported": supported, "gain": gain, "again": gain}
     with tempfile.TemporaryDirectory() as folder:
         supported, gain, again, reason = improve(made, Path(folder), refit)
@@ -178,6 +191,9 @@ def main() -> None:
         "--refit", action="store_true", help="beside it what is learned again from all rows"
     )
     parser.add_argument("--algorithm", default=None, help="in place of the default of improve")
+    parser.add_argument(
+        "--rule", choices=("mixture", "mode"), default=None, help="--deterministic, with --direct"
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
         "--out", type=Path, default=None, help="a CSV file with a row for each family"
@@ -199,7 +215,7 @@ def main() -> None:
                 family.make(np.random.default_rng(0)).options
             ):
                 continue
-            how = given.direct, given.algorithm, given.refit
+            how = given.direct, given.algorithm, given.refit, given.rule
             each = [(family.name, i, *how) for i in range(given.logs)]
             found = list(pool.map(one, *zip(*each, strict=True), chunksize=10))
             supported = sum(bool(x["supported"]) for x in found)

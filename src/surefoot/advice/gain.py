@@ -25,6 +25,7 @@ import numpy as np
 from surefoot.advice.few_changes import check_most, few_changes
 from surefoot.algorithms import Algorithm
 from surefoot.algorithms.improvement import improve
+from surefoot.algorithms.one_action import OneAction
 from surefoot.core import Solution
 from surefoot.core.errors import SurefootError
 from surefoot.core.evidence import FINITE_SAMPLE, Evidence
@@ -32,7 +33,7 @@ from surefoot.evidence import EpisodeValues, Standard
 from surefoot.evidence.circumstances import Circumstances, circumstances_of
 from surefoot.evidence.episode_values import LOSS, episode_values
 from surefoot.evidence.gain_test import evidence_of
-from surefoot.evidence.unit_model import DELTA, Comparison, Unseen, model_of_units
+from surefoot.evidence.unit_model import DELTA, Comparison, UnitModel, Unseen, model_of_units
 from surefoot.evidence.units import Units, random_part, take_episodes, take_rows
 from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
@@ -138,7 +139,7 @@ def held_out_gain(
         if weighed is not None:
             found = weighed
         elif not varies:
-            found = _asymptotic(found, problem, units, ~learning, pi_b)
+            found = _asymptotic(found, problem, units, ~learning, pi_b, algorithm)
     gains = (found.pi > np.asarray(problem.pi_b) + 1e-9).reshape(-1)
     informative = units.k[~learning[units.unit] & gains[units.pair]].sum()
     return replace(found, informative=int(informative))
@@ -169,13 +170,20 @@ def part_problem(problem: Problem, units: Units, chosen: np.ndarray) -> Problem:
 
 
 def _asymptotic(
-    found: Gain, problem: Problem, units: Units, held_out: np.ndarray, pi_b: np.ndarray
+    found: Gain,
+    problem: Problem,
+    units: Units,
+    held_out: np.ndarray,
+    pi_b: np.ndarray,
+    algorithm: Algorithm,
 ) -> Gain:
     """Both policies in the model of the held-out units; moves that these cannot check are taken
     back.
     """
     model = model_of_units(problem, units, held_out, pi_b)
     tested = model.checkable(found.pi)
+    if isinstance(algorithm, OneAction):
+        tested = _whole_rows(model, found.pi, np.asarray(algorithm.untouched(problem)))
     visits = model.n_sa.sum(axis=1, keepdims=True)
     moved, kept = (float((np.abs(x - problem.pi_b) * visits).sum()) for x in (found.pi, tested))
     compared = model.compare(tested, strict=True)
@@ -196,6 +204,14 @@ def _asymptotic(
         found, pi=tested, evidence=row, unseen=compared.gain.loss, values=compared,
         circumstances=around,
     )  # fmt: skip
+
+
+def _whole_rows(model: UnitModel, pi: np.ndarray, stay: np.ndarray) -> np.ndarray:
+    """A rule with the states as they were whose action fewer than two of these units saw; what it
+    leaves that they cannot check counts against it.
+    """
+    unseen = np.where(model.often, 0.0, np.maximum(pi - stay, 0.0)).sum(axis=1) > 0
+    return np.where(unseen[:, None], stay, pi)
 
 
 def _finite_sample(

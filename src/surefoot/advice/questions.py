@@ -37,6 +37,7 @@ from surefoot.advice.provenance import own_log, refuse_own_log
 from surefoot.advice.summary import gain_summary, log_summary
 from surefoot.algorithms import ALGORITHMS, Algorithm, parameters_of
 from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm
+from surefoot.algorithms.one_action import with_one_action
 from surefoot.checks import Finding, check_log, vetoes
 from surefoot.checks.finding import MARKOV, check_keys
 from surefoot.checks.markov import enough_history
@@ -153,6 +154,7 @@ def advise(
     despite: Sequence[str] = (),
     most_changes: int | None = None,
     refit: bool = False,
+    deterministic: str | None = None,
     group_tolerance: float = 0.0,
     **how: Unpack[Question],
 ) -> Advice:
@@ -170,7 +172,8 @@ def advise(
     algorithm    its name, with `settings` as its parameters, or an object
     accept       use the policy even if the data do not support it
     despite      keys of findings to pass over; the verdict then names them
-    most_changes, refit, guard, group, group_tolerance  as the options of the command
+    most_changes, refit, deterministic, guard, group, group_tolerance  as the options of the
+                 command
     """
     check_most(most_changes)
     posed = pose(source, **how) if problem is None else posed_by_hand(_log_of(source, how), problem)
@@ -179,6 +182,7 @@ def advise(
         algorithm = chosen_algorithm(posed.problem, algorithm, dict(settings or {}))
     elif settings:
         raise ParameterError("settings are for an algorithm by name: an object has its own")
+    algorithm = with_one_action(algorithm, deterministic)
     advice = learn_and_test(
         posed.log, posed.problem, algorithm, units=posed.units, accept=accept, assured=True,
         despite=several(despite), most_changes=most_changes, group_tolerance=group_tolerance,

@@ -49,6 +49,11 @@ class Algorithm(ABC):
         """By which it is asked for."""
 
     @property
+    def parameters(self) -> Mapping[str, Any]:
+        """{name: value} of its hyper-parameters."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @property
     def needs_returns(self) -> bool:
         """Whether it asks for the Monte-Carlo returns of the baseline."""
         return False
@@ -146,6 +151,11 @@ class Composed(Estimates, Restricts):
         return f"{self.values.name}+{self.limits.name}"
 
     @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Those of both parts."""
+        return {**self.values.parameters, **self.limits.parameters}
+
+    @property
     def needs_returns(self) -> bool:
         """Whether a part asks for returns."""
         return self.values.needs_returns or self.limits.needs_returns
@@ -176,10 +186,7 @@ class Composed(Estimates, Restricts):
 
 def parameters_of(algorithm: Algorithm) -> dict[str, Any]:
     """{parameter: value} of an algorithm; of a composed one, those of both parts."""
-    parts = (
-        (algorithm.values, algorithm.limits) if isinstance(algorithm, Composed) else (algorithm,)
-    )
-    return {f.name: getattr(part, f.name) for part in parts for f in fields(part)}
+    return dict(algorithm.parameters)
 
 
 def taxonomy(*classes: type[Algorithm]) -> str:

@@ -19,10 +19,12 @@ nobody ever acted as the average state: what is not known is neither for nor aga
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from surefoot.core.arrays import Array, namespace, row_sum
 from surefoot.core.errors import NotAvailableError
 from surefoot.planning import RowGuard, Trust, values_within
+from surefoot.planning.rules import RuleTrust
 from surefoot.planning.trusts import FreeTrust, SoftTrust, as_soft
 from surefoot.problems import Problem
 from surefoot.problems.guards import guard_problem
@@ -37,13 +39,16 @@ def guarded(problem: Problem, trust_of: TrustOf, n: Array, name: str) -> Trust:
     `Restricts.trust`.
     """
     trust = trust_of(problem, n)
+    rule = trust if isinstance(trust, RuleTrust) else None
+    trust = trust if rule is None else rule.within
     if not isinstance(trust, (FreeTrust, SoftTrust)):
         raise cannot_guard(name, NOT_LINEAR)
     guards = []
     for guard in problem.guards:
         other = guard_problem(problem, guard)
         guards.append(RowGuard(baseline_values(other), trust_of(other, n).price))
-    return as_soft(trust, tuple(guards))
+    kept = as_soft(trust, tuple(guards))
+    return kept if rule is None else replace(rule, within=kept)
 
 
 def cannot_guard(name: str, why: str) -> NotAvailableError:

@@ -71,6 +71,16 @@ Refit = Annotated[
         "--refit",
     ),
 ]
+Deterministic = Annotated[
+    str | None,
+    option(
+        METHOD,
+        "mixture|mode",
+        "One action in every state that changes: a rule, no lottery. Where nothing changes:"
+        " mixture, what the baseline does; or mode, its most frequent action.",
+        default=False,
+    ),
+]
 Folder = Annotated[
     Path, option(OUTPUT, "FOLDER", "Where policy.csv, report.html and the other files go.")
 ]
@@ -112,6 +122,7 @@ def improve(
     despite: Despite = "",
     most_changes: MostChanges = None,
     refit: Refit = False,
+    deterministic: Deterministic = None,
     out: Folder = Path("improved"),
     no_report: NoReport = False,
     dask: Dask = None,
@@ -146,6 +157,7 @@ def improve(
             despite=listed(despite),
             most_changes=most_changes,
             refit=refit,
+            deterministic=deterministic,
             dask=dask,
             progress=progress,
             **options.asking(),
