@@ -41,6 +41,7 @@ QUESTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "tune": (tune_log, {"tried": "settings"}),
     "evaluate": (surefoot.evaluate_policy, {}),
     "certify": (certify_policy, {}),
+    "plan": (surefoot.plan, {}),
     "safety-test": (surefoot.safety_test, {}),
     "watch": (surefoot.watch, {}),
 }

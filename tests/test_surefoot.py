@@ -125,6 +125,7 @@ UNTYPED = {
         "training": "a log",
     },
     "watch": {"source": "a log", "policy": "refused in words if it is none"},
+    "plan": {"source": "a log"},
     "read_log": {
         "source": "a log",
         "terminal_states": "labels of any kind",

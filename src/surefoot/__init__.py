@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from surefoot.advice import plot as plot
     from surefoot.advice import tuning as tuning
     from surefoot.advice.advise import Advice as Advice
+    from surefoot.advice.next_log import plan as plan
     from surefoot.advice.questions import advise as advise
     from surefoot.advice.questions import certify as certify
     from surefoot.advice.questions import check as check
@@ -150,6 +151,7 @@ _MODULES = {
 }
 _HOMES = {
     "advice.advise": "Advice",
+    "advice.next_log": "plan",
     "advice.questions": "advise certify check compare evaluate_policy",
     "advice.whole_episodes": "safety_test watch",
     "algorithms": "ALGORITHMS Algorithm Composed algorithm",

@@ -43,6 +43,7 @@ COMMANDS: dict[str, Arguments] = {
     "report": lambda x: ("report", improved_folder(x)),
     "compare": lambda x: ("compare", *learning(x), "--only", "basic-rl,hcpi"),
     "evaluate": lambda x: ("evaluate", *learning(x), "--policy", policy(x)),
+    "plan": lambda x: ("plan", *learning(x)),
     "certify": lambda x: ("certify", *learning(x), "--policy", policy(x)),
     "safety-test": lambda x: (
         "safety-test",

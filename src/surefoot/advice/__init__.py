@@ -6,6 +6,7 @@ from surefoot.advice.advise import Advice, learn_and_test
 from surefoot.advice.assurance import assure
 from surefoot.advice.files import write_advice
 from surefoot.advice.gain import Gain, held_out_gain
+from surefoot.advice.next_log import Planned, plan
 from surefoot.advice.questions import advise, certify, check, compare, evaluate_policy
 from surefoot.advice.safety import Tested
 from surefoot.advice.summary import summarise
@@ -19,6 +20,7 @@ __all__ = [
     "SUPPORTED",
     "Advice",
     "Gain",
+    "Planned",
     "Tested",
     "Verdict",
     "advise",
@@ -30,6 +32,7 @@ __all__ = [
     "evaluate_policy",
     "held_out_gain",
     "learn_and_test",
+    "plan",
     "safety_test",
     "summarise",
     "watch",

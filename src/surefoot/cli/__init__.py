@@ -17,7 +17,7 @@ from surefoot.cli.ending import run_to_the_end
 from surefoot.cli.in_use import apply, discretize, export
 from surefoot.cli.learning import check, compare, improve, report, tune
 from surefoot.cli.options import Commands, add
-from surefoot.cli.policies import certify, demo, evaluate, list_all, safety_test, watch
+from surefoot.cli.policies import certify, demo, evaluate, list_all, plan, safety_test, watch
 from surefoot.cli.studies import reproduce, run
 
 RULE, WITH_A_LOG, FOR_RESEARCH = "--gamma 0.95 --baseline rule.csv", "With a log", "For research"
@@ -30,6 +30,7 @@ COMMANDS = (
     (WITH_A_LOG, "report", report, "improved"),
     (WITH_A_LOG, "compare", compare, f"log.csv {RULE}"),
     (WITH_A_LOG, "tune", tune, f"log.csv {RULE} --out tuning.csv"),
+    (WITH_A_LOG, "plan", plan, f"log.csv {RULE} --loss 0.1"),
     (WITH_A_LOG, "evaluate", evaluate, f"new.csv {RULE} --policy improved/policy.csv"),
     (WITH_A_LOG, "certify", certify, f"log.csv {RULE} {NEW}"),
     (WITH_A_LOG, "safety-test", safety_test, f"new.csv {RULE} {NEW}"),

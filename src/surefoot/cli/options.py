@@ -45,6 +45,7 @@ FOLDED = (
     READING,
     *("start", "allowed", "forbidden", "baseline_policy", "smoothing", "renormalise"),
 )
+SHORT = ("compare", "tune", "plan", "evaluate")  # these fold what only gamma 1 needs
 AS_CHECK = (
     "Which columns LOG has, how it is read, which actions are allowed and how a baseline is"
     " estimated: the options of surefoot check --help for these are taken here, too. Save them once"
@@ -114,7 +115,8 @@ def add(
     for key, p in inspect.signature(command, eval_str=True).parameters.items():
         if isinstance(p.annotation, type) and issubclass(p.annotation, LogOptions):
             groups[key] = p.annotation
-            parameters += _fields(p.annotation, () if name in LISTING else FOLDED)
+            folded = (*FOLDED, *(("return_range",) if name in SHORT else ()))
+            parameters += _fields(p.annotation, () if name in LISTING else folded)
         else:
             parameters.append(p.replace(kind=inspect.Parameter.KEYWORD_ONLY))
     parameters.sort(key=_rank)

@@ -86,6 +86,35 @@ def evaluate(
     show(found, as_json, explain=explain)
 
 
+def plan(
+    log: Source,
+    loss: Annotated[
+        float | None,
+        option(
+            METHOD,
+            "NUMBER",
+            "What trying rare actions more often may cost at most, in units of the gain.",
+            default="0.2 % of the width of the returns",
+        ),
+    ] = None,
+    explain: Explain = False,
+    as_json: AsJson = False,
+    *,
+    options: LogOptions,
+) -> None:
+    """Plan the next log: what it needs to decide.
+
+    How many rows the held-out test of surefoot improve would need, how many episodes an A/B test,
+    and which actions are worth trying more often: rare ones that could still turn out to be much
+    better, at a cost that you state. The exit code is 0 whatever the plan.
+    """
+    from surefoot.advice import plan
+
+    with reading_progress() as progress:
+        found = plan(log, loss=loss, progress=progress, **options.asking())
+    show(found, as_json, explain=explain)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CertifyOptions(LogOptions):
     """The options of a proof."""

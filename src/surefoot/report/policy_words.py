@@ -4,6 +4,7 @@ episodes that it was not made from show, by a safety test and by a watch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -127,6 +128,80 @@ def _coverage(document: Mapping[str, Any]) -> Statement:
         " their state: they count as what the baseline does there. A policy learned from this very"
         " log looks better here than it is",
     )
+
+
+def plan_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
+    """What the next log should be."""
+    document = plain(document)
+    log = document["log"]
+    words = "SUPPORTED" if document["supported"] else f"{document['verdict'].upper()} by this log"
+    found = [Statement("verdict", words, (document["reason"],)), *warning(log_warnings(log))]
+    if document["vetoes"]:
+        keys = ", ".join(document["vetoes"])
+        said = f"more rows of this kind will not help while this stands: {keys} (surefoot check)"
+        found.append(Statement("first", said))
+    found += [_rows_needed(document), _arms(document), _tried(document)]
+    return in_terms_of(log, [*found, *notes(document["notes"], log)])
+
+
+def _rows_needed(document: Mapping[str, Any]) -> Statement:
+    """How large the next log must be."""
+    x, log = document["test"], document["log"]
+    if x is None:
+        return Statement(
+            "test", "how many rows it needs cannot be foretold: weights alone may judge"
+        )
+    if x["rows"] is None:
+        words = f"the gain is estimated as {amount(x['gain'], log)}: no log is foretold to show it"
+        return Statement("test", f"{words}; first try what is named below")
+    words = (
+        f"about {_round(x['rows']):,} rows like these ({x['times']:.2g} times this log) pass the"
+        f" test in {document['power']:.0%} of logs, if the gain is what it is estimated to be,"
+        f" {amount(x['gain'], log)}"
+    )
+    if x["rows_if_half"] is not None:
+        words += f"; about {_round(x['rows_if_half']):,}, if it is half of that"
+    return Statement("test", words)
+
+
+def _arms(document: Mapping[str, Any]) -> Statement:
+    """How large an A/B test must be."""
+    x = document["ab_test"]
+    if x is None or x["episodes_each"] is None:
+        why = "the log has no whole episodes" if x is None else "the gain is not above 0"
+        return Statement("a/b test", f"its size cannot be foretold: {why}")
+    return Statement(
+        "a/b test",
+        f"about {_round(x['episodes_each']):,} episodes in each arm would show that gain in"
+        f" {document['power']:.0%} of tests (two-sided, 5 %; returns scatter by"
+        f" {x['deviation']:.4g})",
+    )
+
+
+def _tried(document: Mapping[str, Any]) -> Statement:
+    """What to try more often."""
+    log, found = document["log"], document["trials"]
+    if not found:
+        words = "nothing: no rare action could still turn out to be worth much at so small a cost"
+        return Statement("try", words)
+    lines = [
+        f"{x['action']!r} in {x['state']!r}: in {x['share']:.1%} of decisions there instead of"
+        f" {x['now']:.1%} (about {x['more']:,.0f} more in a log of this size; tried"
+        f" {x['visits']:,.0f} times so far). It costs at most {x['costs']:.3g} and could be worth"
+        f" up to {x['could_gain']:.3g} {unit(log)}, each at its 95 % bound"
+        for x in found
+    ]
+    first = lines[0] + (f"; {len(lines) - 1} more: {ASK}" if len(lines) > 1 else "")
+    more = [
+        f"all of it together costs at most {document['loss']:.4g} (--loss); a rare disaster that no"
+        " row has shown is not in these figures: ask those who know the action"
+    ]
+    return Statement("try", first, (*lines, *more), in_full=True)
+
+
+def _round(n: float) -> int:
+    """Two digits: a forecast has no more."""
+    return math.ceil(float(f"{n:.2g}"))
 
 
 def certificate_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
