@@ -16,6 +16,7 @@ from surefoot.advice.answers import Paged
 from surefoot.advice.assurance import assure, proof
 from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gates import check_gates, gates_of
+from surefoot.advice.made_of import MadeOf, made_of
 from surefoot.advice.posing import Posed, posed_by_hand
 from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.verdict import (
@@ -74,7 +75,8 @@ class Advice(Paged):
     the held-out half shows about guarded columns and groups, `evidence` of the whole too. `slight`
     are findings that would forbid the promise if they changed this gain enough. `refitted` is what
     the tested method learns from all rows, where that was asked for; it was not tested itself.
-    `assurance` is a certificate of the candidate, or why there is none; None: not asked for.
+    `assurance` is a certificate of the candidate, or why there is none, and `made_of` what the gain
+    is made of; None: not asked for.
     """
 
     command: ClassVar[str] = "improve"
@@ -99,6 +101,7 @@ class Advice(Paged):
     over_renormalised: float | None = None
     sensitivity: Sensitivity | None = None
     gates: tuple[Evidence, ...] = ()
+    made_of: MadeOf | None = None
 
     def __repr__(self) -> str:
         return f"Advice({self.verdict}: {self.reason})"
@@ -312,11 +315,16 @@ def learn_and_test(
     advice = _refitted(advice) if refit and advice.supported else advice
     if not assured:
         return advice
-    # 6. The certificate that fits the algorithm, and how strong a hidden cause would have to be.
+    # 6. The certificate that fits the algorithm, how strong a hidden cause would have to be, and
+    #    what the gain is made of.
     solution = replace(gain.solution if proved is None else proved[0], pi=advice.candidate)
     found = assure(problem, solution, algorithm, against=objections.raised, despite=despite)
     hidden = _hidden(advice, units, markov=objections.markov)
-    return replace(advice, assurance=found, sensitivity=hidden)
+    parts = None
+    if proved is None and objections.markov and not advice.masked:
+        shown = advice.supported and not advice.waived
+        parts = made_of(problem, units, gain, advice.pi_b, advice.moved, shown=shown)
+    return replace(advice, assurance=found, sensitivity=hidden, made_of=parts)
 
 
 def _for_this_gain(

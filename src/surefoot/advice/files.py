@@ -6,6 +6,7 @@ by pair, and why it went no further there.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
 from surefoot.algorithms.algorithm import Restricts
 from surefoot.core.arrays import row_sum
 from surefoot.core.atomic import write_together
+from surefoot.core.evidence import BETTER, Evidence
 from surefoot.core.labels import as_text
 from surefoot.core.plain_values import as_document
 from surefoot.core.policy import CHANGED, quoted_csv
@@ -39,7 +41,8 @@ from surefoot.report.improvement_page import improvement_page
 
 CHANGE_COLUMNS = (
     "mass_moved", "estimated_gain_optimistic", "visits", "more_of", "more_of_count",
-    "more_of_moved", "less_of", "less_of_count", "less_of_moved",
+    "more_of_moved", "less_of", "less_of_count", "less_of_moved", "held_out_gain",
+    "held_out_low", "held_out_high", "shown_by_itself",
 )  # fmt: skip
 ONE_ACTION = "the log tried one action only"
 NOT_LEARNED = "the half that the policy is learned from never came here"
@@ -51,10 +54,10 @@ NEXT_TOO_DEAR = "the next move would gain less than the price of its uncertainty
 ALL_MOVED = "all of the probability that may move has moved to the best action"
 NO_FURTHER = "a further move would gain nothing"
 OUTSIDE = "outside the changes that are worth most (--most-changes {})"
-BETTER = "what gets more probability was tried here and looked better"
-ALLOWED_PRICED = f"{BETTER}, by more than the price of its uncertainty"
-ALLOWED_SOFT = f"{BETTER}, and the budget for uncertain moves covers it"
-ALLOWED_FREE = f"{BETTER}, and all that changes was tried often enough"
+LOOKED_BETTER = "what gets more probability was tried here and looked better"
+ALLOWED_PRICED = f"{LOOKED_BETTER}, by more than the price of its uncertainty"
+ALLOWED_SOFT = f"{LOOKED_BETTER}, and the budget for uncertain moves covers it"
+ALLOWED_FREE = f"{LOOKED_BETTER}, and all that changes was tried often enough"
 CHECKED = "; the half that tests has seen it, too"
 GUARDED = "a further move would cost too much in a guarded column"
 TAKEN_BACK = "the half that tests saw too little of the other moves: they were taken back"
@@ -74,7 +77,7 @@ def write_advice(
     headers = advice.log.labels.headers
     states = state_records(advice)
     texts: dict[str, Iterable[str] | bytes] = {
-        CHANGES: quoted_csv((*headers, *CHANGE_COLUMNS), _changes(states)),
+        CHANGES: quoted_csv((*headers, *CHANGE_COLUMNS), _changes(advice, states)),
         PAIRS: pair_lines(headers, states),
     }
     if page:
@@ -100,11 +103,15 @@ def write_advice(
 def changes_of(advice: Advice) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     """(the columns of changes.csv, its rows)."""
     header = (*advice.log.labels.headers, *CHANGE_COLUMNS)
-    return header, list(_changes(state_records(advice)))
+    return header, list(_changes(advice, state_records(advice)))
 
 
-def _changes(states: Sequence[StateRecord]) -> Iterator[tuple[Any, ...]]:
-    """One row for every visited state in which something changes, most mass first."""
+def _changes(advice: Advice, states: Sequence[StateRecord]) -> Iterator[tuple[Any, ...]]:
+    """One row for every visited state in which something changes, most mass first; what held-out
+    data show of it by itself is empty where that was not looked at.
+    """
+    made = {} if advice.made_of is None else advice.made_of.alone
+    alone = {_fields(advice.log.states[s]): x for s, x in made.items()}
     for state in states:
         if state.moved <= CHANGED:
             continue
@@ -121,7 +128,21 @@ def _changes(states: Sequence[StateRecord]) -> Iterator[tuple[Any, ...]]:
             less.action,
             less.count,
             _six_digits(less.baseline - less.candidate),
+            *_by_itself(alone.get(state.fields)),
         )
+
+
+def _by_itself(row: Evidence | None) -> tuple[Any, ...]:
+    """A change by itself, as the last columns of changes.csv."""
+    if row is None:
+        return "", "", "", ""
+    ends = (_six_digits(x) if math.isfinite(x) else "" for x in (row.estimate, row.low, row.high))
+    return *ends, "yes" if row.shown == BETTER else "no"
+
+
+def _fields(label: Any) -> tuple[str, ...]:
+    """The columns of a state's label."""
+    return tuple(map(str, label if isinstance(label, tuple) else (label,)))
 
 
 def _six_digits(x: Any) -> float:
@@ -139,11 +160,10 @@ def state_records(advice: Advice) -> list[StateRecord]:
     order = np.lexsort((-n.sum(axis=1), -np.round(advice.moved, 9)))
     found = []
     for s in order[acting[order]]:
-        label = log.states[s]
         shown = np.flatnonzero((n[s] > 0) | (pi[s] > 0) | (advice.pi_b[s] > 0))
         found.append(
             StateRecord(
-                fields=tuple(map(str, label if isinstance(label, tuple) else (label,))),
+                fields=_fields(log.states[s]),
                 why=why[s],
                 allowed=allowed if advice.moved[s] > CHANGED else "",
                 pairs=tuple(
@@ -257,7 +277,7 @@ def _allowed(advice: Advice, trust: Trust | None) -> str:
     gain = advice.gain
     if gain is None:
         return ""
-    words = BETTER
+    words = LOOKED_BETTER
     if trust is not None:
         priced = ALLOWED_SOFT if trust.price is None else ALLOWED_PRICED
         words = ALLOWED_FREE if isinstance(trust, FreeTrust) else priced

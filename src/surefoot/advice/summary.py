@@ -33,7 +33,7 @@ from surefoot.checks.finding import (
     Finding,
     doubt,
 )
-from surefoot.core.evidence import GROUP
+from surefoot.core.evidence import BETTER, GROUP
 from surefoot.core.labels import as_text
 from surefoot.core.text import in_rows, signed
 from surefoot.evidence.bound import Certificate, rows_left_out
@@ -196,6 +196,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             "states_visited": int((advice.log.n_sa.sum(axis=1) > 0).sum()),
             "mass_moved": advice.mass_moved,
             "largest": _largest(advice),
+            "alone": _alone(advice),
             "most_changes": None if gain is None else gain.most,
             "states_left_out": 0
             if gain is None or gain.outside is None
@@ -203,6 +204,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         },
         "worth": gain_summary(advice.gain, advice.in_sample)
         | {"over_renormalised": worth, "estimates": estimates(advice)},
+        "made_of": _made_of(advice),
         **parts_summary(advice.gates),
         "own_return": None if advice.own is None else asdict(advice.own),
         **assurance_summary(advice.assurance),
@@ -247,7 +249,11 @@ def _largest(advice: Advice) -> dict[str, Any] | None:
     """The state whose change moves most decisions of the log, and what changes there most."""
     if not len(advice.changed):
         return None
-    s = int(np.argmax(advice.moved * advice.log.n_sa.sum(axis=1)))
+    return _change(advice, int(np.argmax(advice.moved * advice.log.n_sa.sum(axis=1))))
+
+
+def _change(advice: Advice, s: int) -> dict[str, Any]:
+    """What changes most in a state."""
     moved = advice.candidate[s] - advice.pi_b[s]
     names = [as_text(a) for a in advice.log.actions]
     return {
@@ -256,6 +262,31 @@ def _largest(advice: Advice) -> dict[str, Any] | None:
         "less_of": names[int(np.argmin(moved))],
         "moved": float(advice.moved[s]),
     }
+
+
+def _alone(advice: Advice) -> list[dict[str, Any]]:
+    """What held-out data show of each change by itself, those that move most decisions."""
+    made = advice.made_of
+    visits = advice.log.n_sa.sum(axis=1)
+    return [
+        _change(advice, s)
+        | {"visits": int(visits[s]), "shown": x.shown == BETTER}
+        | {"gain": x.estimate, "low": x.low, "high": x.high}
+        for s, x in ({} if made is None else made.alone).items()
+    ]
+
+
+def _made_of(advice: Advice) -> dict[str, Any] | None:
+    """What of the gain is that of always doing what the baseline does most, and what is beyond."""
+    made = advice.made_of
+    if made is None:
+        return None
+    parts = {"mode": made.mode, "beyond": made.beyond}
+    found = {
+        name: None if x is None else {"gain": x.estimate, "low": x.low, "high": x.high}
+        for name, x in parts.items()
+    }
+    return {"preferred_actions_changed": made.preferred, **found}
 
 
 def _finding(x: Finding, advice: Advice) -> dict[str, Any]:

@@ -218,23 +218,33 @@ class UnitModel:
         whole = (self.often | (pi == base)).all(axis=1, keepdims=True)
         return np.where(whole, pi, np.clip(found, 0.0, 1.0))
 
-    def compare(self, pi: np.ndarray, *, strict: bool = False) -> Comparison:
-        """The policy against the baseline; `strict`: what these units cannot tell counts against
-        the gain, at its worst.
+    def compare(
+        self, pi: np.ndarray, *, strict: bool = False, against: np.ndarray | None = None
+    ) -> Comparison:
+        """The policy against the baseline, or against another policy; `strict`: what these units
+        cannot tell counts against the gain, at its worst.
         """
         rows, base, chain = self.rows(pi), self.baseline, self.chain(self.rows(pi))
         scores = self._scores(rows, chain)
-        base_scores = self._scores(self.mixture, base, by_state=self.problem.pi_b_is_mixture)
-        spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * self.mixture
-        doubt = self._lost_doubt(chain, base) + self._forced_doubt(pi, chain, base) if strict else 0
-        bias, base_bias = self.bias(rows, chain), self.baseline_bias
+        if against is None:
+            base_rows, base_bias = self.mixture, self.baseline_bias
+            base_scores = self._scores(base_rows, base, by_state=self.problem.pi_b_is_mixture)
+        else:
+            base_rows = self.rows(against)
+            base = self.chain(base_rows)
+            base_scores, base_bias = self._scores(base_rows, base), self.bias(base_rows, base)
+        spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * base_rows
+        doubt = 0.0
+        if strict:
+            doubt = self._lost_doubt(chain, base) + self._forced_doubt(pi, chain, base, against)
+        bias = self.bias(rows, chain)
         value, base_value = chain.at_start - bias.value, base.at_start - base_bias.value
         gain, left = value - base_value - doubt, bias.left + base_bias.left
         return Comparison(
             policy=self._estimate(value, scores, spent, chain.v, bias.left),
             baseline=self._estimate(base_value, base_scores, base_spent, base.v, base_bias.left),
             gain=self._estimate(gain, scores - base_scores, spent - base_spent, base.v, left),
-            weight=chain.d[:, None] * (rows - self.mixture),
+            weight=chain.d[:, None] * (rows - base_rows),
             v=base.v,
             v_policy=chain.v,
         )
@@ -338,7 +348,9 @@ class UnitModel:
             return more * (level - float(v.min(initial=0.0)))
         return -more * (float(v.max(initial=0.0)) - level)
 
-    def _forced_doubt(self, pi: np.ndarray, chain: Chain, base: Chain) -> float:
+    def _forced_doubt(
+        self, pi: np.ndarray, chain: Chain, base: Chain, against: np.ndarray | None = None
+    ) -> float:
         """What moves may cost that these units cannot check: onto pairs that fewer than two of them
         saw, and away from such pairs.
 
@@ -347,7 +359,7 @@ class UnitModel:
         or one as far below the mean of its state as any of the log; a move away from it loses the
         best.
         """
-        move = np.where(self.often, 0.0, pi - self.pi_b)
+        move = np.where(self.often, 0.0, pi - (self.pi_b if against is None else against))
         found = 0.0
         for end, sign in ((0, 1.0), (1, -1.0)):
             mass = np.maximum(sign * move, 0.0).sum(axis=1)

@@ -22,7 +22,7 @@ from surefoot.report.improvement_words import (
     held_out_gain,
     improvement_statements,
 )
-from surefoot.report.log_words import WHERE
+from surefoot.report.log_words import WHERE, amount, span
 from surefoot.report.page import (
     MOST_BYTES,
     Item,
@@ -108,6 +108,7 @@ def improvement_page(
         safety_word=tested,
         figures=_figures(summary),
         changes=_sentences(*of_kind(said, "changes")[0].whole) if changes["states_changed"] else "",
+        alone=_alone(changes.get("alone", ()), log),
         maps=maps(states, columns),
         state_name="state" if len(columns) < 2 else f"state ({', '.join(columns)})",
         left_out=left_out,
@@ -230,6 +231,32 @@ def gaps(states: Sequence[StateRecord]) -> PageTable | None:
         ],
         frozenset({2, 3, 4}),
     )
+
+
+def _alone(found: Sequence[Mapping[str, Any]], log: Mapping[str, Any]) -> list[PageTable]:
+    """The largest changes, each with its own evidence; [] without any."""
+    if not found:
+        return []
+    rows = [
+        (
+            *(x["state"], x["less_of"], x["more_of"], f"{x['visits']:,}", percent(x["moved"])),
+            *(amount(x["gain"], log), span(x["low"], x["high"], log)),
+            "shown" if x["shown"] else "not shown",
+        )
+        for x in found
+    ]
+    return [
+        PageTable(
+            "The changes that move most decisions, each by itself: what it would gain if it were"
+            " the only one, on the half that the policy was not learned from, with its 90 %"
+            " interval. Of those that are shown, about 5 % at most are no better, on average over"
+            " logs like this. What is not shown by itself is supported only together with the"
+            " others.",
+            ("state", "from", "to", "visits", "decisions changed", "gain", "interval", "by itself"),
+            rows,
+            frozenset({3, 4}),
+        )
+    ]
 
 
 # What stays, and how it was made

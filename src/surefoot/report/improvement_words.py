@@ -59,6 +59,7 @@ JUDGED = (
     ("the actions were chosen with", "the propensities are true"),
     ALIKE,
 )  # fmt: skip
+MOST_ALONE = 5  # changes that are told one by one in the terminal
 FALSE, UNLOOKED = "FOUND TO BE FALSE", "NOT LOOKED AT"
 ABOUT = ((1e9, "billion"), (1e6, "million"))
 
@@ -195,7 +196,8 @@ def _worth(document: Mapping[str, Any]) -> Statement:
             f"in sample, OPTIMISTIC: {amount(inside['gain'], log)} (baseline"
             f" {value(inside['baseline'], log)}, candidate {value(inside['policy'], log)})"
         )
-    return Statement("worth", f"{words}{in_brackets(log)}", (*detail, *_own(document)[0]))
+    detail += [*_kept_and_beyond(document)[0], *_own(document)[0]]
+    return Statement("worth", f"{words}{in_brackets(log)}", tuple(detail))
 
 
 def _of_baseline(document: Mapping[str, Any]) -> str:
@@ -277,7 +279,11 @@ def _changes(document: Mapping[str, Any]) -> Statement:
     words += " decisions"
     if not document["supported"] and not document["accepted_unsupported"] and n:
         words += " would have changed"
-    largest, detail = found.get("largest"), []
+    largest, detail = found.get("largest"), _each_alone(document)
+    shown = sum(x["shown"] for x in found.get("alone", ()))
+    if shown:
+        words += f"; {shown:,} of these changes {'is' if shown == 1 else 'are'} shown by"
+        words += " itself" if shown == 1 else " themselves"
     if largest:
         words += (
             f". The largest: in {largest['state']!r} {largest['more_of']!r} instead of"
@@ -287,6 +293,57 @@ def _changes(document: Mapping[str, Any]) -> Statement:
         words += f" (--most-changes {most})"
         detail.append(_left_out(most, found["states_left_out"]))
     return Statement("changes", words, tuple(detail))
+
+
+def _each_alone(document: Mapping[str, Any]) -> list[str]:
+    """What held-out data show of the largest changes, each by itself."""
+    found, log = document["changes"].get("alone", ()), document["log"]
+    lines = []
+    for x in found[:MOST_ALONE]:
+        by_itself = "shown by itself" if x["shown"] else "not shown by itself"
+        ends = span(x["low"], x["high"], log)
+        lines.append(
+            f"in {x['state']!r} (visited {x['visits']:,} times) {x['more_of']!r} instead of"
+            f" {x['less_of']!r}: {amount(x['gain'], log)} {unit(log)} if this were the only change,"
+            f" {ends}: {by_itself}"
+        )
+    if len(found) > MOST_ALONE:
+        left = len(found) - MOST_ALONE
+        lines.append(f"{left:,} more of these are in changes.csv and on the page")
+    return lines
+
+
+def _kept_and_beyond(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """(what the gain is made of, what of that a reader must not miss)."""
+    found, log = document.get("made_of"), document["log"]
+    if not found or not document["changes"]["states_changed"]:
+        return [], []
+    told: list[str] = []
+    warned: list[str] = []
+    mode, beyond = found["mode"], found["beyond"]
+    if not found["preferred_actions_changed"]:
+        warned.append(
+            "no state prefers another action than before: the policy does more often what the"
+            " baseline does most, and nothing else is new"
+        )
+    if mode is None or beyond is None:
+        return told, warned
+    told.append(
+        "always doing what the baseline does most (its rule without exploration) is worth"
+        f" {_part(mode, log)}; what the policy does beyond that, {_part(beyond, log)}"
+    )
+    if mode["gain"] > 0 > beyond["gain"]:
+        warned.append(
+            f"always doing what the baseline does most looks better still, by"
+            f" {-beyond['gain']:.4g}: that is its rule without exploration (--deterministic mode"
+            " writes such a rule)"
+        )
+    return told, warned
+
+
+def _part(x: Mapping[str, Any], log: Mapping[str, Any]) -> str:
+    """A part of the gain, with its interval."""
+    return f"{amount(x['gain'], log)} ({span(x['low'], x['high'], log)})"
 
 
 def _left_out(most: int, left_out: int) -> str:
@@ -331,7 +388,7 @@ def _warnings(document: Mapping[str, Any]) -> list[Statement]:
     if document["baseline"].get("renormalised"):
         short.append("forbidden actions were taken out of the baseline")
         instead.append(f"{short[-1]}; gains are against the policy that made the log")
-    whole = [*log_warnings(log), *_own(document)[1]]
+    whole = [*log_warnings(log), *_own(document)[1], *_kept_and_beyond(document)[1]]
     if said := disagreement(document["baseline"]):
         whole.append(said)
     if document["converged"] is False:

@@ -284,6 +284,37 @@ class Largest(Part):
     moved: float = said("the share of its decisions that would change")
 
 
+class GainPart(Part):
+    """A part of the gain, on held-out data, by the model, with its 90 % interval."""
+
+    gain: Number = said("the gain")
+    low: Number = said("the lower end")
+    high: Number = said("the upper end")
+
+
+class Alone(Largest, GainPart):
+    """A change by itself: what the policy would gain if it were the only one."""
+
+    visits: int = said("how often the log visits the state")
+    shown: bool = said(
+        "whether this change is shown to be better by itself: of those that are, about 5 % at most"
+        " are not, on average over logs"
+    )
+
+
+class MadeOf(Part):
+    """What the gain is made of."""
+
+    preferred_actions_changed: int = said(
+        "in how many of the states that change another action is preferred now"
+    )
+    mode: GainPart | None = said(
+        "what it is worth to do always what the baseline does most; `null`: the baseline does"
+        " nothing else, or it was not measured"
+    )
+    beyond: GainPart | None = said("what the policy is worth beyond that")
+
+
 class Moved(Part):
     """How much a policy differs from the baseline."""
 
@@ -296,6 +327,7 @@ class Changes(Moved):
 
     states_visited: int = said("states that the log visits")
     largest: Largest | None = said("the largest change; `null`: nothing changes")
+    alone: list[Alone] = said("the changes that move most decisions, each by itself")
     most_changes: int | None = said("the limit of `--most-changes`; `null`: none")
     states_left_out: int = said(
         "how many more states the half that made the policy would have changed without that limit"
@@ -449,6 +481,9 @@ class Improve(OnLog):
     reward_range: RewardRange = said("the possible rewards")
     changes: Changes = said("how much changes")
     worth: Worth = said("what the policy gains")
+    made_of: MadeOf | None = said(
+        "what the gain is made of; `null`: nothing was tested, or weights alone could judge"
+    )
     guards: list[Gate] = said("one object for each guarded column (`--guard`)")
     groups: list[Gate] = said("one object for each group (`--group`)")
     own_return: OwnReturn | None = said(
@@ -578,6 +613,55 @@ class Evaluate(OfPolicy):
         "the rewards that were seen, where nobody declared their range; `null`: declared"
     )
     weighted: Weighted | NotAvailable = said("values over whole episodes, by weights")
+
+
+class TestNeeds(Part):
+    """The rows that the held-out test would need."""
+
+    gain: Number = said("the estimated gain")
+    times: Number = said("how many times as large as this one a log must be; `null`: none would do")
+    rows: Number = said("so many rows")
+    rows_if_half: Number = said("so many, if the gain is half of the estimate")
+
+
+class ArmsNeeded(Part):
+    """The size of an A/B test."""
+
+    deviation: Number = said("the standard deviation of the returns of the log")
+    episodes_each: Number = said("episodes in each arm; `null`: the gain is not above 0")
+
+
+class Trial(Part):
+    """An action to try more often."""
+
+    state: str = said("where")
+    action: str = said("what")
+    visits: float = said("how often the log has tried it there")
+    now: float = said("the share of decisions there in which the baseline does it")
+    share: float = said("the share in which it would be done")
+    more: float = said("how often more that is in a log of this size")
+    could_gain: float = said("what always doing it could be worth, at its high 95 % bound")
+    costs: float = said("what trying it costs at most, at its low 95 % bound")
+
+
+class Plan(OnLog):
+    """What the next log should be."""
+
+    schema_: Literal["surefoot/plan/1"] = SCHEMA
+    start: Literal["given", "episodes", "visits"] = said("as of `improve`")
+    verdict: str = said("as of `improve`")
+    supported: bool = said("whether this log supports a change already")
+    reason: str = said("why, or why not")
+    vetoes: list[str] = said("keys of findings that more rows of this kind will not mend")
+    power: float = said("with which probability the tests below are to pass")
+    test: TestNeeds | None = said(
+        "what the held-out test would need; `null`: nothing was tested, or weights alone may judge"
+    )
+    ab_test: ArmsNeeded | None = said(
+        "what an A/B test would need; `null`: the log has no whole episodes"
+    )
+    loss: float = said("what trying actions may cost at most, in units of the gain")
+    trials: list[Trial] = said("the actions to try more often, those that could gain most first")
 
 
 class Certify(OfPolicy):
@@ -866,6 +950,7 @@ DOCUMENTS: Mapping[str, tuple[type[Document], ...]] = MappingProxyType(
         "compare": (Compare,),
         "tune": (Tune,),
         "evaluate": (Evaluate,),
+        "plan": (Plan,),
         "certify": (Certify,),
         "safety-test": (SafetyTest,),
         "watch": (Watch,),
