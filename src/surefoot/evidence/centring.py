@@ -1,5 +1,5 @@
-"""Centred values: what the weights alone add to the value of an episode is taken off, as far as the
-past says that it helps.
+"""A control variate for weighted episodes: what the weights alone add to their values is taken off,
+as far as the past says that it helps.
 
 Weights have mean 1 at every step, so C = sum_{t < T} gamma^t c_t (w_t - 1) has mean 0 whatever the
 rewards are (w_t stays what it is when an episode has stopped). With X the value of an episode and k

@@ -1,5 +1,5 @@
-"""The delta method: the model's gain minus what its rows may be wrong by, to first order, and minus
-what the log has not shown.
+"""The delta method: the model's gain, less its second-order bias, minus what its rows may be wrong
+by and what the log has not shown.
 """
 
 from __future__ import annotations

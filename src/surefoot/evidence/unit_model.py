@@ -1,5 +1,5 @@
-"""Two policies in the model that some units of a log make: their values at the start, what every
-unit adds to the difference, and the interval that follows.
+"""Two policies in the model that some units of a log make: their values at the start, less their
+second-order bias, what every unit adds to the difference, and the interval that follows.
 
 docs/supported.md derives the scores and gives the reasons for every term of the interval.
 """
@@ -399,13 +399,9 @@ class UnitModel:
         return np.asarray(self.by_unit(chain, target - u.k * q[at], spent, n, cells)[self.chosen])
 
     def by_unit(
-        self,
-        chain: Chain,
-        beyond: np.ndarray,
-        spent: np.ndarray,
-        n: np.ndarray,
+        self, chain: Chain, beyond: np.ndarray, spent: np.ndarray, n: np.ndarray,
         cells: Cells | None = None,
-    ) -> np.ndarray:
+    ) -> np.ndarray:  # fmt: skip
         """What every unit adds [units], from what its entries have `beyond` the mean of their
         place; places have so many discounted and so many logged visits.
         """
@@ -540,6 +536,7 @@ def model_of_units(
         starts = part.unit, part.state, part.k / part.k.sum()
     elif problem.start_from != GIVEN and len(part.start_k):
         starts = part.start_unit, part.start_state, part.start_k / part.start_k.sum()
+    start = np.asarray(problem.start) if starts is None else _sum(*starts[1:], problem.n_states)
     acts = _sum(units.state, units.k, problem.n_states) > 0
     return UnitModel(
         units=part,
@@ -555,9 +552,7 @@ def model_of_units(
         mixture=rows / _or_1(rows.sum(axis=1, keepdims=True)),
         lost=~acts & ~np.asarray(problem.terminal),
         starts=starts,
-        start=np.asarray(problem.start)
-        if starts is None
-        else _sum(starts[1], starts[2], problem.n_states),
+        start=start,
     )
 
 
@@ -599,5 +594,4 @@ def _or_1(n: np.ndarray) -> np.ndarray:
 
 
 def _sum(at: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:
-    found: np.ndarray = np.bincount(at, weights=weights, minlength=n)
-    return found
+    return np.asarray(np.bincount(at, weights=weights, minlength=n))
