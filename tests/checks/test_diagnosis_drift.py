@@ -11,8 +11,8 @@ import pytest
 
 from support.faulty_logs import Log, chain, decisions, season
 from surefoot.checks import Finding, check_log
+from surefoot.checks.drift import waves
 from surefoot.checks.finding import WARNING
-from surefoot.checks.markov import waves
 from surefoot.logs import read_log
 from surefoot.statistics.independence import tables
 

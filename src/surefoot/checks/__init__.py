@@ -3,10 +3,13 @@
 check_log      all checks of a log before learning from it; `vetoes` those findings that make a
                promise untrue
 coverage       what the counts say
-markov, completeness, time_order   one question each: does the past or the time matter (and which
-               history would do), is every episode there, and once, do the rows follow each other
+propensities   can the propensities be true
+markov         does the past matter, and which history would do
+drift          does the world or the baseline change in time, by `rhythm` in cycles
+completeness   is every episode there, and once
+time_order     which rows are early and which late, do they follow each other
 walk           one walk over the rows collects what these need
-finding        an answer, of several tests where need be
+finding        an answer, of several tests where need be; the keys of what can veto
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 
 from surefoot.checks import coverage
 from surefoot.checks.completeness import Copies, copied, copies, copies_in, cuts, missing
+from surefoot.checks.drift import drift, policy_drift
 from surefoot.checks.finding import (
     CONTRADICTIONS,
     COPIES,
@@ -31,7 +35,7 @@ from surefoot.checks.finding import (
     Finding,
     not_looked_at,
 )
-from surefoot.checks.markov import caseload, drift, memory, policy_drift
+from surefoot.checks.markov import caseload, memory
 from surefoot.checks.propensities import propensities
 from surefoot.checks.time_order import MOST_STAMPS, contradictions, gaps
 from surefoot.checks.walk import Walk, walk

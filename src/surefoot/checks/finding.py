@@ -24,12 +24,13 @@ MUCH = 0.1  # a test of a smaller share of the steps than this says so
 SLIGHT = 0.001  # a context that explains less than this share of the uncertainty hardly matters
 FEWEST = 20  # a test on fewer rows than this counts as no test
 NAMED = 5  # worst states to name
+DRIFT, POLICY_DRIFT, MARKOV, BASELINE = "drift", "policy-drift", "markov", "baseline"
+COPIES, CONTRADICTIONS, PROPENSITIES = "copies", "contradictions", "propensities"
+CUTS, TIME, MISSING = "cuts", "time", "missing"
 KEYS = (
-    "drift", "policy-drift", "markov", "baseline", "copies", "contradictions", "propensities",
-    "cuts", "time", "missing",
+    DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS, PROPENSITIES,
+    CUTS, TIME, MISSING,
 )  # fmt: skip
-DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS, PROPENSITIES, *_ = KEYS
-CUTS, TIME, MISSING = KEYS[-3:]
 # what needs the rows of a log, in words
 BY_ROWS = {
     MARKOV: "memory",
