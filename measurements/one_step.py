@@ -27,7 +27,7 @@ import numpy as np
 import surefoot
 from certificates import Cell, _benchmark, _data_sets
 from surefoot.core.arrays import to_numpy
-from surefoot.evidence.return_evidence import bracket, cycles_of, evidence, star_interval
+from surefoot.evidence.return_evidence import bracket, evidence, regenerations_of, star_interval
 from surefoot.evidence.screening import _states_only
 from surefoot.problems import Problem
 from surefoot.statistics.radii import any_time_bernstein, squares_in_order
@@ -57,7 +57,7 @@ def by_returns(problem: Problem) -> Values:
         low, high = bracket(problem, log, rows, len(log))
     else:
         of_star = 0.1
-        cycles = cycles_of(only, problem.gamma)
+        cycles = regenerations_of(only, problem.gamma)
         rows = cycles.row
         star = star_interval(cycles, problem, of_star * share, "bernstein")
         low, high = (cycles.x + v * cycles.d for v in star)

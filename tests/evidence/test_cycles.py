@@ -14,7 +14,12 @@ import pytest
 import surefoot
 from support import worlds
 from surefoot.evidence import ReturnEvidence, evidence
-from surefoot.evidence.return_evidence import Cycles, cycles_of, learning_steps, star_of
+from surefoot.evidence.return_evidence import (
+    Regenerations,
+    learning_steps,
+    regenerations_of,
+    star_of,
+)
 from surefoot.statistics.radii import any_time, hoeffding
 
 GAMMA = 0.8
@@ -85,7 +90,7 @@ def test_the_first_visit_of_each_pair_in_each_complete_cycle_runs_to_the_next_vi
         wanted.append((pair[0] * 2 + pair[1], x, GAMMA ** (later[0] - t)))
         if path[t] == star:
             starts.append(wanted[-1][1:])
-    found = cycles_of(log, GAMMA)
+    found = regenerations_of(log, GAMMA)
     assert np.allclose(np.stack([found.pair, found.x, found.d], axis=1), wanted)
     assert np.allclose(np.stack([found.star_x, found.star_d], axis=1), starts)
 
@@ -96,7 +101,7 @@ def test_the_value_at_which_cycles_end_lies_where_its_own_equation_holds_within_
     """A radius without variance: |mean X - v (1 - mean D)| <= r, in closed form."""
     log = problem(0, 4000).log
     assert log is not None
-    found = cycles_of(log, GAMMA)
+    found = regenerations_of(log, GAMMA)
     mean, rest = found.star_x.mean(), 1 - found.star_d.mean()
     assert found.value_of_star(0, 15, lambda y: 0.1) == pytest.approx(
         ((mean - 0.1) / rest, (mean + 0.1) / rest)
@@ -121,7 +126,7 @@ def test_no_value_within_its_own_radius_is_lost_whichever_way_the_radius_grows(
     x, d = np.array([0.0, 1.0]), np.array(d)
     empty = np.empty(0)
     radius = lambda y: 0.5 * float(abs(y[0] - y[1]))  # noqa: E731
-    low, high = Cycles(empty, empty, empty, x, d, empty).value_of_star(-20, 20, radius)
+    low, high = Regenerations(empty, empty, empty, x, d, empty).value_of_star(-20, 20, radius)
     fits = [
         v
         for v in np.linspace(-20, 20, 4001)
@@ -191,7 +196,7 @@ def test_what_v_star_leaves_open_is_paid_as_far_as_the_actions_of_a_state_differ
     made = problem(3, 4000)
     found = evidence(made, 0.1, visits="cycles")
     assert made.log is not None
-    cycles, width = cycles_of(made.log, GAMMA), made.return_range.width
+    cycles, width = regenerations_of(made.log, GAMMA), made.return_range.width
     r, rest = (
         float(any_time(np.array(float(len(cycles.star_x))), 0.1 / 9 / 2, width)),
         1 - cycles.star_d.mean(),

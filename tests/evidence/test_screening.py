@@ -12,7 +12,7 @@ import pytest
 
 import surefoot
 from support import worlds
-from surefoot.evidence.return_evidence import cycles_of, star_interval, star_of
+from surefoot.evidence.return_evidence import regenerations_of, star_interval, star_of
 from surefoot.evidence.screening import MARGIN, PART, Screened, moments, reach, screened, shuffled
 from surefoot.problems.montecarlo import discounted_returns
 
@@ -167,7 +167,7 @@ def test_the_value_at_which_cycles_end_is_bounded_at_its_share_of_delta() -> Non
     log, found = problem.log, screened(problem, 0.2)
     assert log is not None
     only = dataclasses.replace(log, action=np.zeros_like(log.action), n_actions=1)
-    cycles = cycles_of(only, problem.gamma, (len(log) // PART, len(log)))
+    cycles = regenerations_of(only, problem.gamma, (len(log) // PART, len(log)))
     least, most = star_interval(cycles, problem, 0.1 * 0.2, "bernstein")
     use = (found.move != 0).any(axis=-1)[log.state[cycles.row]]
     s, a = log.state[cycles.row[use]], log.action[cycles.row[use]]

@@ -1,5 +1,5 @@
-"""Evidence: what independent returns of the baseline in a log say about q^{pi_b}, with an error
-that holds for all pairs at once. One trajectory that keeps coming back to a state falls into
+"""Return evidence: what independent returns of the baseline in a log say about q^{pi_b}, with an
+error that holds for all pairs at once. One trajectory that keeps coming back to a state falls into
 independent stretches between its visits there: regeneration cycles.
 """
 
@@ -39,7 +39,7 @@ VISITS = ("independent", "first", "thinned", "cycles", "every")
 
 
 @dataclass(frozen=True, repr=False)
-class Cycles:
+class Regenerations:
     """First visits of pairs in completed cycles, in order of time: X, the discounted rewards up to
     the return to s*, and D = gamma^steps; `row` says where in the log each is.
 
@@ -93,7 +93,9 @@ def comes_back(log: Batch, gamma: float) -> bool:
     return begin < separation(gamma) * returns
 
 
-def cycles_of(log: Batch, gamma: float, span: tuple[int, int] | None = None) -> Cycles:
+def regenerations_of(
+    log: Batch, gamma: float, span: tuple[int, int] | None = None
+) -> Regenerations:
     """The cycles of one trajectory, without its first steps; or those of the rows of a span.
 
     s* is chosen by what came before, so what follows is a trajectory from where the first steps
@@ -116,7 +118,7 @@ def cycles_of(log: Batch, gamma: float, span: tuple[int, int] | None = None) -> 
         d = log.discounts_over(gamma, at, end - at)
         return g[at] - d * g[end], d
 
-    return Cycles(pair[first], *until_back(first), *until_back(back[:-1]), first)
+    return Regenerations(pair[first], *until_back(first), *until_back(back[:-1]), first)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -199,13 +201,13 @@ def evidence(
 
     visits: "first" uses the first visit of a pair in each episode, to the episode's end or cut;
     "cycles" uses the first visit in each cycle of one trajectory, to the end of the cycle (see
-    `Cycles`); "thinned" uses returns of `steps` steps from visits at least so far apart (default:
-    where gamma^steps <= 0.01). "independent" is "first" for more than one episode; for one it is
-    "cycles" if in its first tenth a state comes back sooner than returns separate, else "thinned",
-    both on the rest. A return that is cut leaves open what would have followed, which lies in the
-    return range: that is part of the radius. "every" uses all returns as they are, as the paper
-    does: they depend on each other, and nothing is proved. error: "hoeffding", "mpeb" (Maurer &
-    Pontil's empirical Bernstein) or "bernstein" (one that holds at every n at once).
+    `Regenerations`); "thinned" uses returns of `steps` steps from visits at least so far apart
+    (default: where gamma^steps <= 0.01). "independent" is "first" for more than one episode; for
+    one it is "cycles" if in its first tenth a state comes back sooner than returns separate, else
+    "thinned", both on the rest. A return that is cut leaves open what would have followed, which
+    lies in the return range: that is part of the radius. "every" uses all returns as they are, as
+    the paper does: they depend on each other, and nothing is proved. error: "hoeffding", "mpeb"
+    (Maurer & Pontil's empirical Bernstein) or "bernstein" (one that holds at every n at once).
     """
     check_name("error", error, RETURN_ERRORS)
     check_name("visits", visits, VISITS)
@@ -429,7 +431,7 @@ def _cycles(problem: Problem, log: Batch, delta: float, error: str) -> _Draws:
             'cycles are those of one trajectory that goes on: use visits="first" for episodes'
         )
     share = delta / (int(_acting(problem).sum()) + 1)
-    cycles = cycles_of(log, problem.gamma)
+    cycles = regenerations_of(log, problem.gamma)
     low, high = (cycles.x + v * cycles.d for v in star_interval(cycles, problem, share, error))
     assumptions = (
         "the log was stopped after a number of steps fixed in advance",
@@ -442,7 +444,7 @@ def _cycles(problem: Problem, log: Batch, delta: float, error: str) -> _Draws:
 
 
 def star_interval(
-    cycles: Cycles, problem: Problem, delta: float, error: str
+    cycles: Regenerations, problem: Problem, delta: float, error: str
 ) -> tuple[float, float]:
     """Between which values v^{pi_b} of the state lies at which cycles end, at delta."""
     lo, hi = problem.return_range.lo, problem.return_range.hi

@@ -28,9 +28,9 @@ from surefoot.evidence.bound import (
 from surefoot.evidence.return_bounds import advantage_bound, on_policy
 from surefoot.evidence.return_evidence import (
     INDEPENDENT,
-    Cycles,
+    Regenerations,
     bracket,
-    cycles_of,
+    regenerations_of,
     shuffled,
     star_interval,
     star_of,
@@ -334,7 +334,7 @@ def _episodes(problem: Problem, log: Batch, delta: float) -> Screened:
 def _trajectory(problem: Problem, log: Batch, delta: float) -> Screened:
     """The first quarter of the steps proposes; draws are first visits in cycles."""
     cut, only = len(log) // PART, _states_only(log)
-    before, after = (cycles_of(only, problem.gamma, x) for x in ((0, cut), (cut, len(log))))
+    before, after = (regenerations_of(only, problem.gamma, x) for x in ((0, cut), (cut, len(log))))
     part, left = np.arange(len(log)) < cut, (1 - OF_STAR - OF_REACH) * delta
     returns = before.row, before.x + _star_guess(before, problem) * before.d
     found = propose(problem, log, part, returns, PART - 1.0, left)
@@ -352,7 +352,7 @@ def _trajectory(problem: Problem, log: Batch, delta: float) -> Screened:
     return _tested(problem, log, found, tested, soon, left, assumptions)
 
 
-def _star_guess(cycles: Cycles, problem: Problem) -> float:
+def _star_guess(cycles: Regenerations, problem: Problem) -> float:
     """v* by these cycles: an estimate, for the proposal alone."""
     lo, hi = problem.return_range.lo, problem.return_range.hi
     if len(cycles.star_x) == 0:
