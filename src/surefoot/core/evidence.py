@@ -1,5 +1,5 @@
-"""Evidence: what some data say about v^pi - v^{pi_b} of one part, as a row that every way of
-knowing returns; and when such a row shows the part to be better, no worse, or worse.
+"""Evidence: what some data say about v^pi - v^{pi_b} of one part, as the row on which verdicts
+rest; and when such a row shows the part to be better, no worse, or worse.
 """
 
 from __future__ import annotations
