@@ -1,5 +1,5 @@
-"""Store: where the rows of a log come from (files, a folder, a pattern, a table in memory), whether
-files are what they say, and their rows as Parquet; text and tables are parsed once and written out.
+"""Store: CSV, Parquet and tables as rows of a log: where they come from (files, a folder, a
+pattern, memory), whether files are what they say; text and tables are parsed once, into Parquet.
 """
 
 from __future__ import annotations
