@@ -1,5 +1,5 @@
-"""The algorithms: one file per paper; this file is the list that the command line, studies and
-tests read.
+"""The algorithms: one file per paper; algorithm, improvement, defaults, guarded, one_action: what
+they share. This file is the list that the command line, studies and tests read.
 """
 
 from __future__ import annotations
