@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from surefoot import statistics as statistics
     from surefoot.advice import plot as plot
     from surefoot.advice import tuning as tuning
-    from surefoot.advice.advise import Advice as Advice
+    from surefoot.advice.learn_and_test import Advice as Advice
     from surefoot.advice.next_log import plan as plan
     from surefoot.advice.questions import advise as advise
     from surefoot.advice.questions import certify as certify
@@ -150,7 +150,7 @@ _MODULES = {
     "tuning": "advice.tuning",
 }
 _HOMES = {
-    "advice.advise": "Advice",
+    "advice.learn_and_test": "Advice",
     "advice.next_log": "plan",
     "advice.questions": "advise certify check compare evaluate_policy",
     "advice.whole_episodes": "safety_test watch",

@@ -174,7 +174,7 @@ def test_what_proves_itself_has_no_second_chance_by_the_test(tmp_path: Path) -> 
     assert judged.verdict == "supported" and judged.reason.startswith("proved")
     solution = judged.solution
     with pytest.MonkeyPatch.context() as patched:
-        module = importlib.import_module("surefoot.advice.advise")
+        module = importlib.import_module("surefoot.advice.learn_and_test")
         lost = Verdict(NOT_SUPPORTED, "it shows no gain")
         patched.setattr(module, "proof", lambda *_: (solution, lost))
         judged = learn_and_test(log, problem, made, assured=True)
@@ -285,7 +285,7 @@ def test_a_proof_that_held_out_data_contradict_supports_nothing(
     """Were the memory not found: the test of whole episodes, if it is the one that is used, says
     that the policy is worse.
     """
-    module = importlib.import_module("surefoot.advice.advise")
+    module = importlib.import_module("surefoot.advice.learn_and_test")
     test = module.held_out_gain
     monkeypatch.setattr(module, "held_out_gain", lambda *x, **y: test(*x, **{**y, "markov": False}))
     path, _ = twice(tmp_path, 4000)

@@ -128,7 +128,7 @@ def test_python_refuses_in_the_same_words(tmp_path: Path) -> None:
 def test_what_does_not_converge_on_all_rows_is_not_written_and_said(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = importlib.import_module("surefoot.advice.advise")
+    made = importlib.import_module("surefoot.advice.learn_and_test")
     right = made.improve
 
     def lost(problem: Any, algorithm: Any) -> Any:

@@ -152,7 +152,7 @@ def test_where_weights_decide_a_baseline_that_agrees_only_roughly_forbids_the_wo
     problem = log.problem(0.0, {0: {0: 0.72, 1: 0.28}}, reward_range=(0, 1))
     algorithm = chosen_algorithm(problem)
     assert learn_and_test(log, problem, algorithm).supported
-    module = importlib.import_module("surefoot.advice.advise")
+    module = importlib.import_module("surefoot.advice.learn_and_test")
     test = module.held_out_gain
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "held_out_gain", lambda *x, **y: test(*x, **{**y, "markov": False}))

@@ -17,8 +17,8 @@ import pytest
 
 import surefoot
 from surefoot.advice import summarise
-from surefoot.advice.advise import NOTHING_TO_LEARN as VERDICT_OF_NOTHING
 from surefoot.advice.gain import FINITE_SAMPLE as TEST_OF_EPISODES
+from surefoot.advice.learn_and_test import NOTHING_TO_LEARN as VERDICT_OF_NOTHING
 from surefoot.advice.summary import ALWAYS
 from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm
 from surefoot.core.plain_values import plain

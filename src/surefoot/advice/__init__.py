@@ -2,10 +2,10 @@
 files that hold it.
 """
 
-from surefoot.advice.advise import Advice, learn_and_test
 from surefoot.advice.assurance import assure
 from surefoot.advice.files import write_advice
 from surefoot.advice.gain import Gain, held_out_gain
+from surefoot.advice.learn_and_test import Advice, learn_and_test
 from surefoot.advice.next_log import Planned, plan
 from surefoot.advice.questions import advise, certify, check, compare, evaluate_policy
 from surefoot.advice.safety import Tested

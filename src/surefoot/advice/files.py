@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.advise import Advice
+from surefoot.advice.learn_and_test import Advice
 from surefoot.advice.provenance import TRAINING, as_bytes, fingerprints
 from surefoot.algorithms.algorithm import Restricts
 from surefoot.core.arrays import row_sum

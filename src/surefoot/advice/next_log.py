@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from scipy.special import ndtri
 
-from surefoot.advice.advise import Advice
 from surefoot.advice.answers import Answer
 from surefoot.advice.files import action_values
+from surefoot.advice.learn_and_test import Advice
 from surefoot.advice.posing import Question, of_the_whole
 from surefoot.advice.questions import advise
 from surefoot.advice.summary import log_summary

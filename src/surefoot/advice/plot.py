@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surefoot.advice.advise import Advice
+from surefoot.advice.learn_and_test import Advice
 from surefoot.algorithms import algorithm as by_name
 from surefoot.algorithms.improvement import improve
 from surefoot.core.errors import PolicyError, ProblemError

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
-from surefoot.advice.advise import Advice, findings_about, learn_and_test
 from surefoot.advice.answers import Answer, Paged
 from surefoot.advice.assurance import assurance_summary, weighed
 from surefoot.advice.few_changes import check_most
+from surefoot.advice.learn_and_test import Advice, findings_about, learn_and_test
 from surefoot.advice.posing import (
     GAMMA,
     Posed,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 import surefoot
-from surefoot.advice.advise import Advice
 from surefoot.advice.assurance import assurance_summary
 from surefoot.advice.gain import Gain
 from surefoot.advice.gates import parts_summary
+from surefoot.advice.learn_and_test import Advice
 from surefoot.advice.provenance import TRAINING, can_be_told
 from surefoot.advice.safety import ALIKE, NONE_MISSING
 from surefoot.algorithms import parameters_of
