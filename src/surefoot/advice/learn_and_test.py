@@ -306,7 +306,7 @@ def learn_and_test(
         gates=gates, gain=gain if proved is None else None,  # what was tested is another policy
     )  # fmt: skip
     advice = _valued(advice, units, gain.solution if proved is None else proved[0])
-    # 5. The verdict, and the certificate that fits the algorithm.
+    # 5. The verdict.
     whole = by_test(gain.evidence, problem, changed=bool((advice.moved > CHANGED).any()))
     whole = whole if proved is None else by_proof(proved[1], gain.evidence)
     stands = objections.stands if len(advice.changed) else ()

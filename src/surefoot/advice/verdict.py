@@ -223,7 +223,7 @@ def objections_of(
     findings: Sequence[Finding], despite: Sequence[str], *, blind: bool
 ) -> Objections:
     """What the findings forbid; `blind`: nobody could look for what time and the past explain. Of
-    missing episodes any number may matter (`slight_of`).
+    missing episodes any number may matter (`too_few_missing`).
     """
     raised = [replace(x, vetoes=True) for x in findings if x.vetoes or x.key == MISSING]
     if blind and all(x.key != TIME for x in raised):

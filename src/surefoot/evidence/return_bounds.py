@@ -1,6 +1,7 @@
 """Bounds on returns: certified advantage, its forms for any policy, and Theorem 1 of the paper.
 
-All rest on one event: |q^{pi_b} - q_mc| <= E for all pairs at once (see `surefoot.evidence`).
+All rest on one event: |q^{pi_b} - q_mc| <= E for all pairs at once (see
+`surefoot.evidence.return_evidence`).
 """
 
 from __future__ import annotations
