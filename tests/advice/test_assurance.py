@@ -18,7 +18,7 @@ from support import logfiles
 from support.corridor import corridor
 from support.settings import EVERY, make
 from surefoot.advice import assure, learn_and_test
-from surefoot.advice.assurance import assurance_summary, proof, proves_itself, weighed
+from surefoot.advice.assurance import assurance_summary, proof, proves_itself, unless_contradicted
 from surefoot.advice.summary import assumptions_of, summarise
 from surefoot.advice.verdict import NOT_SUPPORTED, Verdict
 from surefoot.algorithms.defaults import chosen_algorithm
@@ -229,8 +229,8 @@ def test_what_the_log_says_against_an_assumption_forbids_a_certificate_or_makes_
     drift = Finding("drift", "warning", "it drifts", key="policy-drift", vetoes=True)
     of_rows = surefoot.certify(bandit(), surefoot.improve(bandit(), "basic-rl"), "robust")
     for finding in (other, drift):  # who made the log, rows do not care
-        assert weighed(of_rows, [finding]) == of_rows
-    assert isinstance(weighed(of_rows, [memory]), str)
+        assert unless_contradicted(of_rows, [finding]) == of_rows
+    assert isinstance(unless_contradicted(of_rows, [memory]), str)
 
 
 def twice(folder: Path, n: int = 1500) -> tuple[Path, list[Any]]:

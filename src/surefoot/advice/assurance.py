@@ -69,19 +69,21 @@ def assure(
     despite: Sequence[str] = (),
 ) -> Certificate | str:
     """The certificate of a solution: the algorithm's own, or the strongest; or why there is none,
-    such as that the log speaks against what all of them assume (`weighed`).
+    such as that the log speaks against what all of them assume (`unless_contradicted`).
     """
     if problem.counts.is_sparse:
         return TOO_LARGE
     own = None if problem.off_policy else algorithm.proof  # on returns of the baseline
     method, parameters = own or (None, {"delta": DELTA})
     try:
-        return weighed(certify(problem, solution, method, **parameters), against, despite)
+        return unless_contradicted(
+            certify(problem, solution, method, **parameters), against, despite
+        )
     except SurefootError as error:
         return str(error)
 
 
-def weighed(
+def unless_contradicted(
     found: Certificate, against: Sequence[Finding], despite: Sequence[str] = ()
 ) -> Certificate | str:
     """A certificate, or in words that findings of the log contradict what it assumes: that the

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
 from surefoot.advice.answers import Answer, Paged
-from surefoot.advice.assurance import assurance_summary, weighed
+from surefoot.advice.assurance import assurance_summary, unless_contradicted
 from surefoot.advice.few_changes import check_most
 from surefoot.advice.learn_and_test import Advice, findings_about, learn_and_test
 from surefoot.advice.posing import (
@@ -397,7 +397,7 @@ def certify_policy(
         more = {"data": "fresh"}
     made = certificate_of(posed.problem, pi, method or None, delta=delta, **more)
     against = vetoes(posed.log, Policy(pi=posed.problem.logging_policy, labels=posed.log.labels))
-    found = weighed(made, against, despite)
+    found = unless_contradicted(made, against, despite)
     if fresh and not isinstance(policy, (str, Path)) and isinstance(found, Certificate):
         unchecked = "the log had no part in making the policy: NOT CHECKED, as it is no file"
         found = replace(found, assumptions=(*found.assumptions, unchecked))
