@@ -7,7 +7,7 @@ The former test chose a cap and a guess of mean and variance on a fifth of the l
 rest. All have delta / 2 = 0.025, as the safety test at 0.05 gives to each side. Rewards lie in
 [0, 1], and so do returns, which are means over the steps of an episode: a gain is a share of the
 range of returns. A log is drawn once, and smaller ones are its beginnings. --hostile: logs made to
-mislead, on which the policy is no better, through `safety_test` as it is.
+mislead, on which the policy is no better, through `sample_test` as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binomtest
 
-from surefoot.advice.safety import safety_test
+from surefoot.advice.safety import sample_test
 from surefoot.advice.verdict import FAILS, PASSES
 from surefoot.evidence.centring import DEEPER, Control, centred, largest_ratio
 from surefoot.statistics.bounds import choose_cap, log_capital
@@ -135,7 +135,7 @@ def mislead(family: Decisions, at: int, logs: int) -> None:
         sample, standard = family.sample(rng)
         assert sample.pi_b is not None
         known = replace(standard, largest_ratio=largest_ratio(sample.pi, sample.pi_b))
-        found.append(safety_test(None, sample, 0.9, known).verdict)
+        found.append(sample_test(None, sample, 0.9, known).verdict)
     share = {x: found.count(x) / logs for x in (PASSES, FAILS)}
     print(f"{family.name}: " + ", ".join(f"{x} {y:.1%}" for x, y in share.items()), flush=True)
 

@@ -13,7 +13,7 @@ import pytest
 
 from support import logfiles
 from surefoot import LogError, ParameterError, read_log
-from surefoot.advice.safety import Sample, guarded_safety_test, safety_test, whole_sample
+from surefoot.advice.safety import Sample, guarded_safety_test, sample_test, whole_sample
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.core.evidence import Evidence
 from surefoot.evidence import Standard
@@ -101,8 +101,8 @@ def test_the_bounds_of_a_part_are_those_of_a_test_of_it_alone() -> None:
     turned = replace(whole, batch=replace(batch, reward=-batch.beside["g0"]))
     men = replace(whole, batch=take_episodes(batch, batch.beside["group"] == 1))
     alone = [
-        safety_test(None, turned, 0.9, replace(STANDARD, reward_range=(-1.0, 0.0)), statements=4),
-        safety_test(None, men, 0.9, STANDARD, statements=4),
+        sample_test(None, turned, 0.9, replace(STANDARD, reward_range=(-1.0, 0.0)), statements=4),
+        sample_test(None, men, 0.9, STANDARD, statements=4),
     ]
     for part, own in zip((parts[0], parts[2]), alone, strict=True):
         assert part.low == own.rows[0].low

@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 import surefoot
 from support import logfiles
-from surefoot.advice.safety import Sample, safety_test, whole_sample
+from surefoot.advice.safety import Sample, sample_test, whole_sample
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.evidence import Standard
 from surefoot.evidence.units import take_rows
@@ -77,7 +77,7 @@ def test_a_better_policy_passes_a_worse_one_fails_and_a_close_one_has_no_evidenc
 )
 def test_every_estimator_and_bound_gives_both_verdicts(how: tuple[str, str]) -> None:
     found = [
-        safety_test(
+        sample_test(
             *whole_sample(problem(0, 1500, better=0.4), pi).split(0.2),
             0.9,
             Standard(estimator=how[0], bound=how[1], reward_range=(0, 1), return_range=(0, 1)),
@@ -131,21 +131,21 @@ def test_the_bound_can_be_prepared_on_another_log_which_may_number_its_states_ot
     gate(run, tmp_path, 0.9)  # writes the log, the rule and the policy
     how = Standard(bound="maurer-pontil", reward_range=(0, 1), horizon=1)
     samples = [sample_of(tmp_path, path) for path in (other, tmp_path / "log.csv")]
-    found = safety_test(*samples, 0.9, how)
+    found = sample_test(*samples, 0.9, how)
     said = found.document
     assert (found.verdict, said["episodes_tested"], said["episodes_cap_chosen_on"]) == (
         PASSES,
         400,
         90,
     )
-    found = safety_test(*samples[1].split(0.2), 0.9, how)
+    found = sample_test(*samples[1].split(0.2), 0.9, how)
     said = found.document
     assert (said["episodes_tested"], said["episodes_cap_chosen_on"]) == (320, 80)
     code, text, _ = gate(run, tmp_path, 0.9, "--training", other)
     assert code == 0 and "tested    400 episodes; pdis values, betting bound\n" in text
     dr = Standard(estimator="dr", bound="student-t", reward_range=(0, 1), horizon=1)
     with pytest.raises(surefoot.SurefootError, match="leave out the training log"):
-        safety_test(*samples, 0.9, dr, same_codes=False)
+        sample_test(*samples, 0.9, dr, same_codes=False)
 
 
 @pytest.mark.parametrize("gone", [("--bound", "bca"), ("--share", 0.3)])
@@ -160,7 +160,7 @@ def test_what_the_command_no_longer_has_is_kept_in_python(
 def test_an_undeclared_range_is_a_condition_and_a_declared_one_is_not() -> None:
     pi = np.array([[0.1, 0.9], [0.5, 0.5]])
     for declared in ((), ((0, 1), (0, 1))):
-        found = safety_test(
+        found = sample_test(
             None,
             whole_sample(problem(0), pi),
             0.9,
@@ -223,7 +223,7 @@ def test_a_rare_loss_that_the_log_lacks_is_no_pass_with_an_observed_range() -> N
             terminal_states=[1],
             pi_b=pi_b,
         )
-        test = safety_test(None, whole_sample(found, pi), 0.9, Standard(horizon=1))
+        test = sample_test(None, whole_sample(found, pi), 0.9, Standard(horizon=1))
         passes += test.verdict == PASSES
         assert test.document["condition"]
     assert passes == 0
@@ -327,7 +327,7 @@ def test_an_approximate_bound_is_not_given_where_weights_or_skewness_make_it_unt
             terminal_states=[1],
             pi_b=pi_b,
         )
-        test = safety_test(
+        test = sample_test(
             None,
             whole_sample(found, np.array([[0.5, 0.5], [0.5, 0.5]]) * [0.6, 1.4]),
             0.9,
@@ -424,7 +424,7 @@ def test_between_policies_of_the_same_worth_a_verdict_is_given_no_more_often_tha
     pi, delta, trials = np.array([[0.05, 0.95], [0.5, 0.5]]), 0.3, 80
     standard = Standard(delta=delta, estimator="is", reward_range=(0, 1), return_range=(0, 1))
     found = [
-        safety_test(*whole_sample(problem(seed), pi).split(0.2), 0.9, standard)
+        sample_test(*whole_sample(problem(seed), pi).split(0.2), 0.9, standard)
         for seed in range(trials)
     ]
     assert sum(x.verdict != NO_EVIDENCE for x in found) <= binom.ppf(0.99, trials, delta)
@@ -450,7 +450,7 @@ def test_turning_all_rewards_round_turns_the_verdict_round() -> None:
             reward_range=(-1, 1),
         )
         training, held_out = whole_sample(found, pi).split(0.2)
-        result = safety_test(training, held_out, 0.9, Standard(delta=0.1, reward_range=(-1, 1)))
+        result = sample_test(training, held_out, 0.9, Standard(delta=0.1, reward_range=(-1, 1)))
         assert isinstance(training, Sample)
         verdicts.append(result.verdict)
         bounds.append((result.rows[0].low, -result.rows[0].high))
@@ -578,7 +578,7 @@ def test_the_estimated_gain_does_not_depend_on_the_declared_range(
     ).log
     pi, pi_b = np.full((2, 2), [0.2, 0.8]), np.full((2, 2), 0.5)
     found = [
-        safety_test(
+        sample_test(
             None,
             Sample(batch, pi, pi_b),
             0.9,
@@ -597,7 +597,7 @@ def test_the_estimate_of_doubly_robust_values_does_not_depend_on_the_range() -> 
     first, second = Sample(found.log, np.full((2, 2), [0.1, 0.9]), np.full((2, 2), 0.5)).split(0.5)
     some = replace(first, batch=take_rows(first.batch, first.batch.action == 0))
     estimates = [
-        safety_test(
+        sample_test(
             some, second, 0.9, Standard(estimator="dr", bound="student-t", reward_range=x)
         ).document["estimated_gain"]
         for x in ((0, 1), (-9, 3))

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom
 
 import surefoot
-from surefoot.advice.safety import safety_test, whole_sample
+from surefoot.advice.safety import sample_test, whole_sample
 from surefoot.advice.verdict import PASSES
 from surefoot.evidence import Standard, centring, episode_values
 from surefoot.evidence.centring import Control, centred, largest_ratio, past_shares
@@ -176,7 +176,7 @@ def test_a_gain_is_shown_more_often_and_no_gain_is_shown_at_most_delta() -> None
     for better in (0.0, 0.15):
         made = [whole_sample(decisions(rng, 300, better), pi) for _ in range(logs)]
         passed[better] = [
-            sum(safety_test(None, x, 0.9, y).verdict == PASSES for x in made) for y in both
+            sum(sample_test(None, x, 0.9, y).verdict == PASSES for x in made) for y in both
         ]
     assert passed[0.0][1] <= binom.ppf(0.99, logs, 0.05)
     assert passed[0.15][1] > passed[0.15][0] + logs / 5

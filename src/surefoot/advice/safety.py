@@ -187,7 +187,7 @@ def rows_of(problem: Problem) -> Batch:
     return problem.log
 
 
-def safety_test(
+def sample_test(
     training: Sample | None,
     held_out: Sample,
     gamma: float,
@@ -242,6 +242,9 @@ def safety_test(
     }
     odd = impossible(row.estimate, values.lo, -turned.lo)
     return Tested(document | _told(row, values, standard, odd), (row,))
+
+
+safety_test = sample_test  # its name in the changelog
 
 
 def _told(row: Evidence, values: EpisodeValues, standard: Standard, odd: str) -> dict[str, Any]:
@@ -404,7 +407,7 @@ def guarded_safety_test(
     given: dict[str, Any] = {
         "same_codes": same_codes, "accept_observed": accept_observed, "statements": statements
     }  # fmt: skip
-    whole = safety_test(training, held_out, gamma, standard, **given)
+    whole = sample_test(training, held_out, gamma, standard, **given)
     parts = []
     for guard in guards:
         row = Evidence(part=guard.part, units=held_out.batch.n_episodes)
@@ -433,7 +436,7 @@ def _tested_part(
     if held_out is None or row.units < 2:
         return replace(row, trouble=f"{row.units} of the tested episodes tell about it")
     try:
-        made = safety_test(training, held_out, gamma, standard, **given)
+        made = sample_test(training, held_out, gamma, standard, **given)
     except SurefootError as error:
         return replace(row, trouble=str(error))
     (found,), within = made.rows, None
