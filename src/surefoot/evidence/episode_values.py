@@ -1,4 +1,6 @@
-"""Values of episodes whose mean is the gain of a policy; and how low such a value can be."""
+"""Values of episodes whose mean is the gain of a policy, and how low such a value can be; by a
+`Standard`: how something is to be shown.
+"""
 
 from __future__ import annotations
 

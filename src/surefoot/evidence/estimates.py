@@ -1,5 +1,5 @@
-"""Estimates of the value of a policy from the log of another: importance sampling, plain, weighted
-and per decision, and those that use a model of the log.
+"""Estimates of the value of a policy from the log of another, as `EpisodeValues`: importance
+sampling, plain, weighted and per decision, and those that use a model of the log.
 
 The value is that of the discounted return from where episodes start up to where they end or are
 cut: if episodes are cut at a time limit (or at any time that the history decides), these estimates
