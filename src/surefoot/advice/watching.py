@@ -11,7 +11,6 @@ looked at after every episode, so after every look.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import math
 import os
@@ -28,7 +27,7 @@ from surefoot.advice.safety import MOSTLY
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.checks.time_order import BY_TIME, row_stamps
 from surefoot.core import Batch
-from surefoot.core.atomic import read_json, settle, take, write_whole
+from surefoot.core.atomic import file_hash, read_json, settle, take, write_whole
 from surefoot.core.errors import LogError, ParameterError, ProblemError
 from surefoot.core.text import plural
 from surefoot.evidence.episode_values import LOSS, Standard, episode_values
@@ -176,7 +175,7 @@ def file_digest(path: str | Path) -> str:
     if not Path(path).exists():
         settle(Path(path).parent)
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+        return file_hash(Path(path))[:16]
     except OSError as error:
         raise ParameterError(f"{path} cannot be read: {error.strerror or error}") from error
 

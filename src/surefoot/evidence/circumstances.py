@@ -88,11 +88,11 @@ def circumstances_of(problem: Problem, units: Units, compared: Comparison) -> Ci
     if log is None or len(units.unit) != len(log):
         return None
     pair, size = units.pair, compared.weight.size
-    y = _within(log.reward + log.discounts(problem.gamma) * compared.v[log.next_state], pair, size)
-    numbers, codes = _looked_at(log, units, _within(log.reward, pair, size), compared.v)
+    y = within(log.reward + log.discounts(problem.gamma) * compared.v[log.next_state], pair, size)
+    numbers, codes = _looked_at(log, units, within(log.reward, pair, size), compared.v)
     some = slice(None, None, -(-len(log) // SAMPLED_ROWS))
     x = _columns(numbers, codes, some)
-    inside = np.stack([_within(column, pair[some], size) for column in x.T], axis=1)
+    inside = np.stack([within(column, pair[some], size) for column in x.T], axis=1)
     scale = np.sqrt((inside**2).mean(axis=0))
     scale = np.where(scale > 1e-9, scale, np.inf)
     inside /= scale
@@ -199,8 +199,3 @@ def _mean(x: np.ndarray, at: np.ndarray, n: int) -> np.ndarray:
         np.bincount(at, minlength=n), 1
     )
     return found
-
-
-def _within(x: np.ndarray, at: np.ndarray, n: int) -> np.ndarray:
-    """x less the mean of its group."""
-    return np.asarray(x - _mean(x, at, n)[at])
