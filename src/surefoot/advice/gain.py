@@ -32,12 +32,11 @@ from surefoot.core.evidence import FINITE_SAMPLE, Evidence
 from surefoot.evidence import EpisodeValues, Standard
 from surefoot.evidence.circumstances import Circumstances, circumstances_of
 from surefoot.evidence.episode_values import LOSS, episode_values
-from surefoot.evidence.gain_test import evidence_of
+from surefoot.evidence.gain_test import bound_of, evidence_of
 from surefoot.evidence.unit_model import DELTA, Comparison, UnitModel, Unseen, model_of_units
 from surefoot.evidence.units import Units, random_part, take_episodes, take_rows
 from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
-from surefoot.statistics import uncapped_betting
 
 FEWEST_UNITS = 8
 FEWEST_EPISODES = 20  # held out, for the finite-sample test
@@ -260,7 +259,7 @@ def _finite_sample(
     if mistrust:
         return replace(found, evidence=replace(row, trouble=OTHER_BASELINE.format(mistrust)))
     compared = model_of_units(problem, units, ~learning, pi_b).compare(found.pi)
-    low, high = uncapped_betting(tested.x[order], DELTA, lo=tested.lo).low, -loss.low
+    low, high = bound_of(tested, standard, turn=np.argsort(order)).low, -loss.low
     around = circumstances_of(problem, units, compared)
     row = replace(
         row, estimate=tested.estimate, low=low, high=high, together=(low, high),

@@ -272,7 +272,9 @@ def _moments(values: EpisodeValues) -> np.ndarray:
 
 
 def _estimate(moments: np.ndarray) -> float:
-    """The estimated gain, as `EpisodeValues.estimate` has it: no declared range moves it."""
+    """The estimated gain, as `EpisodeValues.estimate` has it, from what adds up from look to look;
+    that keeps half of the digits, so the other one regresses on the values themselves.
+    """
     mean = moments[0] / moments[0, 0]
     spread = moments / moments[0, 0] - np.outer(mean, mean)
     scale = np.sqrt(np.maximum(np.diag(spread), 0.0))

@@ -1,9 +1,9 @@
 """The gain test: what episodes of the baseline show about V^pi - V^{pi_b}; HCPI, which chooses a
 policy on one part of a log and tests it on the other; and the gain over one of several policies.
 
-Every test of a policy on whole episodes is here: `surefoot safety-test` (for a gain and
-for a loss), the algorithm "hcpi", and `surefoot.evidence`. The test is on paired differences, so
-the value of the baseline need not be known.
+Every test of a policy on whole episodes takes its bounds from here: `surefoot safety-test` (for a
+gain and for a loss), `surefoot improve`, the algorithm "hcpi"; but for `surefoot watch`, which bets
+on and on. The test is on paired differences, so the value of the baseline need not be known.
 """
 
 from __future__ import annotations
