@@ -15,9 +15,9 @@ from support.logfiles import said
 from support.naive_bias import bias_by_loops
 from surefoot import LogError, NotAvailableError, ParameterError, Problem, read_log
 from surefoot.advice import Advice, held_out_gain, learn_and_test, summarise
-from surefoot.advice.files import GUARDED, reasons
 from surefoot.advice.gates import gates_of
 from surefoot.advice.verdict import SUPPORTED, Verdict, unless_worse
+from surefoot.advice.why_no_further import GUARDED, trust_of, why_no_further
 from surefoot.core import known_model
 from surefoot.core.evidence import GROUP, GUARD, Evidence, Part
 from surefoot.evidence import units_of
@@ -329,7 +329,12 @@ def test_groups_whose_rows_are_not_in_memory_are_refused() -> None:
 
 
 def test_the_reason_names_the_guard_where_it_holds_a_state_back() -> None:
-    held = reasons(advised(table(cost=0.3), "cost:lower"))
+    made = (
+        advised(table(cost=0.3), "cost:lower"),
+        advised(table(cost=0.3)),
+        advised(table(cost=-0.3), "cost:lower"),
+    )
+    held, free, cheap = (why_no_further(x, trust_of(x)) for x in made)
     assert set(held[:3]) == {GUARDED}
-    assert GUARDED not in reasons(advised(table(cost=0.3)))
-    assert GUARDED not in reasons(advised(table(cost=-0.3), "cost:lower"))
+    assert GUARDED not in free
+    assert GUARDED not in cheap

@@ -18,13 +18,13 @@ from support import logfiles
 from surefoot import PolicyError
 from surefoot.advice.provenance import (
     PIECE,
-    TRAINING,
     Fingerprints,
     as_bytes,
     of_rows,
     read_fingerprints,
     shared_episodes,
 )
+from surefoot.report.folder import TRAINING
 
 Run = Any
 Rows = list[list[str]]

@@ -17,7 +17,8 @@ import pytest
 from support import logfiles
 from surefoot import LogError, load_policy, read_log
 from surefoot.advice import learn_and_test, summarise
-from surefoot.advice.files import ALLOWED_PRICED, CHECKED, ONE_ACTION, action_values, state_records
+from surefoot.advice.files import action_values, state_records
+from surefoot.advice.why_no_further import ALLOWED_PRICED, CHECKED, ONE_ACTION
 from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.cli import app
 from surefoot.cli import shipped_example as demonstration

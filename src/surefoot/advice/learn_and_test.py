@@ -18,7 +18,7 @@ from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gates import check_gates, gates_of
 from surefoot.advice.made_of import MadeOf, made_of
 from surefoot.advice.posing import Posed, posed_by_hand
-from surefoot.advice.provenance import TRAINING, can_be_told
+from surefoot.advice.provenance import can_be_told
 from surefoot.advice.verdict import (
     NOTHING_TO_LEARN,
     Objections,
@@ -46,6 +46,7 @@ from surefoot.evidence.units import Units, units_of
 from surefoot.evidence.value_on_log import OwnReturn, own_return
 from surefoot.logs import Log
 from surefoot.problems import Problem
+from surefoot.report.folder import TRAINING
 from surefoot.report.improvement_words import improvement_statements, with_statements
 from surefoot.report.statements import text
 

@@ -30,9 +30,8 @@ from surefoot.core.atomic import read_json
 from surefoot.core.errors import NotAvailableError, ParameterError, PolicyError
 from surefoot.core.labels import as_text
 from surefoot.logs import Log
-from surefoot.report.folder import SUMMARY
+from surefoot.report.folder import SUMMARY, TRAINING
 
-TRAINING = "training.npz"
 NO_FILE = "the policy is no file, so that nothing lies beside it"
 MOST_ROWS = 20_000_000  # of a larger log no fingerprints are kept
 PIECE = 20  # rows: a longer episode is compared piece by piece

@@ -16,7 +16,7 @@ from surefoot.advice.assurance import assurance_summary
 from surefoot.advice.gain import Gain
 from surefoot.advice.gates import parts_summary
 from surefoot.advice.learn_and_test import Advice
-from surefoot.advice.provenance import TRAINING, can_be_told
+from surefoot.advice.provenance import can_be_told
 from surefoot.advice.safety import ALIKE, NONE_MISSING
 from surefoot.algorithms import parameters_of
 from surefoot.checks.finding import (
@@ -41,6 +41,7 @@ from surefoot.evidence.confounding import confounding_summary
 from surefoot.evidence.unit_model import DELTA, EVENTS, Comparison
 from surefoot.evidence.value_on_log import GIVEN_WEIGHTS
 from surefoot.logs import Disagreement, Log, remembered
+from surefoot.report.folder import TRAINING
 
 # fields of an improvement that hold labels, names or one of a few words
 NO_SENTENCES = frozenset(

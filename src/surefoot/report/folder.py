@@ -18,6 +18,7 @@ POLICY, CANDIDATE, CHANGES, SUMMARY = "policy.csv", "candidate.csv", "changes.cs
 REFITTED = "policy-all.csv"
 REPORT = "report.html"
 PAIRS = "pairs.csv"
+TRAINING = "training.npz"
 PAIR_COLUMNS = (
     "action", "count", "baseline", "candidate", "action_value", "standard_error", "allowed", "why"
 )  # fmt: skip
