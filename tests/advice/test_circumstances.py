@@ -113,12 +113,12 @@ def test_memory_that_makes_the_gain_is_vetoed() -> None:
     assert found.gain.evidence.seen > 0  # what the veto is for
 
 
-@pytest.mark.parametrize("name", ["MARGIN", "MOST_MOVES"])
+@pytest.mark.parametrize("name", ["BEYOND_SEEN", "MOST_MOVES"])
 def test_what_differs_too_much_or_cannot_be_checked_is_vetoed(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = import_module("surefoot.advice.verdict")
-    monkeypatch.setattr(module, name, {"MARGIN": 1e6, "MOST_MOVES": 1.0}[name])
+    monkeypatch.setattr(module, name, {"BEYOND_SEEN": 1e6, "MOST_MOVES": 1.0}[name])
     found = advised(binned(0))
     assert not found.supported
     assert not found.slight

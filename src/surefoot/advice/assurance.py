@@ -21,7 +21,7 @@ from surefoot.evidence.certificates import certify
 from surefoot.evidence.unit_model import DELTA
 from surefoot.problems import Problem
 
-TOO_LARGE = "the problem is large (its counts are sparse): ask surefoot.certify for it"
+TOO_LARGE_TO_CERTIFY = "the problem is large (its counts are sparse): ask surefoot.certify for it"
 
 
 def proves_itself(problem: Problem, algorithm: Algorithm) -> bool:
@@ -72,7 +72,7 @@ def assure(
     such as that the log speaks against what all of them assume (`unless_contradicted`).
     """
     if problem.counts.is_sparse:
-        return TOO_LARGE
+        return TOO_LARGE_TO_CERTIFY
     own = None if problem.off_policy else algorithm.proof  # on returns of the baseline
     method, parameters = own or (None, {"delta": DELTA})
     try:

@@ -42,7 +42,7 @@ FEWEST_UNITS = 8
 FEWEST_EPISODES = 20  # held out, for the finite-sample test
 # the finite-sample test is taken where its bound promises this share of the mean on the learning
 # half
-CLEAR = 0.5
+CLEAR_SHARE = 0.5
 NO_WEIGHTS = (
     "no valid test: the policy that made the log varies, so that only its propensities may judge,"
     " and these cannot here: that takes a baseline that is given (--baseline), and whole episodes"
@@ -269,14 +269,14 @@ def _finite_sample(
 
 
 def _clear(sketch: EpisodeValues, n: int) -> bool:
-    """Whether n values like these would have a betting bound of at least CLEAR times their mean.
+    """Whether n values like these would have a betting bound >= CLEAR_SHARE times their mean.
 
     The bound is foretold by Bernstein's width, sqrt( 2 variance ln(1/delta) / n ) and the distance
     to the floor times ln(1/delta) / n (as in `forecast_width`, with the mean near 0).
     """
     mean, spare = sketch.x.mean(), math.log(1 / DELTA) / n
     promised = mean - math.sqrt(2 * sketch.x.var() * spare) + sketch.lo * spare
-    return bool(promised > CLEAR * mean)
+    return bool(promised > CLEAR_SHARE * mean)
 
 
 def explained_by(around: Circumstances | None, held_out: np.ndarray, compared: Comparison) -> float:

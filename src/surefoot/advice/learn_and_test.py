@@ -40,7 +40,7 @@ from surefoot.core.errors import ParameterError, option
 from surefoot.core.evidence import Evidence
 from surefoot.core.policy import CHANGED, framed
 from surefoot.evidence.bound import Certificate
-from surefoot.evidence.confounding import MOST_STATES, TOO_LARGE, Sensitivity, sensitivity
+from surefoot.evidence.confounding import MANY_STATES, MOST_STATES, Sensitivity, sensitivity
 from surefoot.evidence.unit_model import Comparison, model_of_units
 from surefoot.evidence.units import Units, units_of
 from surefoot.evidence.value_on_log import OwnReturn, own_return
@@ -371,7 +371,7 @@ def _hidden(advice: Advice, units: Units, *, markov: bool) -> Sensitivity | None
     if not (len(advice.changed) and estimate > 0):
         return None
     if problem.n_states > MOST_STATES:
-        return Sensitivity(not_given=TOO_LARGE)
+        return Sensitivity(not_given=MANY_STATES)
     half = None if gain is None else gain.held_out
     return sensitivity(
         problem, units, advice.candidate, chosen=half, pi_b=advice.pi_b, markov=markov

@@ -323,7 +323,7 @@ def read(
 
 def _check_read(log: Log, how: Mapping[str, Any]) -> None:
     """Raise where a Log, which is read already, is to be read in some way."""
-    for name in said(how):
+    for name in not_default(how):
         if not (name == "bandit" and log.bandit):
             raise ParameterError(
                 f"{option(name)}: a Log is read already; say it to read_log, or give the file or"
@@ -359,7 +359,7 @@ def several(given: str | Sequence[Any] | None) -> list[Any]:
     return [given] if isinstance(given, str) else list(given or ())
 
 
-def said(how: Mapping[str, Any]) -> dict[str, Any]:
+def not_default(how: Mapping[str, Any]) -> dict[str, Any]:
     """What is not at its default."""
     empty = (list, tuple, str)
     return {

@@ -24,12 +24,12 @@ from surefoot.advice.posing import (
     check_posing,
     check_tolerance,
     in_words,
+    not_default,
     of_the_whole,
     policy_over,
     pose,
     posed_by_hand,
     read,
-    said,
     save_description,
     several,
 )
@@ -58,7 +58,7 @@ from surefoot.report.policy_words import LUCKY, certificate_statements, evaluati
 from surefoot.report.statements import text
 
 MOST = 0.5  # a bound that is wrong more often than right is none
-Shown = Callable[[str, float, float], None]  # (what is being done, done, in all)
+Told = Callable[[str, float, float], None]  # (what is being done, done, in all)
 
 
 def silent(what: str, done: float, total: float) -> None:
@@ -197,7 +197,7 @@ def _log_of(source: Any, how: Mapping[str, Any]) -> Log:
         raise ParameterError(
             f"a problem comes with its Log (surefoot.read_log), got a {type(source).__name__}"
         )
-    for name in said(how):
+    for name in not_default(how):
         raise ParameterError(f"{option(name)}: the problem is posed already; say it there")
     return source
 
@@ -244,7 +244,7 @@ def compare(
     source: Any,
     only: Sequence[str | Algorithm] = (),
     *,
-    shown: Shown = silent,
+    shown: Told = silent,
     **how: Unpack[Question],
 ) -> Compared:
     """Every algorithm on one log, each by its own held-out test: `surefoot compare`. `only`: names,
@@ -267,7 +267,7 @@ def _compared(
     posed: Posed,
     findings: tuple[Finding, ...],
     asked: Sequence[str | Algorithm],
-    shown: Shown,
+    shown: Told,
 ) -> Iterator[dict[str, Any]]:
     """One row of the table for each algorithm; one that cannot run on this log says why."""
     log, problem = posed.log, posed.problem

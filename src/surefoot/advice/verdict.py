@@ -36,7 +36,7 @@ from surefoot.problems import Problem
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"
 SOME = 1e-9  # share of the moves beyond rounding
-MARGIN = 3.0  # circumstances that are not seen may matter so much more than those that are
+BEYOND_SEEN = 3.0  # circumstances that are not seen may matter so much more than those that are
 MOST_MOVES = 0.8  # share of the moves that must be seen in the circumstances in which they are made
 
 
@@ -241,9 +241,9 @@ def hardly_matter(
     problem: Problem, gain: Gain, pi_b: np.ndarray, stands: Sequence[Finding]
 ) -> tuple[Finding, ...]:
     """Those findings of memory and drift that hardly change the gain: in the model whose states
-    know the circumstances it is shown too, most moves can be checked there, and MARGIN times what
-    it differs by stays below the bound. They say so, and veto nothing. Of single decisions the past
-    says too little: what drives them is not seen.
+    know the circumstances it is shown too, most moves can be checked there, and BEYOND_SEEN times
+    what it differs by stays below the bound. They say so, and veto nothing. Of single decisions the
+    past says too little: what drives them is not seen.
     """
     some = [x for x in stands if x.key in (MARKOV, DRIFT) and x.looked]
     found, row = gain.circumstances, gain.evidence
@@ -254,7 +254,7 @@ def hardly_matter(
     assert gain.held_out is not None
     inside, checked = found.gain(problem, gain.held_out, gain.pi, pi_b)
     low, differs = inside.interval()[0], abs(row.estimate - inside.value)
-    if not (low > 0 and MARGIN * differs < row.low and checked > MOST_MOVES):
+    if not (low > 0 and BEYOND_SEEN * differs < row.low and checked > MOST_MOVES):
         return ()
     words = (
         ". It hardly matters for this gain: where the state knows the circumstances too, it is"

@@ -19,9 +19,9 @@ from surefoot.advice.posing import (
     as_said,
     check_tolerance,
     in_words,
+    not_default,
     policy_over,
     pose,
-    said,
     typed,
 )
 from surefoot.advice.provenance import fingerprints, own_log, refuse_own_log, trained_on
@@ -287,7 +287,7 @@ def watch(
 
 def _check_kept(how: Mapping[str, Any], why: str = "") -> None:
     """Raise if something is said that a watch cannot keep from look to look."""
-    for name in said(how):
+    for name in not_default(how):
         if name not in KEPT:
             raise ParameterError(
                 f"--{name.replace('_', '-')} does not go with watch: {why}whole episodes are"
@@ -302,7 +302,7 @@ def _parameters(policy: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(policy, (str, Path)):
         raise ParameterError("a watch knows its policy by its file: save it, and give the path")
     found: dict[str, Any] = {"policy_file": file_digest(policy)}
-    for name, value in said(kept).items():
+    for name, value in not_default(kept).items():
         if name in FILES and not isinstance(value, (str, Path)):
             raise ParameterError(
                 f"{option(name)}: a watch knows it by its file: save it, and give the path"

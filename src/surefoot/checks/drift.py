@@ -19,7 +19,7 @@ from surefoot.checks.finding import (
     NOTE,
     POLICY_DRIFT,
     Finding,
-    Verdict,
+    TestVerdict,
     concluded,
     tested,
     verdict,
@@ -128,7 +128,7 @@ def _calibrated(
     found: dict[str, Tables],
     evidence: list[Result],
     inflation: float,
-) -> Verdict:
+) -> TestVerdict:
     """The verdict; before it warns, tables are measured by what they are where time is drawn by
     lots.
     """

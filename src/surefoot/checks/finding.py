@@ -96,7 +96,7 @@ def joint_words(found: Sequence[Finding]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class TestVerdict:
     """Several tests of one question as one p-value (Bonferroni), and the states that deviate most.
 
     source      the test with the smallest p-value, in words
@@ -120,7 +120,7 @@ def verdict(
     found: Mapping[str, Tables],
     evidence: Sequence[Result],
     inflation: float = 1.0,
-) -> Verdict:
+) -> TestVerdict:
     """G-tests of the tables get half of the level, the other evidence gets the other half. G is
     divided by `inflation`.
 
@@ -151,7 +151,7 @@ def verdict(
     )
     tested = np.any([test.degrees > 0 for test in by_state.values()], axis=0)
     worst = [int(s) for s in np.argsort(p, kind="stable") if tested[s]][:NAMED]
-    return Verdict(
+    return TestVerdict(
         p_value=min(1.0, best.p_value) if rows else 1.0,
         source=best.source,
         explained=best.explained,
@@ -165,7 +165,7 @@ def verdict(
 def concluded(
     name: str,
     key: str,
-    verdict: Verdict,
+    verdict: TestVerdict,
     numbers: Mapping[str, object],
     *,
     untested: str,
@@ -204,7 +204,7 @@ def concluded(
     return Finding(name, WARNING if matters else NOTE, sentence, numbers, key, vetoes)
 
 
-def tested(verdict: Verdict) -> str:
+def tested(verdict: TestVerdict) -> str:
     """What a test looked at, in words."""
     pairs = f"{plural(verdict.pairs, 'pair')} with enough visits and " if verdict.pairs else ""
     return f"p = {verdict.p_value:.2g}, {pairs}{verdict.rows:,} steps tested"

@@ -6,12 +6,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from surefoot.cli.options import METHOD, OUTPUT, option
-from surefoot.cli.terminal import INTERRUPTED, Shown, bars, console, errors
+from surefoot.cli.terminal import INTERRUPTED, bars, console, errors
+
+if TYPE_CHECKING:
+    from surefoot.advice.questions import Told
 
 Out = Annotated[
     Path, option(OUTPUT, "FOLDER", "Where results go. An interrupted run resumes there.")
@@ -97,7 +100,7 @@ def reproduce(
 
 
 @contextmanager
-def _resumable(out: Path) -> Iterator[Shown]:
+def _resumable(out: Path) -> Iterator[Told]:
     """Progress bars; on Ctrl-C or SIGTERM, say that finished shards stay and how to go on."""
     try:
         with bars() as progress:

@@ -25,12 +25,12 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from surefoot.advice.answers import Answer, Paged
+    from surefoot.advice.questions import Told
     from surefoot.logs.database import Progress as Reading
 
 
 DONE, CRASH, WRONG_INPUT, NO_SUPPORT, WORSE, DESPITE = 0, 1, 2, 3, 4, 5
 INTERRUPTED, PIPE_CLOSED = 130, 141
-Shown = Callable[[str, float, float], None]  # (what is being done, done, in all)
 
 
 class Screen(Console):
@@ -156,7 +156,7 @@ class Bars:
 
 
 @contextmanager
-def bars() -> Iterator[Shown]:
+def bars() -> Iterator[Told]:
     """Progress on stderr: bars with the time left where that is a terminal, else a line now and
     then.
     """
@@ -184,7 +184,7 @@ def reading_progress() -> Iterator[Reading]:
     yield lambda what, share: lines(what, share, 1.0)
 
 
-def reading(shown: Shown) -> Reading:
+def reading(shown: Told) -> Reading:
     """The reading of a file as one of the bars of a command that has more to show: two displays at
     once cannot be.
     """

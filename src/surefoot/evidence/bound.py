@@ -22,7 +22,7 @@ from surefoot.problems import Problem
 BAYESIAN = "Bayesian"  # a statement about a posterior
 START, OF_LOG, EVERYWHERE = "start", "starts of the log", "every state"
 STARTS = (START, OF_LOG)  # where a bound is a mean over starts
-MARKOV = (
+ASSUMES_MARKOV = (
     "what follows a state and an action depends on these two alone, in episodes to come as in"
     " the log"
 )

@@ -16,7 +16,14 @@ from surefoot.core.arrays import Array, like, to_numpy
 from surefoot.core.errors import NotAvailableError
 from surefoot.core.evidence import ASYMPTOTIC
 from surefoot.core.parameters import check_choice
-from surefoot.evidence.bound import MARKOV, START, STARTS, Bound, Certificate, range_sentences
+from surefoot.evidence.bound import (
+    ASSUMES_MARKOV,
+    START,
+    STARTS,
+    Bound,
+    Certificate,
+    range_sentences,
+)
 from surefoot.planning import Bias, evaluate, plug_in_bias, visits
 from surefoot.planning.ambiguity import start_variance
 from surefoot.problems import Problem
@@ -109,7 +116,7 @@ class DeltaMethodBound(Bound):
             pi,
             lambda scale: found.below(z, scale),
             label=ASYMPTOTIC,
-            assumptions=(MARKOV, *self.assumed, *range_sentences(problem)),
+            assumptions=(ASSUMES_MARKOV, *self.assumed, *range_sentences(problem)),
             n=problem.n_sa,
             data="fresh",
             notes=self.remarks(problem),

@@ -17,8 +17,8 @@ from surefoot.core.errors import NotAvailableError, PolicyError
 from surefoot.core.evidence import APPROXIMATE, RIGOROUS
 from surefoot.core.parameters import check_number
 from surefoot.evidence.bound import (
+    ASSUMES_MARKOV,
     EVERYWHERE,
-    MARKOV,
     OWN_LOG,
     Bound,
     Certificate,
@@ -66,7 +66,7 @@ class FromReturns(Bound):
         besides that is not exactly true.
         """
         assumptions = (
-            MARKOV,
+            ASSUMES_MARKOV,
             no_other_state(problem),
             OWN_LOG,
             *found.assumptions,

@@ -16,8 +16,8 @@ from surefoot.core.batch import COLUMNS
 from surefoot.core.errors import NotAvailableError, PolicyError
 from surefoot.core.evidence import APPROXIMATE, RIGOROUS
 from surefoot.evidence.bound import (
+    ASSUMES_MARKOV,
     EVERYWHERE,
-    MARKOV,
     OWN_LOG,
     SLACK,
     Bound,
@@ -532,7 +532,7 @@ class ScreenedAdvantageBound(Bound):
             bound_at,
             label=RIGOROUS if problem.return_range.declared else APPROXIMATE,
             assumptions=(
-                MARKOV,
+                ASSUMES_MARKOV,
                 no_other_state(problem),
                 OWN_LOG,
                 *found.assumptions,

@@ -20,13 +20,13 @@ from surefoot.advice.posing import (
     Posed,
     Question,
     in_words,
+    not_default,
     of_the_whole,
     pose,
-    said,
     several,
     typed,
 )
-from surefoot.advice.questions import Shown, silent
+from surefoot.advice.questions import Told, silent
 from surefoot.advice.tuning.posterior import Posterior, RowPrior
 from surefoot.advice.tuning.simulation import Progress, Simulation, simulate
 from surefoot.algorithms import Algorithm
@@ -313,7 +313,7 @@ def tune_log(
     simulated: int = 100,
     alpha: float = 0.2,
     seed: int = 0,
-    shown: Shown = silent,
+    shown: Told = silent,
     **how: Unpack[Question],
 ) -> Tuned:
     """Choose by gains in models drawn from the posterior of the log: `surefoot tune`.
@@ -340,7 +340,7 @@ def next_line(source: Any, asked: Mapping[str, Any], setting: Sequence[str]) -> 
     words = ["surefoot", "improve", in_words(source)]
     order = list(get_type_hints(Question))
     # a default that is said may stand against what the file says that describes the log
-    given = asked if is_description(source) else said(asked)
+    given = asked if is_description(source) else not_default(asked)
     for name, value in sorted(given.items(), key=lambda x: order.index(x[0])):
         if name == "progress" or value is None or value is False:
             continue

@@ -99,7 +99,7 @@ def ample(scores: StudyScores) -> Spans:
     return [(n,) for n in scores.sizes if n > SCARCE[scores.benchmark]]
 
 
-MARGIN = f"{SLIGHT[RANDOM_MDPS]:g}"
+SLIGHTLY = f"{SLIGHT[RANDOM_MDPS]:g}"
 
 C1 = Claim(
     name="C1",
@@ -121,7 +121,7 @@ C2 = Claim(
             Above(MEAN, (LOWER, BASIC), (APPROX, ADV), from_20)
         ],
         "Approx above Adv-Approx": [Above(MEAN, [APPROX], [ADV], from_20)],
-        f"but slightly: by less than {MARGIN}": [Above(MEAN, [ADV], [APPROX], from_20, slight=1)],
+        f"but slightly: by less than {SLIGHTLY}": [Above(MEAN, [ADV], [APPROX], from_20, slight=1)],
         "every other algorithm but R-MIN above Pi_b- and Pi_<=b-SPIBB": [
             Above(MEAN, but(R_MIN, PI_B, PI_LEQ_B), (PI_B, PI_LEQ_B), from_20)
         ],
@@ -137,7 +137,7 @@ C3 = Claim(
         "bad: below every other algorithm at the smallest size": [
             Above(MEAN, but(R_MIN), [R_MIN], smallest)
         ],
-        f"catches up: at the largest size less than {MARGIN} below the average of the others": [
+        f"catches up: at the largest size less than {SLIGHTLY} below the average of the others": [
             Above(MEAN, [R_MIN], ["the average of the others"], largest, slight=1)
         ],
     },
