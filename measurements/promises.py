@@ -130,6 +130,7 @@ def posed(case: Case) -> tuple[Any, Any]:
         episode=np.unique(columns["episode"], return_inverse=True)[1],
         time=times.astype("datetime64[s]") if times.dtype.kind == "U" else times,
         terminal=np.array(columns.get("terminal", [0] * len(state))) > 0,
+        propensity=np.array(columns["propensity"]) if "propensity" in columns else None,
         n_states=len(case.world.pi_b),
         n_actions=case.world.pi_b.shape[1],
         pi_b=case.world.pi_b if case.given else None,

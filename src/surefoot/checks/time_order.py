@@ -89,6 +89,17 @@ def row_stamps(log: Log) -> tuple[str, np.ndarray | None, bool]:
     return BY_FILE, None, False
 
 
+def row_times(log: Log) -> np.ndarray | None:
+    """The time of each row, in the order of `Log.blocks`, which may say something within its
+    episode alone; None without times, or where rows are too many.
+    """
+    reading = log.stored
+    if not reading.time_kind or log.accounting.rows > MOST_STAMPS:
+        return None
+    with log.database() as database:
+        return _seconds(_column(database, reading, time_sql(reading)))
+
+
 def _seconds(stamps: np.ndarray) -> np.ndarray:
     """Milli-, micro- and nanoseconds since 1970 as seconds; other numbers as they are."""
     for scale in (1.0, 1e3, 1e6, 1e9):

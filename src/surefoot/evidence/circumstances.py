@@ -4,6 +4,8 @@ its pair, what they explain of a gain, and what the gain is where the state know
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from surefoot.checks.rhythm import places, rhythm, within
 from surefoot.checks.walk import at_start, steps_back
 from surefoot.core import Batch
+from surefoot.evidence.echoes import echoes, frequent, tail
 from surefoot.evidence.unit_model import Comparison, UnitEstimate, model_of_units
 from surefoot.evidence.units import ENOUGH_EPISODES, Units
 from surefoot.problems import Problem
@@ -20,6 +23,12 @@ PERIODS, FEWEST_ROWS = (8, 32), 50
 SAMPLED_ROWS = 200_000  # rows looked at, evenly spaced
 MOST_VALUES = 12  # states beyond are put together by their value; actions beyond are left out
 LAGS = (1, 2, 3)  # steps back
+BACK, STEPS, GAPS = 16, 64, 8  # rewards back, exact steps, classes of gaps that are looked at
+RICH = 6  # levels of earlier rewards
+INEXACT = 1.5
+CLEAR = 0.005  # p-value from which on such a context counts
+FEWEST_OF_KIND = 10
+SPARSE = 20  # times as many moments as rows, in which a cycle is looked for
 AROUND = 3  # rows on each side whose outcomes stand for the moment, where episodes are one step
 SURE = 0.05  # p-value of a cycle from which on its phase is one
 LEVELS = 3  # of what circumstances say, in a state that knows them
@@ -27,11 +36,14 @@ LEVELS = 3  # of what circumstances say, in a state that knows them
 
 @dataclass(frozen=True, repr=False)
 class Circumstances:
-    """What circumstances say of outcomes: `effect` [rows] on r + gamma v(s') beyond the pair."""
+    """What circumstances say of outcomes: `effect` [rows] on r + gamma v(s') beyond the pair; and
+    what actions of other rows do, `echo` [A] (see `echoes`).
+    """
 
     log: Batch
     units: Units
     effect: np.ndarray
+    echo: np.ndarray
 
     def explained(self, chosen: np.ndarray, weight: np.ndarray) -> float:
         """What they explain of a gain in the chosen units:
@@ -39,7 +51,9 @@ class Circumstances:
             sum over pairs of  weight  ( mean of the effect in (s, a) - mean of the effect in s ),
 
         weight = d(s) (pi - pi_b)(a|s). Where nothing is wrong, effects and differences are of the
-        order 1 / sqrt(n): their product costs next to nothing.
+        order 1 / sqrt(n): their product costs next to nothing. To that come the echoes of actions,
+        times how much more often (or less) the policy does them. What stands for a circumstance is
+        not quite it, so what speaks against a gain counts INEXACT times.
         """
         use = chosen[self.units.unit]
         pair, effect = self.units.pair[use], self.effect[use]
@@ -47,7 +61,9 @@ class Circumstances:
             _mean(effect, pair // weight.shape[1], len(weight)), weight.shape[1]
         )
         seen = np.bincount(pair, minlength=weight.size) > 0
-        return float((weight.reshape(-1) * credit)[seen].sum())
+        echo = float(np.abs(weight.sum(axis=0)) @ self.echo)
+        found = float((weight.reshape(-1) * credit)[seen].sum()) + echo
+        return found * (INEXACT if found > 0 else 1.0)
 
     def gain(
         self, problem: Problem, chosen: np.ndarray, pi: np.ndarray, pi_b: np.ndarray
@@ -89,7 +105,10 @@ def circumstances_of(problem: Problem, units: Units, compared: Comparison) -> Ci
         return None
     pair, size = units.pair, compared.weight.size
     y = within(log.reward + log.discounts(problem.gamma) * compared.v[log.next_state], pair, size)
-    numbers, codes = _looked_at(log, units, within(log.reward, pair, size), compared.v)
+    residual = within(log.reward, pair, size)
+    numbers, codes = _looked_at(log, units, residual, compared.v)
+    more = _clear(log, units, y, residual)
+    numbers, codes = [*numbers, *more[0]], [*codes, *more[1]]
     some = slice(None, None, -(-len(log) // SAMPLED_ROWS))
     x = _columns(numbers, codes, some)
     inside = np.stack([within(column, pair[some], size) for column in x.T], axis=1)
@@ -104,7 +123,7 @@ def circumstances_of(problem: Problem, units: Units, compared: Comparison) -> Ci
     for code, kinds in codes:
         effect += np.append(0.0, beta[used : used + kinds - 1])[code]
         used += kinds - 1
-    return Circumstances(log, units, effect)
+    return Circumstances(log, units, effect, echoes(log, y, habits(log), problem.gamma))
 
 
 def _looked_at(
@@ -146,9 +165,7 @@ def _phases(log: Batch, residual: np.ndarray) -> list[tuple[np.ndarray, int]]:
     with an action counts, however weak it is, so its cycle is looked for in the actions, too.
     """
     series = [residual]
-    often = np.argsort(-np.bincount(log.action, minlength=log.n_actions), kind="stable")
-    for a in often[:MOST_VALUES] if log.n_actions > 2 else often[:1]:
-        series.append(within((log.action == a).astype(float), log.state, log.n_states))
+    series += list(habits(log).T)
     found = {}
     for clock, place in places(log).items():
         for y in series:
@@ -156,6 +173,113 @@ def _phases(log: Batch, residual: np.ndarray) -> list[tuple[np.ndarray, int]]:
             if x.p_value < SURE:
                 found[clock, round(x.period, 2)] = x.phase(place)
     return list(found.values())
+
+
+def _clear(
+    log: Batch, units: Units, y: np.ndarray, residual: np.ndarray
+) -> tuple[list[np.ndarray], list[tuple[np.ndarray, int]]]:
+    """(numbers, codes) beside these of which outcomes clearly depend: the rewards of 2 to 16 rows
+    before, and of the episodes before; the exact step of the episode; the gap since the row before;
+    the phase of a cycle in time itself, where rows are not evenly spaced in it.
+    """
+    numbers = [x for x in _episodes_before(log, residual) if _p_value(y, x, units) < CLEAR]
+    looked = itertools.chain(_rewards_before(log), _by_step_and_gap(log, units))
+    codes = [x for x in looked if _p_of_code(y, *x, units) < CLEAR]
+    return numbers, [*codes, *_by_clock(log, units, residual)]
+
+
+def _rewards_before(log: Batch) -> Iterator[tuple[np.ndarray, int]]:
+    """The rewards of earlier rows in levels; 0 where there is no such row."""
+    single = log.n_episodes == len(log)
+    cuts = np.unique(np.quantile(log.reward, np.arange(1, RICH) / RICH))
+    level = np.searchsorted(cuts, log.reward, side="right") + 1
+    for k in range(1, min(BACK, len(log) - 1) + 1):
+        there = np.arange(len(log)) >= k if single else log.time >= k
+        yield np.where(there, np.append(np.zeros(k, dtype=int), level[:-k]), 0), len(cuts) + 2
+
+
+def _episodes_before(log: Batch, residual: np.ndarray) -> Iterator[np.ndarray]:
+    """What the last reward, and the mean one, of earlier episodes had beyond their pairs."""
+    if log.n_episodes in (1, len(log)):
+        return
+    total = np.bincount(log.episode, residual, log.n_episodes)
+    rows = np.bincount(log.episode, minlength=log.n_episodes)
+    for of in (residual[log.last], total / rows):
+        for k in LAGS:
+            if k < log.n_episodes:
+                yield np.append(np.zeros(k), of[:-k])[log.episode]
+
+
+def _by_step_and_gap(log: Batch, units: Units) -> Iterator[tuple[np.ndarray, int]]:
+    """The exact step, and the gap before, as codes."""
+    if 1 < log.n_episodes < len(log):
+        yield np.minimum(log.time, STEPS - 1), STEPS
+    times = units.times
+    if times is None or len(times) != len(log):
+        return
+    gap = np.append(0.0, np.diff(times))
+    if log.n_episodes < len(log):
+        gap = np.where(log.first, 0.0, gap)
+    values = np.unique(gap)
+    if len(values) > 1:
+        many = len(values) > GAPS
+        cuts = np.unique(np.quantile(gap, np.arange(1, GAPS) / GAPS)) if many else values
+        code = np.searchsorted(cuts, gap, side="right")
+        yield code, int(code.max()) + 1
+
+
+def _by_clock(log: Batch, units: Units, residual: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    """The phase in time of the cycles that rewards or actions have in it, as codes."""
+    stamps = units.stamps
+    if stamps is None or len(stamps) != len(log):
+        return
+    place = stamps - stamps.min()
+    at = np.round(place).astype(np.int64)
+    if (place == at).all() and at.max() > 0:
+        at = at // np.gcd.reduce(at)
+        if at.max() >= SPARSE * len(log):
+            return
+        for y in (residual, *habits(log).T):
+            found = rhythm(y, at)
+            if found.p_value < SURE:
+                yield found.phase(at)
+
+
+def habits(log: Batch) -> np.ndarray:
+    """Every frequent action beyond its state [rows, actions]."""
+    return np.stack(
+        [within((log.action == a).astype(float), log.state, log.n_states) for a in frequent(log)],
+        axis=1,
+    )
+
+
+def _p_value(y: np.ndarray, x: np.ndarray, units: Units) -> float:
+    """Whether outcomes go with a number that was known before; the units are independent."""
+    return _two_sided(y * (x - x.mean()), units)
+
+
+def _p_of_code(y: np.ndarray, code: np.ndarray, kinds: int, units: Units) -> float:
+    """Whether outcomes differ between the kinds of a code: the clearest one, times their number; of
+    kinds in which so many of the outcomes that matter are expected that their sum is nearly normal
+    (few do where successes are rare: Kish's effective number).
+    """
+    rows = np.bincount(code, minlength=kinds)
+    square = float((y**2).sum())
+    mattering = square**2 / max(float((y**4).sum()), 1e-300)
+    enough = np.flatnonzero(rows * mattering >= FEWEST_OF_KIND * len(y))
+    if len(enough) < 2 or not square > 0:
+        return 1.0
+    sums = np.bincount(units.unit, y, units.number)
+    each = max(float((sums**2).sum()), square) / len(y)  # rows of a unit may go together
+    size = np.sqrt(rows[enough] * each)
+    p = tail(np.bincount(code, y, kinds)[enough] / size, float(np.abs(y).max()) / size)
+    return float(p.min()) * len(enough)
+
+
+def _two_sided(product: np.ndarray, units: Units) -> float:
+    sums = np.bincount(units.unit, product, units.number)
+    size = float((sums**2).sum()) ** 0.5
+    return float(tail(product.sum() / size, float(np.abs(sums).max()) / size)) if size else 1.0
 
 
 def _columns(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.checks.time_order import row_stamps
+from surefoot.checks.time_order import row_stamps, row_times
 from surefoot.core import Batch, Counts, count_triples
 from surefoot.core.batch import COLUMNS
 from surefoot.core.errors import LogError, NotAvailableError, ParameterError
@@ -119,7 +119,8 @@ class Units:
     (units are then numbered by it, since what comes later may depend on what came before).
     `extremes` [2, entries]: the lowest and the highest reward of each entry, or beyond; None where
     an entry is one row. `sample`: rows that stand for those of a log that is not held in memory,
-    and the same units of these rows; None where there are none.
+    and the same units of these rows; None where there are none. `stamps`: the time of every row in
+    memory, where times say more than the order; `times` may say so within an episode alone.
     """
 
     unit: np.ndarray
@@ -141,6 +142,8 @@ class Units:
     turn: np.ndarray | None = None
     extremes: np.ndarray | None = None
     sample: tuple[Batch, Units] | None = None
+    stamps: np.ndarray | None = None
+    times: np.ndarray | None = None
 
     def __repr__(self) -> str:
         return f"Units({self.number} {self.kind}, {len(self.unit):,} entries)"
@@ -181,8 +184,13 @@ def units_of(log: Log, batch: Batch | None, gamma: float) -> Units:
     """The units of a log: from its rows where they are in memory, else read once more."""
     if batch is None:
         return units_of_log(log, gamma)
-    stamps = row_stamps(log)[1] if batch.policy_varies and log.reading is not None else None
-    return units_of_batch(batch, gamma, stamps)
+    stamps = None if log.reading is None else row_stamps(log)[1]
+    found = units_of_batch(batch, gamma, stamps if batch.policy_varies else None)
+    if log.reading is None:
+        return found
+    times = row_times(log) if stamps is None else stamps
+    at = [None if x is None else x[batch.row] for x in (stamps, times)]
+    return replace(found, stamps=at[0], times=at[1])
 
 
 def units_of_batch(batch: Batch, gamma: float, stamps: np.ndarray | None = None) -> Units:
