@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from surefoot.checks.rhythm import within
 from surefoot.core import Batch
 
 SURE = 0.005  # p-value, after Bonferroni, from which on a lag counts
@@ -34,7 +35,8 @@ MOST_ROWS = 1 << 17  # a longer log is looked at up to here
 MOST_ACTIONS = 8  # the most frequent ones
 # lags, beta, z, z of the habit alone; the largest term in standard deviations of the sum
 Told = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]
-DECAYS = (0.9, 0.98, 0.995, 1.0)  # of a dose that adds up
+DECAYS = (0.9, 0.98, 0.995, 1.0)  # of a dose that adds up; the last one within episodes
+PARTS = 32  # of a log whose doses know no episodes
 
 
 def echoes(log: Batch, y: np.ndarray, habit: np.ndarray, gamma: float) -> np.ndarray:
@@ -150,22 +152,28 @@ def _clear(
 def _dose(log: Batch, y: np.ndarray, h: np.ndarray, gamma: float) -> float:
     """What one unit of an action costs later where it adds up: outcomes on
 
-    D_t = sum_j decay^(j - 1) h_{t-j},   each unit costs  -slope gamma / (1 - gamma decay).
+        D_t = sum_j decay^(j - 1) h_{t-j},   each unit costs  -slope gamma / (1 - gamma decay).
+
+    D wanders, and so may outcomes: what they do in one episode counts as one term; in a log that is
+    one, or has one step each, both are taken less their means in PARTS of it.
     """
-    worst, alone = 0.0, log.n_episodes == len(log)
-    n = min(len(log), MOST_ROWS)
-    y, time = y[:n], np.arange(n) if alone else log.time[:n]
-    for decay in DECAYS:
-        dose = _decayed(h[:n], decay, time)
-        product = y * dose
-        spread, size = float((product**2).sum()), float((dose**2).sum())
+    n, whole = min(len(log), MOST_ROWS), log.n_episodes in (1, len(log))
+    alone, place = log.n_episodes == len(log), np.arange(n)
+    part = place * PARTS // n if whole else log.episode[:n]
+    time, worst = place if whole else log.time[:n], 0.0
+    for decay in DECAYS[: -1 if whole else None]:
+        dose, outcome = _decayed(h[:n], decay, time), y[:n]
+        if whole:
+            dose, outcome = within(dose, part, PARTS), within(outcome, part, PARTS)
+        terms, size = outcome * dose, float((dose**2).sum())
+        terms = terms if whole else np.bincount(part, terms)
+        spread = math.sqrt(float((terms**2).sum()))
         if not (spread > 0 and size > 0):
             continue
-        z, slope = float(product.sum()) / math.sqrt(spread), float(product.sum()) / size
-        later = len(log) if alone else 1 / max(1 - gamma * decay, 1 / max(int(time.max()), 1))
-        reach = min(later, 1 / max(1 - decay, 1e-3)) if alone else gamma * later
-        if tail(z, float(np.abs(product).max()) / math.sqrt(spread)) * len(DECAYS) < SURE:
-            worst = max(worst, -slope * reach)
+        slope = float(terms.sum()) / size
+        if tail(terms.sum() / spread, float(np.abs(terms).max()) / spread) * len(DECAYS) < SURE:
+            reach = 1 / (1 - decay) if alone else gamma / max(1 - gamma * decay, 1e-3)
+            worst = max(worst, -slope * min(reach, float(time.max())))
     return worst
 
 
