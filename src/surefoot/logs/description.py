@@ -53,6 +53,8 @@ KEYS: dict[str, dict[str, Key]] = {
         "decimal": Key(str, "a sign", "."),
         "delimiter": Key(str, "a sign", ""),
         "encoding": Key(str, "a name", "utf-8"),
+        "date_format": Key(str, "such as dd/mm/yyyy hh:mm", ""),
+        "values": Key(list[str], "such as survived=1, died=0", (), "words of the reward"),
         "history": Key(int, "a whole number", 0, "steps that a state remembers"),
         "discount_per": Key(str | float, "a number or a unit of time", None, "the unit of gamma"),
     },

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from surefoot.core.errors import LogError, ParameterError
 from surefoot.core.labels import nearest
+from surefoot.core.parameters import check_name
 from surefoot.logs.database import Database, Workspace, name_sql, parquet_sql, text_sql
+from surefoot.logs.query import BY_FORMAT, LOCAL, date_format_of, moment, number_sql, strptime
 from surefoot.logs.store import (
     Source,
+    as_utf8,
     columns_of,
     find_source,
     header_of,
     read_text,
+    single,
     write_parquet,
     write_text,
 )
@@ -61,6 +65,9 @@ class RawRows:
     stored     the Parquet files that hold the rows in order
     names      of the columns; `physical` the name of each in `stored`
     features   the columns that make the state
+    decimal    the decimal sign of numbers that are text
+    carried    {feature: the column that holds it where it is carried forward}
+    date_format  of times that are dates in another order than ISO's, as `strptime` takes it
     """
 
     name: str
@@ -69,6 +76,10 @@ class RawRows:
     names: tuple[str, ...]
     physical: Mapping[str, str]
     features: tuple[str, ...]
+    decimal: str = "."
+    text: bool = False
+    carried: Mapping[str, str] = field(default_factory=dict)
+    date_format: str = ""
 
     def __post_init__(self) -> None:
         for name in self.features:
@@ -99,13 +110,68 @@ class RawRows:
 
     def number(self, name: str) -> str:
         """A column as a finite number; NULL where it is none."""
-        number = f"try_cast({name_sql(self.physical[name])} as double)"
+        if name in self.carried:
+            return self.carried[name]
+        column = name_sql(self.physical[name])
+        number = number_sql(column, self.decimal) if self.text else f"try_cast({column} as double)"
         return f"case when isfinite({number}) then {number} end"
 
     @property
     def numbers(self) -> str:
         """The features as numbers x0, x1, ..."""
         return ", ".join(f"{self.number(name)} as x{i}" for i, name in enumerate(self.features))
+
+    def carry_forward(
+        self, database: Database, workspace: Workspace, roles: Mapping[str, str]
+    ) -> RawRows:
+        """The same rows in which a feature that is missing is what it was last in the episode, in
+        the order of time where there is one; before its first value it stays missing.
+        """
+        target = str(workspace.path / "carried.parquet")
+        last = ", ".join(
+            f"last_value({self.number(name)} ignore nulls) over w as carried_{i}"
+            for i, name in enumerate(self.features)
+        )
+        write_parquet(
+            database,
+            "carrying measurements forward",
+            f"select * exclude (filename, file_row_number), {last} from {self.sql} window w as"
+            f" (partition by {self._episode(roles)} order by {self._place(roles)} rows between"
+            " unbounded preceding and current row) order by filename, file_row_number",
+            target,
+        )
+        carried = {name: f"carried_{i}" for i, name in enumerate(self.features)}
+        return replace(self, stored=(target,), carried=carried)
+
+    def _episode(self, roles: Mapping[str, str]) -> str:
+        """What tells episodes apart, in SQL."""
+        named = [name_sql(self.physical[name]) for name in roles["episode"].split(",") if name]
+        return f"hash({', '.join(named)})" if named else "0"
+
+    def _place(self, roles: Mapping[str, str]) -> str:
+        """The place of a row in its episode, in SQL: text orders as a number where it is one, or as
+        a date; ISO's dates order as text.
+        """
+        order = "c := filename, d := file_row_number"
+        if "time" in roles:
+            time = name_sql(self.physical[roles["time"]])
+            number = f"try_cast({time} as double)"
+            if self.date_format:
+                number = moment(time, BY_FORMAT + self.date_format)
+            order = f"a := {number}, b := {time}, {order}"
+        return f"struct_pack({order})"
+
+    def dated(self, database: Database, roles: Mapping[str, str], given: str = "") -> RawRows:
+        """The rows with the format of their dates: as given, else as found."""
+        if not self.text or "time" not in roles:
+            return self
+        time = name_sql(self.physical[roles["time"]])
+        known = f"count({time}), count(try_cast({time} as double)), count({moment(time, LOCAL)})"
+        n, *read = database.rows("looking at the time column", f"select {known} from {self.sql}")[0]
+        if given or max(read) < n:
+            found = strptime(given) if given else date_format_of(database, self.sql, time, n)
+            return replace(self, date_format=found)
+        return self
 
     def sample(self, database: Database, most: int) -> np.ndarray:
         """The features of all rows, or of an even draw of about `most`; always the same draw."""
@@ -162,6 +228,7 @@ class RawRows:
                     f"feature {name!r} is missing{shown} in {place} ({found[name]:,} such rows of"
                     f" {n:,}): fill it in, leave these rows out, leave the feature out, or give"
                     " such rows a bin of their own with --missing bin when the encoder is made"
+                    " (--missing last: the last value of the episode where there is one)"
                 )
         return found
 
@@ -181,12 +248,6 @@ class RawRows:
         The states are in the table `codes`; rows follow each other in the order of time where there
         is one, else in that of the files.
         """
-        episode = [name_sql(self.physical[name]) for name in roles["episode"].split(",") if name]
-        key = f"hash({', '.join(episode)})" if episode else "0"
-        order = "c := filename, d := file_row_number"
-        if "time" in roles:  # text orders as a number where it is one; usual dates order as text
-            time = name_sql(self.physical[roles["time"]])
-            order = f"a := try_cast({time} as double), b := {time}, {order}"
         names = ["r", *(f"y{i}" for i in range(len(self.features)))]
         following = ", ".join(f"lead(x{i}) over w as y{i}" for i in range(len(self.features)))
         chosen = ", ".join(
@@ -194,10 +255,10 @@ class RawRows:
         )
         found = database.arrays(
             "looking at how states mix",
-            f"select {chosen} from (select code, r, {following} from (select code, {key} as e,"
-            f" struct_pack({order}) as place, {self.number(roles['reward'])} as r, {self.numbers}"
-            f" from {self.sql} positional join codes) window w as (partition by e order by place))"
-            " group by code",
+            f"select {chosen} from (select code, r, {following} from (select code,"
+            f" {self._episode(roles)} as e, {self._place(roles)} as place,"
+            f" {self.number(roles['reward'])} as r, {self.numbers} from {self.sql} positional join"
+            " codes) window w as (partition by e order by place)) group by code",
         )
         reward, *successor = (
             _within(*(found[f"{part}_{x}"] for part in ("n", "mean", "var"))) for x in names
@@ -230,11 +291,15 @@ def open_rows(
     database: Database,
     workspace: Workspace,
     delimiter: str = "",
+    encoding: str = "utf-8",
+    decimal: str = ".",
 ) -> RawRows:
     """The rows of a log."""
-    found = find_source(source)
+    check_name("decimal", decimal, (".", ","))
+    found = as_utf8(find_source(source), encoding, workspace.path)
     if found.kind == "csv":
-        return _from_text(found, features, database, workspace, delimiter)
+        rows = _from_text(found, features, database, workspace, single(delimiter))
+        return replace(rows, decimal=decimal)
     if found.kind == "table":
         target = str(workspace.path / "rows.parquet")
         with database.table("given", found.table):
@@ -280,6 +345,7 @@ def _from_text(
         names=tuple(names),
         physical={name: f"c{i}" for i, name in enumerate(names)},
         features=features,
+        text=True,
     )
     for file, target in targets.items():
         write_text(database, file, f"from {read_text(file, delimiter, len(names))}", target)

@@ -5,13 +5,14 @@ The letters are those of the glossary: s, a, r, and s2 for s'.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from surefoot.core.array_checks import LARGEST
-from surefoot.core.errors import LogError
+from surefoot.core.errors import LogError, option
 from surefoot.core.parameters import check_name
 from surefoot.logs.column_roles import MISSING, Column
 from surefoot.logs.database import Database, text_sql
@@ -21,6 +22,13 @@ SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 WHOLE = (*SIGNED, *(f"U{kind}" for kind in SIGNED))
 FLOATING = ("FLOAT", "DOUBLE")
 LOCAL, ZONED = "timestamp", "timestamptz"  # times as text: without a UTC offset, and with one
+BY_FORMAT = "format "  # what a type of time begins with that is text in another order than ISO's
+# how a day may be written in words of --date-format, in numbers alone
+DAY_FIRST = ("dd/mm/yyyy", "dd.mm.yyyy", "dd-mm-yyyy")
+MONTH_FIRST = ("mm/dd/yyyy", "mm-dd-yyyy")
+YEAR_FIRST = ("yyyy/mm/dd", "yyyy.mm.dd")
+CLOCK = ("", " hh:mm", " hh:mm:ss")  # what may follow the day
+PARTS = {"yyyy": "%Y", "yy": "%y", "dd": "%d", "hh": "%H", "ss": "%S"}
 # types that do not say how far from UTC the clock is
 WALL_CLOCK = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 TEMPORAL = ("DATE", *WALL_CLOCK, "TIMESTAMP WITH TIME ZONE")
@@ -56,6 +64,8 @@ class Options:
     delimiter: str = ""
     encoding: str = "utf-8"
     bandit: bool = False
+    date_format: str = ""
+    values: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         check_name("episode_end", self.episode_end, ("cut", "terminal"))
@@ -63,6 +73,8 @@ class Options:
         check_name("decimal", self.decimal, (".", ","))
         checked_encoding(self.encoding)
         single(self.delimiter)
+        if self.date_format:
+            strptime(self.date_format)
         for name in ("terminal_to_end", "check_order", "bandit"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise LogError(f"{name} must be True or False, got {getattr(self, name)!r}")
@@ -133,14 +145,16 @@ class Reading:
     @property
     def dated(self) -> bool:
         """Whether times are moments, not numbers."""
-        return self.time_type in (LOCAL, ZONED) or self.time_kind in TEMPORAL
+        of_text = self.time_type in (LOCAL, ZONED) or self.time_type.startswith(BY_FORMAT)
+        return of_text or self.time_kind in TEMPORAL
 
     @property
     def wall_clock(self) -> bool:
         """Whether times are moments without a UTC offset, which occur twice where clocks are put
         back.
         """
-        return self.time_type == LOCAL or self.time_kind in WALL_CLOCK
+        local = self.time_type == LOCAL or self.time_type.startswith(BY_FORMAT)
+        return local or self.time_kind in WALL_CLOCK
 
     @property
     def may_end(self) -> bool:
@@ -260,11 +274,17 @@ class Reading:
         return sql
 
     def _reward(self) -> str:
-        sql = self._number("reward_0", "reward")
+        sql = self._valued() if self.options.values else self._number("reward_0", "reward")
         fill = self.options.missing_reward
         if fill is not None:
             sql = f"case when {self._filled()} then {float(fill)!r}::double else {sql} end"
         return sql if self.store.columns.of_reward.sign > 0 else f"(0::double - ({sql}))"
+
+    def _valued(self) -> str:
+        """The number that every word of the reward stands for; NULL for other words."""
+        words = "trim(cast(reward_0 as varchar))"
+        each = (f"when {text_sql(x)} then {y!r}::double" for x, y in self.options.values)
+        return f"(case {words} {' '.join(each)} end)"
 
     def _number(self, x: str, what: str) -> str:
         """A column as DOUBLE; NULL where it is no number, not finite, or too large."""
@@ -343,6 +363,8 @@ def with_time_type(reading: Reading, database: Database) -> Reading:
     if reading.time_kind != "VARCHAR" or reading.time_type:
         return reading
     what, rows, x = "looking at the time column", reading.store.sql, "time_0"
+    if reading.options.date_format:
+        return replace(reading, time_type=f"{BY_FORMAT}{strptime(reading.options.date_format)}")
     number = number_sql(x, reading.options.decimal)
     n, numbers, largest = database.rows(
         what, f"select count({x}), count({number}), max(abs({number})) from {rows}"
@@ -353,11 +375,51 @@ def with_time_type(reading: Reading, database: Database) -> Reading:
         )[0]
         if local + zoned > numbers:
             return replace(reading, time_type=ZONED if zoned else LOCAL)
+        found = date_format_of(database, rows, x, n) if numbers == 0 else ""
+        if found:
+            return replace(reading, time_type=f"{BY_FORMAT}{found}")
     elif n and largest >= EXACT:
         whole = f"select count(*) from {rows} where {x} similar to '[+-]?[0-9]{{1,18}}'"
         if database.rows(what, whole)[0][0] == n:
             return replace(reading, time_type="bigint")
     return replace(reading, time_type="double")
+
+
+def date_format_of(database: Database, rows: str, x: str, n: int) -> str:
+    """The one format in which all n times that are there can be read; "" without any. Where day and
+    month could both come first, nobody can know: that is an error.
+    """
+    days = (*DAY_FIRST, *MONTH_FIRST, *YEAR_FIRST)
+    words = [f"{day}{clock}" for day in days for clock in CLOCK]
+    counted = ", ".join(f"count({moment(x, BY_FORMAT + strptime(y))})" for y in words)
+    what = "looking at the time column"
+    found = database.rows(what, f"select {counted}, min({x}) from {rows}")[0]
+    fit = [y for y, k in zip(words, found, strict=False) if k == n]
+    first = {y[:2] for y in fit}
+    if len(first) > 1 and first >= {"dd", "mm"}:
+        raise LogError(
+            f"times such as {found[-1]!r} may have the day or the month first: say which with"
+            f" {option('date_format', fit[0])} or {option('date_format', fit[-1])}"
+        )
+    return strptime(fit[0]) if fit else ""
+
+
+def strptime(words: str) -> str:
+    """A format such as "dd/mm/yyyy hh:mm" as DuckDB takes it; one with % as it is."""
+    if "%" in words:
+        return words
+    day, _, clock = words.strip().partition(" ")
+    for part, code in (*PARTS.items(), ("mm", "%m")):
+        day = day.replace(part, code)
+    for part, code in (*PARTS.items(), ("mm", "%M")):
+        clock = clock.replace(part, code)
+    made = f"{day} {clock}".strip()
+    if not {"%d", "%m"} <= set(re.findall("%[A-Za-z]", made)) or re.search("[A-Za-z]{2}", made):
+        raise LogError(
+            f"a date format is made of dd, mm, yyyy (or yy), hh, mm and ss, such as 'dd/mm/yyyy"
+            f" hh:mm', or of strptime's codes, such as '%d %b %Y'; got {words!r}"
+        )
+    return made
 
 
 def number_sql(x: str, decimal: str) -> str:
@@ -368,12 +430,14 @@ def number_sql(x: str, decimal: str) -> str:
 
 
 def moment(x: str, kind: str) -> str:
-    """SQL: a text as a moment of this kind, LOCAL or ZONED; NULL where it is of the other kind or
-    none.
+    """SQL: a text as a moment of this kind, LOCAL or ZONED, or in a format; NULL where it is of
+    another kind or none.
 
     Names of zones do not count as offsets: in the hour that comes twice they leave open which one
     is meant.
     """
+    if kind.startswith(BY_FORMAT):
+        return f"try_strptime(trim({x}), {text_sql(kind.removeprefix(BY_FORMAT))})"
     if kind == ZONED:
         joined = f"replace(replace({x}, ' +', '+'), ' -', '-')"
         # DuckDB 1 reads an offset after seconds alone

@@ -13,6 +13,7 @@ import re
 import shutil
 import zlib
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,23 @@ def _column(values: Any) -> Any:
     return np.array(values, dtype=None if same else object)
 
 
+def _library(x: Any) -> str:
+    """The library of a thing, by its module."""
+    return type(x).__module__.partition(".")[0].lstrip("_")
+
+
+def _arrow(source: Any) -> Any:
+    """Whatever hands out an Arrow stream, as a table that DuckDB reads."""
+    try:
+        pyarrow = import_module("pyarrow")
+    except ImportError as error:
+        raise LogError(
+            f"a {type(source).__name__} hands out Arrow data, which needs pyarrow: pip install"
+            " pyarrow"
+        ) from error
+    return pyarrow.table(source)
+
+
 def find_source(source: Any) -> Source:
     """The files or the table meant by `source`, looked at from outside."""
     if isinstance(source, Source):
@@ -80,8 +98,10 @@ def find_source(source: Any) -> Source:
         files = [file for x in source for file in _files(os.fspath(x))]
     elif isinstance(source, dict) and source:
         return Source("table", table={name: _column(x) for name, x in source.items()})
-    elif type(source).__module__.partition(".")[0] in TABLES:
+    elif _library(source) in TABLES:
         return Source("table", table=source)
+    elif hasattr(source, "__arrow_c_stream__"):
+        return Source("table", table=_arrow(source))
     else:
         raise LogError(
             "a log is a file, a folder, a pattern, a list of them, or a pandas, polars or Arrow"
@@ -303,6 +323,13 @@ def columns_of(database: Database, what: str, rows: str) -> list[tuple[str, str]
 def _from_table(source: Source, options: ColumnOptions, database: Database) -> Store:
     """A table in memory, written out once."""
     what, target = "reading the table", str(database.folder / "table.parquet")
+    if _library(source.table) == "duckdb":  # a relation of another connection
+        whole = str(database.folder / "given.parquet")
+        source.table.write_parquet(whole)
+        return replace(
+            _from_parquet(Source("parquet", (whole,), (whole,)), options, database),
+            names={whole: source.name},
+        )
     with database.table("given_table", source.table):
         names = [name for name, _ in columns_of(database, what, "given_table")]
         columns = find_columns(names, source.name, **options)
