@@ -51,7 +51,7 @@ def test_help_ends_with_an_example_and_shows_flags_as_flags(
 def test_the_help_says_that_the_reward_of_a_cut_row_is_lost(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, text, _ = logfiles.run(monkeypatch, capsys, "improve", "--help")
+    _, text, _ = logfiles.run(monkeypatch, capsys, "check", "--help")
     assert "its reward is lost" in " ".join(text.replace("│", " ").split())
 
 

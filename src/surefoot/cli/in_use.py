@@ -367,9 +367,10 @@ def discretize(
     """
     from surefoot import serving
 
-    if apply is not None and (features or edges or missing != "error" or encoder is not None):
+    if apply is not None and (features or edges or missing == "bin" or encoder is not None):
         raise ParameterError(
-            "--apply uses a saved encoder: leave --features, --edges, --missing and --encoder out"
+            "--apply uses a saved encoder: leave --features, --edges, --missing bin and --encoder"
+            " out"
         )
     if apply is None and not features and not edges:
         raise ParameterError(

@@ -275,8 +275,8 @@ def _hints(reading: Reading, found: dict[str, int], said: str) -> list[str]:
         )
         hints.append(
             "A time is a number, or a date such as 2024-03-31 18:30:00, 2024-03-31 18:30:00+05:30,"
-            f" 31/03/2024 18:30, 31.03.2024 or 03/31/2024; others by"
-            f" {option('date_format', '%d %b %Y')}. {offset}"
+            f" 31/03/2024 18:30, 31.03.2024 or 03/31/2024 (all in one order); others"
+            f" by {option('date_format', '%d %b %Y')}. {offset}"
         )
     if reading.wall_clock and {"backwards", "duplicate"} & set(found):
         hints.append(CLOCKS_PUT_BACK)

@@ -27,8 +27,11 @@ BY_FORMAT = "format "  # what a type of time begins with that is text in another
 DAY_FIRST = ("dd/mm/yyyy", "dd.mm.yyyy", "dd-mm-yyyy")
 MONTH_FIRST = ("mm/dd/yyyy", "mm-dd-yyyy")
 YEAR_FIRST = ("yyyy/mm/dd", "yyyy.mm.dd")
-CLOCK = ("", " hh:mm", " hh:mm:ss")  # what may follow the day
+# what may follow a day whose format has no clock
+CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 PARTS = {"yyyy": "%Y", "yy": "%y", "dd": "%d", "hh": "%H", "ss": "%S"}
+CODES = r"([^%]|%%|%-?[dmyHIMSj]|%[aAbBYpfgnzwuUWGV])+"  # a format in strptime's codes
+FIRST_YEAR = 1000  # the year of no time lies before: "31/03/24" has two digits, no year 24
 # types that do not say how far from UTC the clock is
 WALL_CLOCK = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 TEMPORAL = ("DATE", *WALL_CLOCK, "TIMESTAMP WITH TIME ZONE")
@@ -73,8 +76,7 @@ class Options:
         check_name("decimal", self.decimal, (".", ","))
         checked_encoding(self.encoding)
         single(self.delimiter)
-        if self.date_format:
-            strptime(self.date_format)
+        strptime(self.date_format)
         for name in ("terminal_to_end", "check_order", "bandit"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise LogError(f"{name} must be True or False, got {getattr(self, name)!r}")
@@ -153,8 +155,8 @@ class Reading:
         """Whether times are moments without a UTC offset, which occur twice where clocks are put
         back.
         """
-        local = self.time_type == LOCAL or self.time_type.startswith(BY_FORMAT)
-        return local or self.time_kind in WALL_CLOCK
+        by_format = self.time_type.startswith(BY_FORMAT) and "%z" not in self.time_type
+        return self.time_type == LOCAL or by_format or self.time_kind in WALL_CLOCK
 
     @property
     def may_end(self) -> bool:
@@ -312,10 +314,7 @@ class Reading:
         if not kind:
             return "null::integer"
         if kind == "VARCHAR":
-            if self.time_type == "bigint":
-                return f"try_cast({x} as bigint)"
-            sql = moment(x, self.time_type) if self.dated else number_sql(x, self.options.decimal)
-            return f"case when isfinite({sql}) then {sql} end"
+            return time_of_text(x, self.time_type, self.options.decimal)
         if kind in FLOATING:
             return f"case when isfinite({x}) then {x} end"
         if kind in (*WHOLE, *TEMPORAL) or kind.startswith("DECIMAL"):
@@ -355,17 +354,30 @@ def _family(kind: str) -> str:
 
 
 def with_time_type(reading: Reading, database: Database) -> Reading:
-    """The reading with the type of a time that is text: whole numbers, numbers, or dates;
-    whichever most rows can be read as.
+    """The reading with the type of a time that is text."""
+    options, kind = reading.options, reading.time_kind
+    if options.date_format and kind and kind not in (*TEMPORAL, "VARCHAR"):
+        raise LogError(
+            f"{option('date_format', options.date_format)} says how times that are text are"
+            f" written; the time column {reading.store.columns.time[0]!r} is {kind}"
+        )
+    if kind != "VARCHAR" or reading.time_type:
+        return reading
+    given = (options.decimal, options.date_format)
+    return replace(reading, time_type=time_type_of(database, reading.store.sql, "time_0", *given))
+
+
+def time_type_of(
+    database: Database, rows: str, x: str, decimal: str = ".", date_format: str = ""
+) -> str:
+    """The type of a time that is text: whole numbers, numbers, or dates, in a given format or a
+    found one; whichever most rows can be read as.
 
     Where some dates have a UTC offset, all need one: those without it are unreadable.
     """
-    if reading.time_kind != "VARCHAR" or reading.time_type:
-        return reading
-    what, rows, x = "looking at the time column", reading.store.sql, "time_0"
-    if reading.options.date_format:
-        return replace(reading, time_type=f"{BY_FORMAT}{strptime(reading.options.date_format)}")
-    number = number_sql(x, reading.options.decimal)
+    if date_format:
+        return f"{BY_FORMAT}{strptime(date_format)}"
+    what, number = "looking at the time column", number_sql(x, decimal)
     n, numbers, largest = database.rows(
         what, f"select count({x}), count({number}), max(abs({number})) from {rows}"
     )[0]
@@ -373,53 +385,75 @@ def with_time_type(reading: Reading, database: Database) -> Reading:
         local, zoned = database.rows(
             what, f"select count({moment(x, LOCAL)}), count({moment(x, ZONED)}) from {rows}"
         )[0]
-        if local + zoned > numbers:
-            return replace(reading, time_type=ZONED if zoned else LOCAL)
-        found = date_format_of(database, rows, x, n) if numbers == 0 else ""
+        others = max(numbers, local + zoned)
+        found = _date_format(database, rows, x, others) if others < n else ""
         if found:
-            return replace(reading, time_type=f"{BY_FORMAT}{found}")
+            return f"{BY_FORMAT}{found}"
+        if local + zoned > numbers:
+            return ZONED if zoned else LOCAL
     elif n and largest >= EXACT:
         whole = f"select count(*) from {rows} where {x} similar to '[+-]?[0-9]{{1,18}}'"
         if database.rows(what, whole)[0][0] == n:
-            return replace(reading, time_type="bigint")
-    return replace(reading, time_type="double")
+            return "bigint"
+    return "double"
 
 
-def date_format_of(database: Database, rows: str, x: str, n: int) -> str:
-    """The one format in which all n times that are there can be read; "" without any. Where day and
-    month could both come first, nobody can know: that is an error.
+def _date_format(database: Database, rows: str, x: str, others: int) -> str:
+    """The format that reads more times than `others`, and all that any format reads; "" without
+    one. Where day and month could both come first, nobody can know: that is an error.
     """
     days = (*DAY_FIRST, *MONTH_FIRST, *YEAR_FIRST)
-    words = [f"{day}{clock}" for day in days for clock in CLOCK]
-    counted = ", ".join(f"count({moment(x, BY_FORMAT + strptime(y))})" for y in words)
-    what = "looking at the time column"
-    found = database.rows(what, f"select {counted}, min({x}) from {rows}")[0]
-    fit = [y for y, k in zip(words, found, strict=False) if k == n]
-    first = {y[:2] for y in fit}
-    if len(first) > 1 and first >= {"dd", "mm"}:
+    read = [moment(x, BY_FORMAT + strptime(day)) for day in days]
+    known = f"coalesce({', '.join(read)})"
+    counted = ", ".join(f"count({y})" for y in (*read, known))
+    *counts, most, example = database.rows(
+        "looking at the time column",
+        f"select {counted}, min({x}) filter ({known} is not null) from {rows}",
+    )[0]
+    fit = [day for day, k in zip(days, counts, strict=True) if k == most > others]
+    if len(fit) > 1:
         raise LogError(
-            f"times such as {found[-1]!r} may have the day or the month first: say which with"
+            f"times such as {example!r} may have the day or the month first: say which with"
             f" {option('date_format', fit[0])} or {option('date_format', fit[-1])}"
         )
     return strptime(fit[0]) if fit else ""
 
 
-def strptime(words: str) -> str:
-    """A format such as "dd/mm/yyyy hh:mm" as DuckDB takes it; one with % as it is."""
-    if "%" in words:
-        return words
-    day, _, clock = words.strip().partition(" ")
-    for part, code in (*PARTS.items(), ("mm", "%m")):
-        day = day.replace(part, code)
-    for part, code in (*PARTS.items(), ("mm", "%M")):
-        clock = clock.replace(part, code)
-    made = f"{day} {clock}".strip()
-    if not {"%d", "%m"} <= set(re.findall("%[A-Za-z]", made)) or re.search("[A-Za-z]{2}", made):
+def strptime(words: Any) -> str:
+    """The formats of DuckDB, one a line, of one in words such as "dd/mm/yyyy hh:mm", which without
+    a clock stands for any; of one in codes, such as "%d %b %Y", itself.
+    """
+    if words == "":
+        return ""
+    made = "" if not isinstance(words, str) else words.strip()
+    if "%" not in made:
+        day, _, clock = made.lower().partition(" ")
+        for part, code in (*PARTS.items(), ("mm", "%m")):
+            day = day.replace(part, code)
+        for part, code in (*PARTS.items(), ("mm", "%M")):
+            clock = clock.replace(part, code)
+        made = f"{day} {clock.strip()}".strip()
+        codes = sorted(re.findall("%.", made))
+        rest = re.sub("%.", "", made)
+        known = {"%d", "%m"} < set(codes) and re.search("%y", made, re.IGNORECASE)
+        if not known or len(set(codes)) < len(codes) or re.search(r"\w", rest):
+            made = ""
+        elif "%H" not in codes:
+            made = "\n".join(f"{made}{clock}" for clock in CLOCKS)
+    if not re.fullmatch(CODES, made) or "%" not in made.replace("%%", ""):
         raise LogError(
             f"a date format is made of dd, mm, yyyy (or yy), hh, mm and ss, such as 'dd/mm/yyyy"
             f" hh:mm', or of strptime's codes, such as '%d %b %Y'; got {words!r}"
         )
     return made
+
+
+def time_of_text(x: str, kind: str, decimal: str) -> str:
+    """A time that is text, by its type; NULL where it cannot be read."""
+    if kind == "bigint":
+        return f"try_cast({x} as bigint)"
+    sql = number_sql(x, decimal) if kind in ("", "double") else moment(x, kind)
+    return f"case when isfinite({sql}) then {sql} end"
 
 
 def number_sql(x: str, decimal: str) -> str:
@@ -437,7 +471,9 @@ def moment(x: str, kind: str) -> str:
     is meant.
     """
     if kind.startswith(BY_FORMAT):
-        return f"try_strptime(trim({x}), {text_sql(kind.removeprefix(BY_FORMAT))})"
+        formats = ", ".join(map(text_sql, kind.removeprefix(BY_FORMAT).split("\n")))
+        read = f"try_strptime(trim({x}), [{formats}])"
+        return f"case when year({read}) >= {FIRST_YEAR} then {read} end"
     if kind == ZONED:
         joined = f"replace(replace({x}, ' +', '+'), ' -', '-')"
         # DuckDB 1 reads an offset after seconds alone

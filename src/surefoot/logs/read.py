@@ -73,7 +73,8 @@ def read_log(
     """Read and count a log with one row a step.
 
     source                a CSV or Parquet file (also .gz), a folder, a pattern, a list of them
-                          (taken in the order of their names), a pandas, polars or Arrow table,
+                          (taken in the order of their names), a pandas, polars or Arrow table, a
+                          DuckDB relation, whatever has `__arrow_c_stream__`,
                           or the TOML file that `surefoot check --save` wrote: what stands there
                           holds where a keyword has its default
     episode ... truncated columns by role: a name, or several joined by commas that make one label
@@ -195,11 +196,13 @@ def _labels(option: str, values: Any) -> tuple[Any, ...]:
 
 def _values(given: Any) -> tuple[tuple[str, float], ...]:
     """(word, number) of the words of a reward, given as {word: number} or "word=number"."""
-    if not isinstance(given, Mapping):
-        texts = given.split(",") if isinstance(given, str) else list(given or ())
-        given = dict(str(x).rpartition("=")[::2] for x in texts)
-    found = []
-    for word, x in given.items():
+    if isinstance(given, Mapping):
+        pairs = [*given.items()]
+    else:
+        texts = [x for x in given.split(",") if x.strip()] if isinstance(given, str) else given
+        pairs = [str(x).rpartition("=")[::2] for x in texts]
+    found: list[tuple[str, float]] = []
+    for word, x in pairs:
         try:
             number = float(x)
         except (TypeError, ValueError):
@@ -210,6 +213,10 @@ def _values(given: Any) -> tuple[tuple[str, float], ...]:
                 f" {f'{word}={x}'!r}"
             )
         found.append((str(word).strip(), number))
+    words = [word for word, _ in found]
+    if len(set(words)) < len(words):
+        twice = next(word for word in words if words.count(word) > 1)
+        raise LogError(f"values give {twice!r} two numbers: give one")
     return tuple(found)
 
 

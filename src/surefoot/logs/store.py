@@ -25,7 +25,15 @@ from surefoot.core.errors import LogError, option
 from surefoot.core.labels import nearest
 from surefoot.logs.accounting import REASONS
 from surefoot.logs.column_roles import Column, Columns, find_columns
-from surefoot.logs.database import Database, name_sql, parquet_sql, path_sql, text_sql
+from surefoot.logs.database import (
+    Database,
+    first_line,
+    is_relation,
+    name_sql,
+    parquet_sql,
+    path_sql,
+    text_sql,
+)
 
 ColumnOptions = dict[str, Column]
 BLOCK = 1 << 23  # a line that holds a whole block of so many bytes is no row
@@ -67,11 +75,6 @@ def _column(values: Any) -> Any:
     return np.array(values, dtype=None if same else object)
 
 
-def _library(x: Any) -> str:
-    """The library of a thing, by its module."""
-    return type(x).__module__.partition(".")[0].lstrip("_")
-
-
 def _arrow(source: Any) -> Any:
     """Whatever hands out an Arrow stream, as a table that DuckDB reads."""
     try:
@@ -81,7 +84,10 @@ def _arrow(source: Any) -> Any:
             f"a {type(source).__name__} hands out Arrow data, which needs pyarrow: pip install"
             " pyarrow"
         ) from error
-    return pyarrow.table(source)
+    try:
+        return pyarrow.table(source)
+    except Exception as error:  # of many kinds, among them those of the library that hands it out
+        raise LogError(f"the table cannot be read: {first_line(error)}") from error
 
 
 def find_source(source: Any) -> Source:
@@ -98,14 +104,14 @@ def find_source(source: Any) -> Source:
         files = [file for x in source for file in _files(os.fspath(x))]
     elif isinstance(source, dict) and source:
         return Source("table", table={name: _column(x) for name, x in source.items()})
-    elif _library(source) in TABLES:
+    elif type(source).__module__.partition(".")[0] in TABLES or is_relation(source):
         return Source("table", table=source)
     elif hasattr(source, "__arrow_c_stream__"):
         return Source("table", table=_arrow(source))
     else:
         raise LogError(
             "a log is a file, a folder, a pattern, a list of them, or a pandas, polars or Arrow"
-            f" table; got {type(source).__name__}"
+            f" table, or a DuckDB relation; got {type(source).__name__}"
         )
     files = sorted(files)
     real = [os.path.realpath(file) for file in files]
@@ -323,13 +329,6 @@ def columns_of(database: Database, what: str, rows: str) -> list[tuple[str, str]
 def _from_table(source: Source, options: ColumnOptions, database: Database) -> Store:
     """A table in memory, written out once."""
     what, target = "reading the table", str(database.folder / "table.parquet")
-    if _library(source.table) == "duckdb":  # a relation of another connection
-        whole = str(database.folder / "given.parquet")
-        source.table.write_parquet(whole)
-        return replace(
-            _from_parquet(Source("parquet", (whole,), (whole,)), options, database),
-            names={whole: source.name},
-        )
     with database.table("given_table", source.table):
         names = [name for name, _ in columns_of(database, what, "given_table")]
         columns = find_columns(names, source.name, **options)

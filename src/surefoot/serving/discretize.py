@@ -14,7 +14,7 @@ from surefoot.core import RowsLike
 from surefoot.core.atomic import whole_files
 from surefoot.core.errors import LogError, ParameterError
 from surefoot.core.parameters import check_name
-from surefoot.logs.column_roles import find_columns
+from surefoot.logs.column_roles import find_columns, named_as
 from surefoot.logs.database import Database, Workspace, name_sql, text_sql
 from surefoot.logs.features import Mixing, RawRows, open_rows
 from surefoot.serving.encoders import Encoder, encoder_text, fit_kmeans, fit_quantiles
@@ -87,15 +87,15 @@ def discretize(
         may_miss = (names if missing in FILLED else ()) if encoder is None else encoder.missing
         rows = open_rows(source, names, database, workspace, delimiter, encoding, decimal)
         rows.missing(database, names if missing == LAST else may_miss)
-        used = _roles(rows, roles or {}, needed=encoder is None or missing == LAST)
-        rows = rows if used is None else rows.dated(database, used, date_format)
+        used = _roles(rows, roles or {}, needed=encoder is None, carried=missing == LAST)
+        rows = rows if used is None else rows.timed(database, used, date_format)
         if missing == LAST:
             rows = rows.carry_forward(database, workspace, used or {})
         lost = rows.missing(database, may_miss)
         check_targets(out, save, column, rows)
         fitted = encoder or _fit(database, rows, states, method, edges, lost)
         counts = _encode(database, rows, fitted)
-        mixing = None if used is None else rows.mixing(database, used)
+        mixing = rows.mixing(database, used) if used and "reward" in used else None
         _write(database, rows, fitted, out, column, save)
     return Discretized(
         rows=int(counts.sum()),
@@ -187,20 +187,26 @@ def check_targets(out: Path | None, save: Path | None, column: str, rows: RawRow
 
 
 def _roles(
-    rows: RawRows, given: Mapping[str, str | None], *, needed: bool
+    rows: RawRows, given: Mapping[str, str | None], *, needed: bool, carried: bool
 ) -> dict[str, str] | None:
-    """The columns of episode, time and reward; None where they are not needed and not there."""
+    """The columns of episode, time and reward; None where they are not needed and not there. To
+    carry values forward the first two do.
+    """
     first = rows.features[0]
     unused = {"state": first, "action": first} | dict.fromkeys(
         ("next_state", "terminal", "truncated"), "-"
     )
+    rewarded = needed or given.get("reward") or named_as("reward", rows.names)
+    without = carried and not rewarded
+    given = {**given, "reward": first} if without else given
     try:
         found = find_columns(rows.names, rows.name, **unused, **given)
     except LogError:
-        if needed or any(given.values()):
+        if needed or carried or any(given.values()):
             raise
         return None
-    used = {x: getattr(found, x)[0] for x in ("time", "reward") if getattr(found, x)}
+    kept = ("time",) if without else ("time", "reward")
+    used = {x: getattr(found, x)[0] for x in kept if getattr(found, x)}
     return used | {"episode": ",".join(found.episode)}
 
 

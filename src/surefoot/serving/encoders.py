@@ -103,7 +103,8 @@ def _by_number(name: str, edges: tuple[float, ...], n: int) -> list[str]:
 def _by_range(name: str, edges: tuple[float, ...], n: int) -> list[str]:
     """The bins of a feature by what is in them; "" for one that holds all."""
     short = [f"{x:.6g}" for x in edges]
-    cuts = short if [float(x) for x in short] == list(edges) else [repr(x) for x in edges]
+    exact = [float(x) for x in short] == list(edges)
+    cuts = short if exact else [repr(float(x)) for x in edges]
     if not cuts:
         return ["" if n == 1 else f"{name} given", f"{name} missing"][:n]
     between = [f"{low} <= {name} < {high}" for low, high in pairwise(cuts)]
