@@ -262,7 +262,7 @@ def _hints(reading: Reading, found: dict[str, int], said: str) -> list[str]:
     if "reward" in found and reading.options.values:
         words = ", ".join(repr(x) for x, _ in reading.options.values)
         hints.append(f"{option('values', 'WORD=NUMBER,...')} names {words}: add the others")
-    elif "reward" in found and re.search(r"'[^'\d]{2,}'", said):
+    elif "reward" in found and re.search(r" '[^'\d]{2,}'[),]", said):
         hints.append(
             "If the words of the reward stand for numbers, say which:"
             f" {option('values', 'survived=1,died=0')}"
@@ -276,7 +276,7 @@ def _hints(reading: Reading, found: dict[str, int], said: str) -> list[str]:
         hints.append(
             "A time is a number, or a date such as 2024-03-31 18:30:00, 2024-03-31 18:30:00+05:30,"
             f" 31/03/2024 18:30, 31.03.2024 or 03/31/2024 (all in one order); others"
-            f" by {option('date_format', '%d %b %Y')}. {offset}"
+            f" by {option('date_format', 'dd/mm/yy')}. {offset}"
         )
     if reading.wall_clock and {"backwards", "duplicate"} & set(found):
         hints.append(CLOCKS_PUT_BACK)

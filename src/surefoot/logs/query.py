@@ -31,7 +31,7 @@ YEAR_FIRST = ("yyyy/mm/dd", "yyyy.mm.dd")
 CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 PARTS = {"yyyy": "%Y", "yy": "%y", "dd": "%d", "hh": "%H", "ss": "%S"}
 CODES = r"([^%]|%%|%-?[dmyHIMSj]|%[aAbBYpfgnzwuUWGV])+"  # a format in strptime's codes
-FIRST_YEAR = 1000  # the year of no time lies before: "31/03/24" has two digits, no year 24
+FIRST_YEAR = 1000  # no time lies before: DuckDB reads "31/03/24" as the 24th of March of year 31
 # types that do not say how far from UTC the clock is
 WALL_CLOCK = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 TEMPORAL = ("DATE", *WALL_CLOCK, "TIMESTAMP WITH TIME ZONE")
@@ -472,13 +472,14 @@ def moment(x: str, kind: str) -> str:
     """
     if kind.startswith(BY_FORMAT):
         formats = ", ".join(map(text_sql, kind.removeprefix(BY_FORMAT).split("\n")))
-        read = f"try_strptime(trim({x}), [{formats}])"
-        return f"case when year({read}) >= {FIRST_YEAR} then {read} end"
-    if kind == ZONED:
+        known, read = "true", f"try_strptime(trim({x}), [{formats}])"
+    elif kind == ZONED:
         joined = f"replace(replace({x}, ' +', '+'), ' -', '-')"
         # DuckDB 1 reads an offset after seconds alone
         full = f"regexp_replace({joined}, {text_sql(NO_SECONDS)}, '\\1:00\\2')"
         read = f"coalesce(try_cast({joined} as timestamptz), try_cast({full} as timestamptz))"
-        return f"case when regexp_matches({x}, {text_sql(OFFSET)}) then {read} end"
-    local = f"not regexp_matches({x}, {text_sql(NO_OFFSET)})"
-    return f"case when {local} then try_cast({x} as timestamp) end"
+        known = f"regexp_matches({x}, {text_sql(OFFSET)})"
+    else:
+        read = f"try_cast({x} as timestamp)"
+        known = f"not regexp_matches({x}, {text_sql(NO_OFFSET)})"
+    return f"case when {known} and year({read}) >= {FIRST_YEAR} then {read} end"

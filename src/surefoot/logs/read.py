@@ -200,6 +200,7 @@ def _values(given: Any) -> tuple[tuple[str, float], ...]:
         pairs = [*given.items()]
     else:
         texts = [x for x in given.split(",") if x.strip()] if isinstance(given, str) else given
+        texts = texts if isinstance(texts, Iterable) else [texts]
         pairs = [str(x).rpartition("=")[::2] for x in texts]
     found: list[tuple[str, float]] = []
     for word, x in pairs:
