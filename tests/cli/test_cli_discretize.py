@@ -42,7 +42,9 @@ def test_a_state_column_an_encoder_and_how_much_states_mix(log: Path, tmp_path: 
     assert "200 rows read, 200 written" in done.stdout
     assert "12 states" in done.stdout
     assert "left within states, of the variance of all rows: reward" in done.stdout
-    assert (tmp_path / "out.csv").read_text().splitlines()[1] == "0,0,0,0,x,0,speed:0 load:0"
+    assert (tmp_path / "out.csv").read_text().splitlines()[
+        1
+    ] == "0,0,0,0,x,0,speed < 25 and load < 2"
     assert (tmp_path / "out.csv.encoder.json").exists()
 
 
@@ -116,10 +118,11 @@ def test_edges_and_a_bin_for_missing_values(log: Path, tmp_path: Path) -> None:
     )
     found = json.loads(done.stdout)
     assert found["features"] == ["load", "speed"]
-    assert set(found["states"]) == {f"load:{i} speed:{j}" for i in range(2) for j in range(3)} | {
-        "load:1 speed:missing"
-    }
-    assert found["notes"][0] == "speed is missing in 1 of 200 rows: their bin is speed:missing"
+    speeds = ("speed < 25", "25 <= speed < 50", "speed >= 50")
+    assert set(found["states"]) == {
+        f"{load} and {speed}" for load in ("load < 3", "load >= 3") for speed in speeds
+    } | {"load >= 3 and speed missing"}
+    assert found["notes"][0] == "speed is missing in 1 of 200 rows: their bin is 'speed missing'"
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,19 @@ def test_help_ends_with_an_example_and_shows_flags_as_flags(
 def test_the_help_says_that_the_reward_of_a_cut_row_is_lost(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, text, _ = logfiles.run(monkeypatch, capsys, "improve", "--help")
+    _, text, _ = logfiles.run(monkeypatch, capsys, "check", "--help")
     assert "its reward is lost" in " ".join(text.replace("│", " ").split())
+
+
+def test_check_alone_shows_how_a_log_is_read_and_others_refer_to_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--decimal", "--encoding", "--date-format", "--values", "--missing-reward")
+    shown = {x: logfiles.run(monkeypatch, capsys, x, "--help")[1] for x in ("check", "improve")}
+    assert all(flag in shown["check"] for flag in flags)
+    assert not any(flag in shown["improve"] for flag in flags)
+    assert "surefoot check --help" in " ".join(shown["improve"].replace("│", " ").split())
+    assert "--state" in shown["improve"]
 
 
 @pytest.mark.slow

@@ -63,13 +63,13 @@ def test_options_that_do_not_go_together_are_refused(
 
 
 def test_an_export_by_ending_is_sql_or_a_controller(tmp_path: Path, run: Run) -> None:
-    policy = logfiles.coin(tmp_path / "p.csv", 0.8, wards=("p:0", "p:1"))
+    policy = logfiles.coin(tmp_path / "p.csv", 0.8, wards=("p < 1", "1 <= p < 2"))
     code, text, _ = run("export", policy, "--out", tmp_path / "d.sql")
     assert (code, "2 states" in text, "ANOTHER POLICY" in text) == (0, True, True)
-    assert "IN ('p:0', 'p:1') THEN 'new'" in (tmp_path / "d.sql").read_text()
+    assert "IN ('p < 1', '1 <= p < 2') THEN 'new'" in (tmp_path / "d.sql").read_text()
     encoder = tmp_path / "e.json"
     write_encoder(QuantileEncoder(("x",), ((1.0, 2.0),)), encoder)
-    rule = logfiles.coin(tmp_path / "rule.csv", 0.1, wards=("p:2",))
+    rule = logfiles.coin(tmp_path / "rule.csv", 0.1, wards=("p >= 2",))
     encoder.write_text(encoder.read_text().replace('"x"', '"p"'))
     given = ("export", policy, "--out", tmp_path / "d.json", "--encoder", encoder)
     assert run(*given, "--fallback", rule)[0] == 0

@@ -19,7 +19,7 @@ CENTRES = KMeansEncoder(("pulse",), (70.0,), (10.0,), ((-1.0,), (2.0,)))
 
 
 def policy(**changes: Any) -> surefoot.Policy:
-    states = tuple(x for x in ENCODER.labels if x != "pulse:2 age:1")
+    states = tuple(x for x in ENCODER.labels if x != "pulse >= 90 and age >= 50")
     pi = np.array([[0.2, 0.5, 0.3]] * len(states))
     pi[0] = [0.0, 1.0, 0.0]
     labels = surefoot.Labels(states, ("wait", "drug", 7))
@@ -33,9 +33,9 @@ def same(one: Controller, other: Controller, rows: list[Any]) -> bool:
 def test_a_row_of_measurements_leads_to_an_action_whatever_its_form() -> None:
     controller = Controller(policy=policy(), encoder=ENCODER)
     rows = [{"age": 40, "pulse": "59.5", "name": "x"}, [59.5, 40], np.array([59.5, 40.0])]
-    assert {controller.state(row) for row in rows} == {"pulse:0 age:0"}
+    assert {controller.state(row) for row in rows} == {"pulse < 60 and age < 50"}
     assert [controller.decide(row) for row in rows] == ["drug"] * 3
-    assert controller.state({"pulse": 95, "age": None}) == "pulse:2 age:missing"
+    assert controller.state({"pulse": 95, "age": None}) == "pulse >= 90 and age missing"
     drawn = [controller.act([75, 60], np.random.default_rng(i)) for i in range(300)]
     assert {x: drawn.count(x) for x in ("wait", "drug", 7)} == pytest.approx(
         {"wait": 60, "drug": 150, 7: 90}, abs=30
@@ -50,7 +50,10 @@ def test_a_row_of_measurements_leads_to_an_action_whatever_its_form() -> None:
         ({"pulse": "fast", "age": 3}, "'pulse' must be a number, got 'fast'"),
         ({"pulse": None, "age": 3}, "no state: feature 'pulse' is NaN"),
         ([np.inf, 3], "'pulse' must be a finite number"),
-        ("pulse:0 age:0", "a dict of measurements, or their values in the order pulse, age"),
+        (
+            "pulse < 60 and age < 50",
+            "a dict of measurements, or their values in the order pulse, age",
+        ),
     ],
 )
 def test_a_row_that_is_none_is_refused_in_words(row: Any, words: str) -> None:
@@ -62,13 +65,15 @@ def test_in_a_state_never_seen_it_refuses_takes_an_action_or_asks_another_policy
     row, known = [95, 60], [70, 40]
     rule = surefoot.Policy(
         pi=np.array([[1.0, 0.0], [0.0, 1.0]]),
-        labels=surefoot.Labels(("pulse:2 age:1", "pulse:1 age:0"), ("call", "wait")),
+        labels=surefoot.Labels(
+            ("pulse >= 90 and age >= 50", "60 <= pulse < 90 and age < 50"), ("call", "wait")
+        ),
     )
     for otherwise, expected in (("wait", "wait"), ("7", 7), (rule, "call")):
         controller = Controller(policy=policy(), encoder=ENCODER, otherwise=otherwise)
         assert (controller.decide(row), controller.knows(row)) == (expected, False)
         assert controller.decide(known) == "drug"  # not what the second policy says
-    with pytest.raises(PolicyError, match="state 'pulse:2 age:1' is not in the policy"):
+    with pytest.raises(PolicyError, match="state 'pulse >= 90 and age >= 50' is not in the policy"):
         Controller(policy=policy(), encoder=ENCODER).decide(row)
     strange = surefoot.Policy(pi=np.eye(1), labels=surefoot.Labels(("x",), ("call",)))
     with pytest.raises(PolicyError, match="is not in the policy"):

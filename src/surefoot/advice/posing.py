@@ -67,6 +67,8 @@ class Reading(TypedDict, total=False):
     decimal: str
     delimiter: str
     encoding: str
+    date_format: str
+    values: Mapping[str, float] | Iterable[str]
     history: int
     discount_per: str | float | None
     bandit: bool

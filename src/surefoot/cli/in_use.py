@@ -310,13 +310,17 @@ Edges = Annotated[
         " and from 80 on. May be repeated.",
     ),
 ]
+Decimal = Annotated[str, typer.Option(hidden=True)]
+Delimiter = Annotated[str, typer.Option(hidden=True)]
+Encoding = Annotated[str, typer.Option(hidden=True)]
+DateFormat = Annotated[str, typer.Option(hidden=True)]
 Missing = Annotated[
     str,
     option(
         METHOD,
         "WORD",
-        "What to do with rows without a number (empty, NaN, NA, null): error, or bin for a bin of"
-        " their own.",
+        "What to do with rows without a number (empty, NaN, NA, null): error; bin: a bin of their"
+        " own; last: the last value of the episode (and a bin before the first).",
     ),
 ]
 Apply = Annotated[
@@ -351,16 +355,22 @@ def discretize(
     episode: Column = None,
     time: Column = None,
     reward: Column = None,
+    decimal: Decimal = ".",
+    delimiter: Delimiter = "",
+    encoding: Encoding = "utf-8",
+    date_format: DateFormat = "",
 ) -> None:
     """Make a state column from continuous features.
 
     It saves the encoder for new rows, and says how much different situations mix in one state.
+    --decimal, --delimiter, --encoding and --date-format are those of surefoot check.
     """
     from surefoot import serving
 
-    if apply is not None and (features or edges or missing != "error" or encoder is not None):
+    if apply is not None and (features or edges or missing == "bin" or encoder is not None):
         raise ParameterError(
-            "--apply uses a saved encoder: leave --features, --edges, --missing and --encoder out"
+            "--apply uses a saved encoder: leave --features, --edges, --missing bin and --encoder"
+            " out"
         )
     if apply is None and not features and not edges:
         raise ParameterError(
@@ -380,6 +390,10 @@ def discretize(
         save=save,
         column=column,
         roles={"episode": episode, "time": time, "reward": reward},
+        decimal=decimal,
+        delimiter=delimiter,
+        encoding=encoding,
+        date_format=date_format,
     )
     show_document(
         "discretize",

@@ -38,8 +38,7 @@ Source = Annotated[
         " file that surefoot check --save wrote.",
     ),
 ]
-# the commands that list all options of a log; others take those in FOLDED too, and refer to check
-LISTING = ("check", "improve")
+# what commands other than check and improve take, too, and do not show: they refer to check
 FOLDED = (
     COLUMNS,
     READING,
@@ -116,7 +115,8 @@ def add(
         if isinstance(p.annotation, type) and issubclass(p.annotation, LogOptions):
             groups[key] = p.annotation
             folded = (*FOLDED, *(("return_range",) if name in SHORT else ()))
-            parameters += _fields(p.annotation, () if name in LISTING else folded)
+            folded = {"check": (), "improve": (READING,)}.get(name, folded)
+            parameters += _fields(p.annotation, folded)
         else:
             parameters.append(p.replace(kind=inspect.Parameter.KEYWORD_ONLY))
     parameters.sort(key=_rank)
@@ -132,7 +132,7 @@ def add(
     call.__signature__ = inspect.Signature([*parameters, context])  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in (*parameters, context)}
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-    if groups and name not in LISTING:
+    if groups and name != "check":
         paragraphs.append(AS_CHECK)
     app.command(
         name,
@@ -334,6 +334,24 @@ class LogOptions:
     encoding: Annotated[
         str, option(READING, "NAME", "The encoding of text, such as utf-8, latin-1, cp1252.")
     ] = "utf-8"
+    date_format: Annotated[
+        str,
+        option(
+            READING,
+            "FORMAT",
+            "How dates are written, such as 'dd/mm/yyyy hh:mm', where that cannot be seen.",
+            default="found",
+        ),
+    ] = ""
+    values: Annotated[
+        str,
+        option(
+            READING,
+            "WORD=NUMBER,...",
+            "The numbers that the words of the reward stand for, such as survived=1,died=0.",
+            default=False,
+        ),
+    ] = ""
 
     history: Annotated[
         int,
@@ -490,6 +508,7 @@ WORDS: dict[str, Callable[[Any], Any]] = {
     "actions": listed,
     "terminal_states": listed,
     "drop_bad_rows": lambda text: text == "all" or text,
+    "values": listed,
     "reward_range": partial(paired, "reward_range"),
     "return_range": partial(paired, "return_range"),
 }

@@ -166,16 +166,26 @@ class Database:
     @contextmanager
     def table(self, name: str, table: Any) -> Iterator[None]:
         """A table in memory under this name, read by one thread: with several, DuckDB 2.0.0 finds
-        text of NumPy arrays and pandas categories empty in one read of ten.
+        text of NumPy arrays and pandas categories empty in one read of ten. A relation belongs to
+        another connection, which writes it out.
         """
         (threads,) = self.rows("counting threads", "select current_setting('threads')")[0]
         self.connection.execute("set threads = 1")
         try:
-            self.connection.register(name, table)
+            if is_relation(table):
+                target = str(self.folder / f"{name}.parquet")
+                table.write_parquet(target)
+                rows = f"read_parquet({path_sql(target)}, hive_partitioning = false)"
+                self.connection.execute(f"create temp view {name} as from {rows}")
+            else:
+                self.connection.register(name, table)
         except Exception as error:  # of many kinds, among them those of the table's own library
             raise LogError(f"the table cannot be read: {first_line(error)}") from error
         yield  # after an error, or where it was interrupted, the connection is left as it is
-        self.connection.unregister(name)
+        if is_relation(table):
+            self.connection.execute(f"drop view {name}")
+        else:
+            self.connection.unregister(name)
         self.connection.execute(f"set threads = {int(threads)}")
 
     @contextmanager
@@ -231,6 +241,11 @@ def first_line(error: BaseException) -> str:
     """What an error says, in one line of at most 400 characters."""
     text = " ".join(str(error).split())
     return text if len(text) <= 400 else text[:400] + " ..."
+
+
+def is_relation(table: Any) -> bool:
+    """Whether it is a relation of DuckDB, of a connection of its own."""
+    return type(table).__name__ == "DuckDBPyRelation"
 
 
 def name_sql(name: str) -> str:

@@ -53,6 +53,8 @@ KEYS: dict[str, dict[str, Key]] = {
         "decimal": Key(str, "a sign", "."),
         "delimiter": Key(str, "a sign", ""),
         "encoding": Key(str, "a name", "utf-8"),
+        "date_format": Key(str, "such as dd/mm/yyyy hh:mm", "", "how times are written"),
+        "values": Key(list[str], 'such as ["survived=1", "died=0"]', (), "words of the reward"),
         "history": Key(int, "a whole number", 0, "steps that a state remembers"),
         "discount_per": Key(str | float, "a number or a unit of time", None, "the unit of gamma"),
     },
@@ -71,7 +73,7 @@ KEYS: dict[str, dict[str, Key]] = {
 }
 DEFAULTS = {key: x.default for keys in KEYS.values() for key, x in keys.items()}
 POSING = tuple(KEYS["problem"])
-OF_REWARD = {"reward_range", "return_range", "missing_reward"}
+OF_REWARD = {"reward_range", "return_range", "missing_reward", "values"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,6 +291,8 @@ def _toml(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, (int, float)):
         return repr(value)
+    if isinstance(value, Mapping):
+        return _toml([f"{word}={x}" for word, x in value.items()])
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -259,15 +259,24 @@ def _hints(reading: Reading, found: dict[str, int], said: str) -> list[str]:
         )
     if {"reward", "time"} & set(found) and re.search(r"'[+-]?\d+,\d+'", said):
         hints.append(f"If the comma is a decimal one, say {option('decimal', ',')}")
-    if "time" in found and reading.dated:
+    if "reward" in found and reading.options.values:
+        words = ", ".join(repr(x) for x, _ in reading.options.values)
+        hints.append(f"{option('values', 'WORD=NUMBER,...')} names {words}: add the others")
+    elif "reward" in found and re.search(r" '[^'\d]{2,}'[),]", said):
+        hints.append(
+            "If the words of the reward stand for numbers, say which:"
+            f" {option('values', 'survived=1,died=0')}"
+        )
+    if "time" in found and (reading.dated or reading.time_kind == "VARCHAR"):
         offset = (
             "Some times of this log have a UTC offset: then all need one"
             if reading.time_type == ZONED
             else "None has a UTC offset"
         )
         hints.append(
-            "A time is a number, or a date such as 2024-03-31 18:30:00 or 2024-03-31"
-            f" 18:30:00+05:30. {offset}"
+            "A time is a number, or a date such as 2024-03-31 18:30:00, 2024-03-31 18:30:00+05:30,"
+            f" 31/03/2024 18:30, 31.03.2024 or 03/31/2024 (all in one order); others"
+            f" by {option('date_format', 'dd/mm/yy')}. {offset}"
         )
     if reading.wall_clock and {"backwards", "duplicate"} & set(found):
         hints.append(CLOCKS_PUT_BACK)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from surefoot.core.errors import LogError, ParameterError
+from surefoot.core.errors import LogError, ParameterError, option
 from surefoot.core.labels import nearest
+from surefoot.core.parameters import check_name
 from surefoot.logs.database import Database, Workspace, name_sql, parquet_sql, text_sql
+from surefoot.logs.query import number_sql, strptime, time_of_text, time_type_of
 from surefoot.logs.store import (
     Source,
+    as_utf8,
     columns_of,
     find_source,
     header_of,
     read_text,
+    single,
     write_parquet,
     write_text,
 )
@@ -25,6 +29,8 @@ BLOCK = 500_000  # rows coded together
 # what stands in a field, in small letters, where there is no number
 MISSING = ("", "na", "n/a", "nan", "null", "none")
 PLACE = ("filename", "file_row_number")  # what DuckDB adds to the rows of Parquet files
+CARRIED = "surefoot carried"  # what columns are called that are written beside those of the log
+CARRIED_PLACE = (f"{CARRIED} file", f"{CARRIED} row")
 
 
 @dataclass(frozen=True)
@@ -57,18 +63,29 @@ class Mixing:
 class RawRows:
     """The rows of a log.
 
-    files      those of the user
+    files      those of the user; `titles` {stored file: which of them it holds}
     stored     the Parquet files that hold the rows in order
     names      of the columns; `physical` the name of each in `stored`
     features   the columns that make the state
+    types      {name: the DuckDB type}
+    decimal    the decimal sign of numbers that are text
+    time_type  of a time that is text, as `Reading` has it
+    carried    {feature: the column that holds it where it is carried forward}
+    place      what says where a row lies in `stored`; of carried rows, in what they were made from
     """
 
     name: str
     files: tuple[str, ...]
+    titles: Mapping[str, str]
     stored: tuple[str, ...]
     names: tuple[str, ...]
     physical: Mapping[str, str]
     features: tuple[str, ...]
+    types: Mapping[str, str]
+    decimal: str = "."
+    time_type: str = ""
+    carried: Mapping[str, str] = field(default_factory=dict)
+    place: tuple[str, str] = PLACE
 
     def __post_init__(self) -> None:
         for name in self.features:
@@ -99,13 +116,88 @@ class RawRows:
 
     def number(self, name: str) -> str:
         """A column as a finite number; NULL where it is none."""
-        number = f"try_cast({name_sql(self.physical[name])} as double)"
+        if name in self.carried:
+            return name_sql(self.carried[name])
+        column = name_sql(self.physical[name])
+        text = self.types[name] == "VARCHAR"
+        number = number_sql(column, self.decimal) if text else f"try_cast({column} as double)"
         return f"case when isfinite({number}) then {number} end"
 
     @property
     def numbers(self) -> str:
         """The features as numbers x0, x1, ..."""
         return ", ".join(f"{self.number(name)} as x{i}" for i, name in enumerate(self.features))
+
+    def carry_forward(
+        self, database: Database, workspace: Workspace, roles: Mapping[str, str]
+    ) -> RawRows:
+        """The same rows in which a feature that is missing is what it was last in the episode, in
+        the order of time where there is one; before its first value it stays missing.
+        """
+        self._check_times(database, roles)
+        target = str(workspace.path / "carried.parquet")
+        carried = {name: f"{CARRIED} {i}" for i, name in enumerate(self.features)}
+        last = ", ".join(
+            f"last_value({self.number(name)} ignore nulls) over w as {name_sql(column)}"
+            for name, column in carried.items()
+        )
+        place = ", ".join(
+            f"{x} as {name_sql(y)}" for x, y in zip(PLACE, CARRIED_PLACE, strict=True)
+        )
+        write_parquet(
+            database,
+            "carrying measurements forward",
+            f"select * exclude ({', '.join(PLACE)}), {place}, {last} from {self.sql} window w as"
+            f" (partition by {self._episode(roles)} order by {self._place(roles)} rows between"
+            f" unbounded preceding and current row) order by {', '.join(PLACE)}",
+            target,
+        )
+        return replace(self, stored=(target,), carried=carried, place=CARRIED_PLACE)
+
+    def _check_times(self, database: Database, roles: Mapping[str, str]) -> None:
+        """Raise where a time cannot be read: nobody knows what was measured before it."""
+        if "time" not in roles:
+            return
+        column, time = name_sql(self.physical[roles["time"]]), self._time(roles)
+        lost = f"({column} is null or {time} is null)"
+        what = "looking at the time column"
+        (n,) = database.rows(what, f"select count(*) from {self.sql} where {lost}")[0]
+        if n:
+            place, value = self._first(database, column, lost)
+            raise LogError(
+                f"the time {value!r} in {place} cannot be read ({n:,} such rows), so nobody can say"
+                " which measurement was the last: mend it, or say how dates are written with"
+                f" {option('date_format', 'dd/mm/yyyy')}"
+            )
+
+    def _episode(self, roles: Mapping[str, str]) -> str:
+        """What tells episodes apart, in SQL."""
+        named = [name_sql(self.physical[name]) for name in roles["episode"].split(",") if name]
+        return f"hash({', '.join(named)})" if named else "0"
+
+    def _time(self, roles: Mapping[str, str]) -> str:
+        """The time of a row, in SQL."""
+        name = roles["time"]
+        column = name_sql(self.physical[name])
+        text = self.types[name] == "VARCHAR"
+        return time_of_text(column, self.time_type, self.decimal) if text else column
+
+    def _place(self, roles: Mapping[str, str]) -> str:
+        """The place of a row in its episode, in SQL."""
+        order = f"c := {', d := '.join(map(name_sql, self.place))}"
+        if "time" in roles:
+            text = name_sql(self.physical[roles["time"]])
+            order = f"a := {self._time(roles)}, b := {text}, {order}"
+        return f"struct_pack({order})"
+
+    def timed(self, database: Database, roles: Mapping[str, str], date_format: str) -> RawRows:
+        """The rows with the type of a time that is text."""
+        strptime(date_format)
+        if "time" not in roles or self.types[roles["time"]] != "VARCHAR":
+            return self
+        column = name_sql(self.physical[roles["time"]])
+        found = time_type_of(database, self.sql, column, self.decimal, date_format)
+        return replace(self, time_type=found)
 
     def sample(self, database: Database, most: int) -> np.ndarray:
         """The features of all rows, or of an even draw of about `most`; always the same draw."""
@@ -162,18 +254,18 @@ class RawRows:
                     f"feature {name!r} is missing{shown} in {place} ({found[name]:,} such rows of"
                     f" {n:,}): fill it in, leave these rows out, leave the feature out, or give"
                     " such rows a bin of their own with --missing bin when the encoder is made"
+                    " (--missing last: the last value of the episode where there is one)"
                 )
         return found
 
     def _first(self, database: Database, column: str, where: str) -> tuple[str, str]:
         """(the place of the first such row, what stands there)."""
+        place = ", ".join(map(name_sql, self.place))
         shown = (
-            f"select filename, file_row_number, {column}::varchar from {self.sql} where {where}"
-            " order by 1, 2 limit 1"
+            f"select {place}, {column}::varchar from {self.sql} where {where} order by 1, 2 limit 1"
         )
         file, row, value = database.rows("reading features", shown)[0]
-        given = dict(zip(self.stored, self.files, strict=True)).get(file, file)
-        return f"row {row + 1} of {given}", value or ""
+        return f"row {row + 1} of {self.titles.get(file, self.name)}", value or ""
 
     def mixing(self, database: Database, roles: Mapping[str, str]) -> Mixing:
         """sum_s n_s var_s / (n var), of rewards and of the features of the next row.
@@ -181,12 +273,6 @@ class RawRows:
         The states are in the table `codes`; rows follow each other in the order of time where there
         is one, else in that of the files.
         """
-        episode = [name_sql(self.physical[name]) for name in roles["episode"].split(",") if name]
-        key = f"hash({', '.join(episode)})" if episode else "0"
-        order = "c := filename, d := file_row_number"
-        if "time" in roles:  # text orders as a number where it is one; usual dates order as text
-            time = name_sql(self.physical[roles["time"]])
-            order = f"a := try_cast({time} as double), b := {time}, {order}"
         names = ["r", *(f"y{i}" for i in range(len(self.features)))]
         following = ", ".join(f"lead(x{i}) over w as y{i}" for i in range(len(self.features)))
         chosen = ", ".join(
@@ -194,10 +280,10 @@ class RawRows:
         )
         found = database.arrays(
             "looking at how states mix",
-            f"select {chosen} from (select code, r, {following} from (select code, {key} as e,"
-            f" struct_pack({order}) as place, {self.number(roles['reward'])} as r, {self.numbers}"
-            f" from {self.sql} positional join codes) window w as (partition by e order by place))"
-            " group by code",
+            f"select {chosen} from (select code, r, {following} from (select code,"
+            f" {self._episode(roles)} as e, {self._place(roles)} as place,"
+            f" {self.number(roles['reward'])} as r, {self.numbers} from {self.sql} positional join"
+            " codes) window w as (partition by e order by place)) group by code",
         )
         reward, *successor = (
             _within(*(found[f"{part}_{x}"] for part in ("n", "mean", "var"))) for x in names
@@ -230,11 +316,23 @@ def open_rows(
     database: Database,
     workspace: Workspace,
     delimiter: str = "",
+    encoding: str = "utf-8",
+    decimal: str = ".",
 ) -> RawRows:
     """The rows of a log."""
-    found = find_source(source)
+    check_name("decimal", decimal, (".", ","))
+    found = as_utf8(find_source(source), encoding, workspace.path)
     if found.kind == "csv":
-        return _from_text(found, features, database, workspace, delimiter)
+        rows = _from_text(found, features, database, workspace, single(delimiter))
+    else:
+        rows = _from_tables(found, features, database, workspace)
+    return replace(rows, decimal=decimal)
+
+
+def _from_tables(
+    found: Source, features: tuple[str, ...], database: Database, workspace: Workspace
+) -> RawRows:
+    """Parquet files where they are; a table in memory is written out once."""
     if found.kind == "table":
         target = str(workspace.path / "rows.parquet")
         with database.table("given", found.table):
@@ -248,10 +346,12 @@ def open_rows(
     return RawRows(
         name=found.name,
         files=() if found.kind == "table" else found.files,
+        titles={} if found.kind == "table" else dict(zip(found.files, found.files, strict=True)),
         stored=found.files,
         names=names,
         physical={name: name for name in names},
         features=features,
+        types={name: kind for name, kind in described if name in names},
     )
 
 
@@ -264,23 +364,26 @@ def _from_text(
 ) -> RawRows:
     """Text, written out once; every field stays the text it is."""
     delimiter, names = header_of(found.files[0], delimiter, found.titles[0])
-    for file in found.files[1:]:
-        if header_of(file, delimiter) != (delimiter, names):
+    for file, title in zip(found.files[1:], found.titles[1:], strict=True):
+        if header_of(file, delimiter, title) != (delimiter, names):
             raise LogError(
-                f"all files of a log have the same header, but those of {found.files[0]} and {file}"
-                " differ"
+                f"all files of a log have the same header, but those of {found.titles[0]} and"
+                f" {title} differ"
             )
     targets = {
         file: str(workspace.path / f"rows-{i:06d}.parquet") for i, file in enumerate(found.files)
     }
     rows = RawRows(
         name=found.name,
-        files=found.files,
+        files=found.titles,
+        titles=dict(zip(targets.values(), found.titles, strict=True)),
         stored=tuple(targets.values()),
         names=tuple(names),
         physical={name: f"c{i}" for i, name in enumerate(names)},
         features=features,
+        types=dict.fromkeys(names, "VARCHAR"),
     )
     for file, target in targets.items():
-        write_text(database, file, f"from {read_text(file, delimiter, len(names))}", target)
+        title = rows.titles[target]
+        write_text(database, title, f"from {read_text(file, delimiter, len(names))}", target)
     return rows

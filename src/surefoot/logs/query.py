@@ -5,13 +5,14 @@ The letters are those of the glossary: s, a, r, and s2 for s'.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from surefoot.core.array_checks import LARGEST
-from surefoot.core.errors import LogError
+from surefoot.core.errors import LogError, option
 from surefoot.core.parameters import check_name
 from surefoot.logs.column_roles import MISSING, Column
 from surefoot.logs.database import Database, text_sql
@@ -21,6 +22,16 @@ SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 WHOLE = (*SIGNED, *(f"U{kind}" for kind in SIGNED))
 FLOATING = ("FLOAT", "DOUBLE")
 LOCAL, ZONED = "timestamp", "timestamptz"  # times as text: without a UTC offset, and with one
+BY_FORMAT = "format "  # what a type of time begins with that is text in another order than ISO's
+# how a day may be written in words of --date-format, in numbers alone
+DAY_FIRST = ("dd/mm/yyyy", "dd.mm.yyyy", "dd-mm-yyyy")
+MONTH_FIRST = ("mm/dd/yyyy", "mm-dd-yyyy")
+YEAR_FIRST = ("yyyy/mm/dd", "yyyy.mm.dd")
+# what may follow a day whose format has no clock
+CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+PARTS = {"yyyy": "%Y", "yy": "%y", "dd": "%d", "hh": "%H", "ss": "%S"}
+CODES = r"([^%]|%%|%-?[dmyHIMSj]|%[aAbBYpfgnzwuUWGV])+"  # a format in strptime's codes
+FIRST_YEAR = 1000  # no time lies before: DuckDB reads "31/03/24" as the 24th of March of year 31
 # types that do not say how far from UTC the clock is
 WALL_CLOCK = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 TEMPORAL = ("DATE", *WALL_CLOCK, "TIMESTAMP WITH TIME ZONE")
@@ -56,6 +67,8 @@ class Options:
     delimiter: str = ""
     encoding: str = "utf-8"
     bandit: bool = False
+    date_format: str = ""
+    values: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         check_name("episode_end", self.episode_end, ("cut", "terminal"))
@@ -63,6 +76,7 @@ class Options:
         check_name("decimal", self.decimal, (".", ","))
         checked_encoding(self.encoding)
         single(self.delimiter)
+        strptime(self.date_format)
         for name in ("terminal_to_end", "check_order", "bandit"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise LogError(f"{name} must be True or False, got {getattr(self, name)!r}")
@@ -133,14 +147,16 @@ class Reading:
     @property
     def dated(self) -> bool:
         """Whether times are moments, not numbers."""
-        return self.time_type in (LOCAL, ZONED) or self.time_kind in TEMPORAL
+        of_text = self.time_type in (LOCAL, ZONED) or self.time_type.startswith(BY_FORMAT)
+        return of_text or self.time_kind in TEMPORAL
 
     @property
     def wall_clock(self) -> bool:
         """Whether times are moments without a UTC offset, which occur twice where clocks are put
         back.
         """
-        return self.time_type == LOCAL or self.time_kind in WALL_CLOCK
+        by_format = self.time_type.startswith(BY_FORMAT) and "%z" not in self.time_type
+        return self.time_type == LOCAL or by_format or self.time_kind in WALL_CLOCK
 
     @property
     def may_end(self) -> bool:
@@ -260,11 +276,17 @@ class Reading:
         return sql
 
     def _reward(self) -> str:
-        sql = self._number("reward_0", "reward")
+        sql = self._valued() if self.options.values else self._number("reward_0", "reward")
         fill = self.options.missing_reward
         if fill is not None:
             sql = f"case when {self._filled()} then {float(fill)!r}::double else {sql} end"
         return sql if self.store.columns.of_reward.sign > 0 else f"(0::double - ({sql}))"
+
+    def _valued(self) -> str:
+        """The number that every word of the reward stands for; NULL for other words."""
+        words = "trim(cast(reward_0 as varchar))"
+        each = (f"when {text_sql(x)} then {y!r}::double" for x, y in self.options.values)
+        return f"(case {words} {' '.join(each)} end)"
 
     def _number(self, x: str, what: str) -> str:
         """A column as DOUBLE; NULL where it is no number, not finite, or too large."""
@@ -292,10 +314,7 @@ class Reading:
         if not kind:
             return "null::integer"
         if kind == "VARCHAR":
-            if self.time_type == "bigint":
-                return f"try_cast({x} as bigint)"
-            sql = moment(x, self.time_type) if self.dated else number_sql(x, self.options.decimal)
-            return f"case when isfinite({sql}) then {sql} end"
+            return time_of_text(x, self.time_type, self.options.decimal)
         if kind in FLOATING:
             return f"case when isfinite({x}) then {x} end"
         if kind in (*WHOLE, *TEMPORAL) or kind.startswith("DECIMAL"):
@@ -335,15 +354,30 @@ def _family(kind: str) -> str:
 
 
 def with_time_type(reading: Reading, database: Database) -> Reading:
-    """The reading with the type of a time that is text: whole numbers, numbers, or dates;
-    whichever most rows can be read as.
+    """The reading with the type of a time that is text."""
+    options, kind = reading.options, reading.time_kind
+    if options.date_format and kind and kind not in (*TEMPORAL, "VARCHAR"):
+        raise LogError(
+            f"{option('date_format', options.date_format)} says how times that are text are"
+            f" written; the time column {reading.store.columns.time[0]!r} is {kind}"
+        )
+    if kind != "VARCHAR" or reading.time_type:
+        return reading
+    given = (options.decimal, options.date_format)
+    return replace(reading, time_type=time_type_of(database, reading.store.sql, "time_0", *given))
+
+
+def time_type_of(
+    database: Database, rows: str, x: str, decimal: str = ".", date_format: str = ""
+) -> str:
+    """The type of a time that is text: whole numbers, numbers, or dates, in a given format or a
+    found one; whichever most rows can be read as.
 
     Where some dates have a UTC offset, all need one: those without it are unreadable.
     """
-    if reading.time_kind != "VARCHAR" or reading.time_type:
-        return reading
-    what, rows, x = "looking at the time column", reading.store.sql, "time_0"
-    number = number_sql(x, reading.options.decimal)
+    if date_format:
+        return f"{BY_FORMAT}{strptime(date_format)}"
+    what, number = "looking at the time column", number_sql(x, decimal)
     n, numbers, largest = database.rows(
         what, f"select count({x}), count({number}), max(abs({number})) from {rows}"
     )[0]
@@ -351,13 +385,75 @@ def with_time_type(reading: Reading, database: Database) -> Reading:
         local, zoned = database.rows(
             what, f"select count({moment(x, LOCAL)}), count({moment(x, ZONED)}) from {rows}"
         )[0]
+        others = max(numbers, local + zoned)
+        found = _date_format(database, rows, x, others) if others < n else ""
+        if found:
+            return f"{BY_FORMAT}{found}"
         if local + zoned > numbers:
-            return replace(reading, time_type=ZONED if zoned else LOCAL)
+            return ZONED if zoned else LOCAL
     elif n and largest >= EXACT:
         whole = f"select count(*) from {rows} where {x} similar to '[+-]?[0-9]{{1,18}}'"
         if database.rows(what, whole)[0][0] == n:
-            return replace(reading, time_type="bigint")
-    return replace(reading, time_type="double")
+            return "bigint"
+    return "double"
+
+
+def _date_format(database: Database, rows: str, x: str, others: int) -> str:
+    """The format that reads more times than `others`, and all that any format reads; "" without
+    one. Where day and month could both come first, nobody can know: that is an error.
+    """
+    days = (*DAY_FIRST, *MONTH_FIRST, *YEAR_FIRST)
+    read = [moment(x, BY_FORMAT + strptime(day)) for day in days]
+    known = f"coalesce({', '.join(read)})"
+    counted = ", ".join(f"count({y})" for y in (*read, known))
+    *counts, most, example = database.rows(
+        "looking at the time column",
+        f"select {counted}, min({x}) filter ({known} is not null) from {rows}",
+    )[0]
+    fit = [day for day, k in zip(days, counts, strict=True) if k == most > others]
+    if len(fit) > 1:
+        raise LogError(
+            f"times such as {example!r} may have the day or the month first: say which with"
+            f" {option('date_format', fit[0])} or {option('date_format', fit[-1])}"
+        )
+    return strptime(fit[0]) if fit else ""
+
+
+def strptime(words: Any) -> str:
+    """The formats of DuckDB, one a line, of one in words such as "dd/mm/yyyy hh:mm", which without
+    a clock stands for any; of one in codes, such as "%d %b %Y", itself.
+    """
+    if words == "":
+        return ""
+    made = "" if not isinstance(words, str) else words.strip()
+    if "%" not in made:
+        day, _, clock = made.lower().partition(" ")
+        for part, code in (*PARTS.items(), ("mm", "%m")):
+            day = day.replace(part, code)
+        for part, code in (*PARTS.items(), ("mm", "%M")):
+            clock = clock.replace(part, code)
+        made = f"{day} {clock.strip()}".strip()
+        codes = sorted(re.findall("%.", made))
+        rest = re.sub("%.", "", made)
+        known = {"%d", "%m"} < set(codes) and re.search("%y", made, re.IGNORECASE)
+        if not known or len(set(codes)) < len(codes) or re.search(r"\w", rest):
+            made = ""
+        elif "%H" not in codes:
+            made = "\n".join(f"{made}{clock}" for clock in CLOCKS)
+    if not re.fullmatch(CODES, made) or "%" not in made.replace("%%", ""):
+        raise LogError(
+            f"a date format is made of dd, mm, yyyy (or yy), hh, mm and ss, such as 'dd/mm/yyyy"
+            f" hh:mm', or of strptime's codes, such as '%d %b %Y'; got {words!r}"
+        )
+    return made
+
+
+def time_of_text(x: str, kind: str, decimal: str) -> str:
+    """A time that is text, by its type; NULL where it cannot be read."""
+    if kind == "bigint":
+        return f"try_cast({x} as bigint)"
+    sql = number_sql(x, decimal) if kind in ("", "double") else moment(x, kind)
+    return f"case when isfinite({sql}) then {sql} end"
 
 
 def number_sql(x: str, decimal: str) -> str:
@@ -368,17 +464,22 @@ def number_sql(x: str, decimal: str) -> str:
 
 
 def moment(x: str, kind: str) -> str:
-    """SQL: a text as a moment of this kind, LOCAL or ZONED; NULL where it is of the other kind or
-    none.
+    """SQL: a text as a moment of this kind, LOCAL or ZONED, or in a format; NULL where it is of
+    another kind or none.
 
     Names of zones do not count as offsets: in the hour that comes twice they leave open which one
     is meant.
     """
-    if kind == ZONED:
+    if kind.startswith(BY_FORMAT):
+        formats = ", ".join(map(text_sql, kind.removeprefix(BY_FORMAT).split("\n")))
+        known, read = "true", f"try_strptime(trim({x}), [{formats}])"
+    elif kind == ZONED:
         joined = f"replace(replace({x}, ' +', '+'), ' -', '-')"
         # DuckDB 1 reads an offset after seconds alone
         full = f"regexp_replace({joined}, {text_sql(NO_SECONDS)}, '\\1:00\\2')"
         read = f"coalesce(try_cast({joined} as timestamptz), try_cast({full} as timestamptz))"
-        return f"case when regexp_matches({x}, {text_sql(OFFSET)}) then {read} end"
-    local = f"not regexp_matches({x}, {text_sql(NO_OFFSET)})"
-    return f"case when {local} then try_cast({x} as timestamp) end"
+        known = f"regexp_matches({x}, {text_sql(OFFSET)})"
+    else:
+        read = f"try_cast({x} as timestamp)"
+        known = f"not regexp_matches({x}, {text_sql(NO_OFFSET)})"
+    return f"case when {known} and year({read}) >= {FIRST_YEAR} then {read} end"

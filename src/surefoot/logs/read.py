@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.core import END, Labels
-from surefoot.core.array_checks import MOST_PAIRS, library_of
+from surefoot.core.array_checks import LARGEST, MOST_PAIRS, library_of
 from surefoot.core.cluster import cluster, computed
 from surefoot.core.errors import LogError, option
 from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
@@ -67,11 +67,14 @@ def read_log(
     history: int = 0,
     discount_per: str | float | None = None,
     bandit: bool = False,
+    date_format: str = "",
+    values: Mapping[str, float] | Iterable[str] = (),
 ) -> Log:
     """Read and count a log with one row a step.
 
     source                a CSV or Parquet file (also .gz), a folder, a pattern, a list of them
-                          (taken in the order of their names), a pandas, polars or Arrow table,
+                          (taken in the order of their names), a pandas, polars or Arrow table, a
+                          DuckDB relation, whatever has `__arrow_c_stream__`,
                           or the TOML file that `surefoot check --save` wrote: what stands there
                           holds where a keyword has its default
     episode ... truncated columns by role: a name, or several joined by commas that make one label
@@ -116,6 +119,11 @@ def read_log(
                           row counts as one step
     bandit                every row is an episode of one step; no column for the episode or the next
                           state is looked for
+    date_format           of times that are text, such as "dd/mm/yyyy hh:mm" (or "%d %b %Y"); ISO's
+                          and those in which only the day, the month or the year can come first are
+                          found
+    values                the numbers that the words of the reward stand for, such as
+                          {"survived": 1, "died": 0} or ["survived=1", "died=0"]
 
     Times are numbers, or dates with or without a UTC offset, which is used: in one log all have
     one, or none. Dates without one that run back as on a night when clocks are put back are an
@@ -148,7 +156,12 @@ def read_log(
 
 
 def options_of(
-    *, terminal_states: Any = (), actions: Any = None, drop_bad_rows: Any = False, **given: Any
+    *,
+    terminal_states: Any = (),
+    actions: Any = None,
+    drop_bad_rows: Any = False,
+    values: Any = (),
+    **given: Any,
 ) -> tuple[Options, tuple[Any, ...]]:
     """(the options of `read_log` as one value that can be sent, the labels of terminal states)."""
     columns = {role: given.pop(role, None) for role in SYNONYMS}
@@ -168,6 +181,7 @@ def options_of(
         columns=tuple(columns.items()),
         drop=droppable(drop_bad_rows),
         actions=None if actions is None else _labels("actions", actions),
+        values=_values(values),
         **given,
     )
     return options, _labels("terminal_states", terminal_states)
@@ -178,6 +192,33 @@ def _labels(option: str, values: Any) -> tuple[Any, ...]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise LogError(f"{option} must be several labels, such as ['a', 'b'], got {values!r}")
     return tuple(tuple(x) if isinstance(x, (list, tuple)) else x for x in values)
+
+
+def _values(given: Any) -> tuple[tuple[str, float], ...]:
+    """(word, number) of the words of a reward, given as {word: number} or "word=number"."""
+    if isinstance(given, Mapping):
+        pairs = [*given.items()]
+    else:
+        texts = [x for x in given.split(",") if x.strip()] if isinstance(given, str) else given
+        texts = texts if isinstance(texts, Iterable) else [texts]
+        pairs = [str(x).rpartition("=")[::2] for x in texts]
+    found: list[tuple[str, float]] = []
+    for word, x in pairs:
+        try:
+            number = float(x)
+        except (TypeError, ValueError):
+            number = float("nan")
+        if not (str(word).strip() and abs(number) <= LARGEST):
+            raise LogError(
+                f"values are words of the reward with their numbers, such as survived=1,died=0; got"
+                f" {f'{word}={x}'!r}"
+            )
+        found.append((str(word).strip(), number))
+    words = [word for word, _ in found]
+    if len(set(words)) < len(words):
+        twice = next(word for word in words if words.count(word) > 1)
+        raise LogError(f"values give {twice!r} two numbers: give one")
+    return tuple(found)
 
 
 def count_part(source: Any, options: Options, part: Part = None) -> Tally:

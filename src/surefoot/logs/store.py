@@ -13,6 +13,7 @@ import re
 import shutil
 import zlib
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,15 @@ from surefoot.core.errors import LogError, option
 from surefoot.core.labels import nearest
 from surefoot.logs.accounting import REASONS
 from surefoot.logs.column_roles import Column, Columns, find_columns
-from surefoot.logs.database import Database, name_sql, parquet_sql, path_sql, text_sql
+from surefoot.logs.database import (
+    Database,
+    first_line,
+    is_relation,
+    name_sql,
+    parquet_sql,
+    path_sql,
+    text_sql,
+)
 
 ColumnOptions = dict[str, Column]
 BLOCK = 1 << 23  # a line that holds a whole block of so many bytes is no row
@@ -66,6 +75,21 @@ def _column(values: Any) -> Any:
     return np.array(values, dtype=None if same else object)
 
 
+def _arrow(source: Any) -> Any:
+    """Whatever hands out an Arrow stream, as a table that DuckDB reads."""
+    try:
+        pyarrow = import_module("pyarrow")
+    except ImportError as error:
+        raise LogError(
+            f"a {type(source).__name__} hands out Arrow data, which needs pyarrow: pip install"
+            " pyarrow"
+        ) from error
+    try:
+        return pyarrow.table(source)
+    except Exception as error:  # of many kinds, among them those of the library that hands it out
+        raise LogError(f"the table cannot be read: {first_line(error)}") from error
+
+
 def find_source(source: Any) -> Source:
     """The files or the table meant by `source`, looked at from outside."""
     if isinstance(source, Source):
@@ -80,12 +104,14 @@ def find_source(source: Any) -> Source:
         files = [file for x in source for file in _files(os.fspath(x))]
     elif isinstance(source, dict) and source:
         return Source("table", table={name: _column(x) for name, x in source.items()})
-    elif type(source).__module__.partition(".")[0] in TABLES:
+    elif type(source).__module__.partition(".")[0] in TABLES or is_relation(source):
         return Source("table", table=source)
+    elif hasattr(source, "__arrow_c_stream__"):
+        return Source("table", table=_arrow(source))
     else:
         raise LogError(
             "a log is a file, a folder, a pattern, a list of them, or a pandas, polars or Arrow"
-            f" table; got {type(source).__name__}"
+            f" table, or a DuckDB relation; got {type(source).__name__}"
         )
     files = sorted(files)
     real = [os.path.realpath(file) for file in files]

@@ -14,7 +14,7 @@ from surefoot.core import RowsLike
 from surefoot.core.atomic import whole_files
 from surefoot.core.errors import LogError, ParameterError
 from surefoot.core.parameters import check_name
-from surefoot.logs.column_roles import find_columns
+from surefoot.logs.column_roles import find_columns, named_as
 from surefoot.logs.database import Database, Workspace, name_sql, text_sql
 from surefoot.logs.features import Mixing, RawRows, open_rows
 from surefoot.serving.encoders import Encoder, encoder_text, fit_kmeans, fit_quantiles
@@ -26,6 +26,8 @@ ENDINGS = {  # straight into the file that is named, which is being written alre
     ".parquet": "format parquet, use_tmp_file false",
 }
 METHODS = ("quantile", "kmeans")
+LAST = "last"
+FILLED = ("bin", LAST)  # what may be done with rows without a number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,10 @@ def discretize(
     save: str | Path | None = None,
     column: str = "state",
     roles: Mapping[str, str | None] | None = None,
+    decimal: str = ".",
+    delimiter: str = "",
+    encoding: str = "utf-8",
+    date_format: str = "",
 ) -> Discretized:
     """Write the log `source` to `out` (.csv, .csv.gz or .parquet) with a column of states.
 
@@ -64,8 +70,11 @@ def discretize(
     encoder                    use this one
     save                       where to save the encoder as JSON
     missing                    rows in which a feature is empty, NaN, NA, N/A, null or None are an
-                               "error", or get a "bin"; an encoder knows what may be missing
-    roles                      columns as in `read_log` (episode, time, reward), which mixing needs
+                               "error", or get a "bin", or the "last" value of their episode (and a
+                               bin before the first); an encoder knows what may be missing
+    roles                      columns as in `read_log` (episode, time, reward), which mixing and
+                               the last value need
+    decimal, delimiter, encoding, date_format  of text files, as in `read_log`
     """
     out, save = Path(out), None if save is None else Path(save)
     features = (*features, *(name for name in edges if name not in features))
@@ -75,14 +84,18 @@ def discretize(
     file_format(out)
     with closing(Workspace()) as workspace, Database(workspace) as database:
         names = features if encoder is None else encoder.features
-        may_miss = (names if missing == "bin" else ()) if encoder is None else encoder.missing
-        rows = open_rows(source, names, database, workspace)
+        may_miss = (names if missing in FILLED else ()) if encoder is None else encoder.missing
+        rows = open_rows(source, names, database, workspace, delimiter, encoding, decimal)
+        rows.missing(database, names if missing == LAST else may_miss)
+        used = _roles(rows, roles or {}, needed=encoder is None, carried=missing == LAST)
+        rows = rows if used is None else rows.timed(database, used, date_format)
+        if missing == LAST:
+            rows = rows.carry_forward(database, workspace, used or {})
         lost = rows.missing(database, may_miss)
         check_targets(out, save, column, rows)
         fitted = encoder or _fit(database, rows, states, method, edges, lost)
         counts = _encode(database, rows, fitted)
-        used = _roles(rows, roles or {}, needed=encoder is None)
-        mixing = None if used is None else rows.mixing(database, used)
+        mixing = rows.mixing(database, used) if used and "reward" in used else None
         _write(database, rows, fitted, out, column, save)
     return Discretized(
         rows=int(counts.sum()),
@@ -97,8 +110,8 @@ def discretize(
 def _check_bins(method: str, edges: Mapping[str, Sequence[float]], missing: str) -> None:
     """Raise unless these options go together."""
     check_name("method", method, METHODS)
-    check_name("missing", missing, ("error", "bin"))
-    if method != "quantile" and (edges or missing == "bin"):
+    check_name("missing", missing, ("error", *FILLED))
+    if method != "quantile" and (edges or missing in FILLED):
         raise ParameterError(
             f"method {method} has no bins: leave edges and missing out, or use method quantile"
         )
@@ -174,20 +187,26 @@ def check_targets(out: Path | None, save: Path | None, column: str, rows: RawRow
 
 
 def _roles(
-    rows: RawRows, given: Mapping[str, str | None], *, needed: bool
+    rows: RawRows, given: Mapping[str, str | None], *, needed: bool, carried: bool
 ) -> dict[str, str] | None:
-    """The columns of episode, time and reward; None where they are not needed and not there."""
+    """The columns of episode, time and reward; None where they are not needed and not there. To
+    carry values forward the first two do.
+    """
     first = rows.features[0]
     unused = {"state": first, "action": first} | dict.fromkeys(
         ("next_state", "terminal", "truncated"), "-"
     )
+    rewarded = needed or given.get("reward") or named_as("reward", rows.names)
+    without = carried and not rewarded
+    given = {**given, "reward": first} if without else given
     try:
         found = find_columns(rows.names, rows.name, **unused, **given)
     except LogError:
-        if needed or any(given.values()):
+        if needed or carried or any(given.values()):
             raise
         return None
-    used = {x: getattr(found, x)[0] for x in ("time", "reward") if getattr(found, x)}
+    kept = ("time",) if without else ("time", "reward")
+    used = {x: getattr(found, x)[0] for x in kept if getattr(found, x)}
     return used | {"episode": ",".join(found.episode)}
 
 
@@ -196,7 +215,7 @@ def _notes(
 ) -> list[str]:
     """What a user should know about the states."""
     notes = [
-        f"{name} is missing in {n:,} of {int(counts.sum()):,} rows: their bin is {name}:missing"
+        f"{name} is missing in {n:,} of {int(counts.sum()):,} rows: their bin is '{name} missing'"
         for name, n in lost.items()
         if n
     ]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -17,23 +17,26 @@ import numpy as np
 from surefoot.core.atomic import read_json, write_whole
 from surefoot.core.errors import LogError, NotAvailableError, ParameterError, SurefootError
 
-FORMAT = "surefoot encoder 1"
+FORMAT = "surefoot encoder 2"
+CODED = "surefoot encoder 1"  # whose labels were bin numbers, "a:2 b:0"
 MOST_STATES = 100_000
 
 
 @dataclass(frozen=True)
 class QuantileEncoder:
-    """A state is one bin of every feature: the number of edges <= x; its label is "a:2 b:0".
+    """A state is one bin of every feature, the number of edges <= x; its label says which:
+    "lactate >= 4 and 60 <= pulse < 100".
 
     edges[i] are those of features[i], increasing; the last feature changes fastest in the codes.
-    The features in `missing` have one more bin, "a:missing", for rows in which they are NaN; the
-    others must be there in every row.
+    The features in `missing` have one more bin, "pulse missing", for rows in which they are NaN;
+    the others must be there in every row. `coded`: labels are bin numbers, "lactate:2 pulse:0".
     """
 
     method: ClassVar[str] = "quantile"
     features: tuple[str, ...]
     edges: tuple[tuple[float, ...], ...]
     missing: tuple[str, ...] = ()
+    coded: bool = False
 
     def __post_init__(self) -> None:
         _check_features(self.features)
@@ -75,11 +78,12 @@ class QuantileEncoder:
     @property
     def labels(self) -> tuple[str, ...]:
         """The label of every state."""
+        join, words = (" ", _by_number) if self.coded else (" and ", _by_range)
         bins = [
-            [f"{name}:{i}" for i in (*range(len(edges) + 1), "missing")][:n]
+            words(name, edges, n)
             for name, edges, n in zip(self.features, self.edges, self.bins, strict=True)
         ]
-        return tuple(map(" ".join, product(*bins)))
+        return tuple(join.join(filter(None, x)) or "any" for x in product(*bins))
 
     def encode(self, x: np.ndarray) -> np.ndarray:
         """The code of every row of x [n, features]."""
@@ -89,6 +93,22 @@ class QuantileEncoder:
             for y, edges in zip(x.T, self.edges, strict=True)
         ]
         return np.ravel_multi_index(places, self.bins).astype(np.int64)
+
+
+def _by_number(name: str, edges: tuple[float, ...], n: int) -> list[str]:
+    """The bins of a feature by their numbers."""
+    return [f"{name}:{i}" for i in (*range(len(edges) + 1), "missing")][:n]
+
+
+def _by_range(name: str, edges: tuple[float, ...], n: int) -> list[str]:
+    """The bins of a feature by what is in them; "" for one that holds all."""
+    short = [f"{x:.6g}" for x in edges]
+    exact = [float(x) for x in short] == list(edges)
+    cuts = short if exact else [repr(float(x)) for x in edges]
+    if not cuts:
+        return ["" if n == 1 else f"{name} given", f"{name} missing"][:n]
+    between = [f"{low} <= {name} < {high}" for low, high in pairwise(cuts)]
+    return [f"{name} < {cuts[0]}", *between, f"{name} >= {cuts[-1]}", f"{name} missing"][:n]
 
 
 @dataclass(frozen=True)
@@ -223,7 +243,9 @@ def encoder_text(encoder: Encoder) -> str:
 
 def encoder_document(encoder: Encoder) -> dict[str, Any]:
     """An encoder as JSON holds it."""
-    return {"format": FORMAT, "method": encoder.method} | asdict(encoder)
+    found = asdict(encoder)
+    coded = found.pop("coded", False)
+    return {"format": CODED if coded else FORMAT, "method": encoder.method} | found
 
 
 def read_encoder(path: str | Path) -> Encoder:
@@ -237,7 +259,7 @@ def read_encoder(path: str | Path) -> Encoder:
 
 def encoder_of(content: Any, path: str | Path) -> Encoder:
     """The encoder of what was read from a JSON file."""
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") not in (FORMAT, CODED):
         raise LogError(
             f"{path} is no encoder: a JSON file with format {FORMAT!r} was expected, as surefoot"
             " discretize writes it"
@@ -245,7 +267,8 @@ def encoder_of(content: Any, path: str | Path) -> Encoder:
     try:
         features, missing = tuple(content["features"]), tuple(content.get("missing", ()))
         if content["method"] == QuantileEncoder.method:
-            return QuantileEncoder(features, _tuples(content["edges"]), missing)
+            coded = content["format"] == CODED
+            return QuantileEncoder(features, _tuples(content["edges"]), missing, coded)
         if content["method"] == KMeansEncoder.method:
             numbers = (_tuples(content[name]) for name in ("mean", "scale", "centres"))
             return KMeansEncoder(features, *numbers)
