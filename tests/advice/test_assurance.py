@@ -195,7 +195,9 @@ def test_what_is_said_of_a_proved_policy_is_about_the_one_that_is_written(tmp_pa
     told = {x.kind: x for x in improvement_statements(said)}
     assert "in sample, OPTIMISTIC: " in " ".join(told["worth"].detail)
     assert told["worth"].words.startswith("at least 0.")
-    assert told["verdict"].words.startswith("SUPPORTED: it is proved that the new policy is better")
+    assert told["verdict"].words.startswith(
+        "SUPPORTED: it is proved, under the assumptions below, that"
+    )
     assert told["sure"].words.startswith("proved from all of the log by screened-advantage")
     passed_over = {**said, "certificate": {**said["certificate"], "label": "approximate"}}
     (sure,) = (x for x in improvement_statements(passed_over) if x.kind == "sure")
@@ -265,13 +267,13 @@ def test_nothing_is_proved_of_a_log_whose_past_matters(
     learn = ("improve", path, *given, "--algorithm", name, "--out", tmp_path / "out")
     code, text, _ = logfiles.run(monkeypatch, capsys, *learn, "--explain")
     assert code == 3
-    assert "NOT SUPPORTED by the data: not Markov" in text
-    assert "proof     No proof from this log: not Markov" in text
+    assert "NOT SUPPORTED: outcomes depend on earlier steps" in text
+    assert "proof     No proof from this log: outcomes depend" in text
     (tmp_path / "always.csv").write_text("state,action,probability\nx,new,1\nx,old,0\n")
     prove = ("certify", path, *given, "--policy", tmp_path / "always.csv")
     code, text, _ = logfiles.run(monkeypatch, capsys, *prove)
     assert code == 3
-    assert "verdict   No proof from this log: not Markov" in text
+    assert "verdict   No proof from this log: outcomes depend" in text
     code, text, _ = logfiles.run(monkeypatch, capsys, *prove, "--despite", "markov")
     assert code == 5  # no proof, as the assumption was found false
     assert "if what the approximate bound assumes is true" in logfiles.one_line(text)

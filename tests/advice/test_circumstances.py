@@ -78,7 +78,7 @@ def test_memory_that_hardly_matters_for_a_clear_gain_is_a_note() -> None:
     assert not found.against
     assert not any(x.vetoes for x in found.slight)
     (note,) = [x for x in found.notes if MATTERS in x]
-    assert note.startswith("not Markov")
+    assert note.startswith("outcomes depend on earlier steps")
     gain = found.gain
     assert gain is not None and gain.circumstances is not None and gain.held_out is not None
     inside, checked = gain.circumstances.gain(found.problem, gain.held_out, gain.pi, found.pi_b)

@@ -277,14 +277,14 @@ def hidden_words(found: Any) -> str:
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ((1.8, 1.3), "if it changed the odds of actions 1.30-fold"),
-        ((1.8, 1.3), "without it, 1.80-fold"),
-        ((1.8, 1.0), "with sampling error the gain is not shown even without a hidden cause"),
-        ((1.8, 1.0), "the odds of actions 1.80-fold would explain all of it"),
-        ((math.inf, 7.0), "without it, more than 100-fold"),
+        ((1.8, 1.3), "If it made some actions 1.30 times as likely (odds)"),
+        ((1.8, 1.3), "without it, 1.80 times"),
+        ((1.8, 1.0), "sampling error alone could explain the gain"),
+        ((1.8, 1.0), "1.80 times as likely (odds) would explain all of it"),
+        ((math.inf, 7.0), "without it, more than 100 times"),
         (
             (math.inf, math.inf),
-            "could explain this gain away, unless it changes the odds of actions more than 100-fold",
+            "The gain stays unless it makes some actions more than 100 times as likely (odds)",
         ),
     ],
 )
@@ -298,7 +298,7 @@ def test_the_sentence_says_what_was_found(found: tuple[float, float], words: str
 def test_the_sentence_names_what_sequences_assume_and_why_there_is_none() -> None:
     made = Sensitivity(vanishes_at=2.0, shown_up_to=1.5, held_out=False)
     words = hidden_words(confounding_summary(made))
-    assert "anew at each step (if it lasts, perhaps less)" in words
+    assert "at each step, the gain could vanish; one that lasts may need less" in words
     assert "on the data that made the policy" in words
     assert SUMMED_UP in hidden_words(confounding_summary(Sensitivity(not_given=SUMMED_UP)))
     assert hidden_words(confounding_summary(None)) == ""
@@ -311,7 +311,7 @@ def test_improve_prints_the_line_where_the_policy_is_supported_and_not_elsewhere
     good, idle = logfiles.good_log(tmp_path, n=1500, better=0.3), logfiles.idle_log(tmp_path)
     code, text, _ = logfiles.run(monkeypatch, capsys, "improve", good, *given, "--explain")
     assert code == 0
-    assert "something that decisions were based on, and the log does not hold" in text
+    assert "a reason for decisions that is not in the log" in text
     found = json.loads((tmp_path / "out" / "summary.json").read_text())["confounding"]
     assert found["held_out"] is True
     assert found["vanishes_at"] > found["shown_up_to"] > 1
@@ -319,7 +319,7 @@ def test_improve_prints_the_line_where_the_policy_is_supported_and_not_elsewhere
     assert "What a hidden cause could explain" in (tmp_path / "out/report.html").read_text("utf-8")
     code, text, _ = logfiles.run(monkeypatch, capsys, "improve", idle, *given, "--explain")
     assert code == 3
-    assert "something that decisions were based on" not in text
+    assert "a reason for decisions that is not in the log" not in text
 
 
 def test_the_held_out_half_is_the_one_that_the_policy_was_not_made_from() -> None:

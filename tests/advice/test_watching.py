@@ -383,10 +383,10 @@ def test_people_are_told_the_verdict_first(tmp_path: Path, run: Run) -> None:
     log = logfiles.write(tmp_path / "log.csv", logfiles.VISIT, visits(10))
     code, text, _ = run("watch", log, *given(tmp_path))
     assert code == 3
-    assert text.startswith("verdict   NOT YET: shown to be neither")
+    assert text.startswith("verdict   NOT YET: neither better nor worse")
     assert f"state     {tmp_path / 'capital.json'}" in text
     text = logfiles.one_line(text)
-    assert "40 shows it, wrong with probability 0.05 over all looks together" in text
+    assert "40 is needed. Wrong with probability 0.05 over all looks together" in text
     assert "counted 10 new episodes, 10 in all, in 1 look; in an order drawn by lots" in text
 
 

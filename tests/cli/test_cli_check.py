@@ -171,11 +171,11 @@ def test_what_makes_promises_untrue_is_said_with_its_key(tmp_path: Path) -> None
     )
     shown = CliRunner().invoke(app, ["check", str(path)]).stdout
     assert (
-        "the world changed: given state and action, the rewards rise and fall 5 times over the log"
+        "outcomes changed over time: given state and action, the rewards rise and fall 5 times over the log"
         in shown
     )
     assert "in order of their times" in shown
-    assert "speaks against a promise: drift" in shown and "--despite" in shown
+    assert "can stop improve from supporting a policy: drift" in shown and "--despite" in shown
     found = json.loads(CliRunner().invoke(app, ["check", str(path), "--json"]).stdout)
     assert found["vetoes"] == ["drift"]
     assert [x["key"] for x in found["findings"] if x["vetoes"]] == ["drift"]

@@ -92,7 +92,7 @@ def test_a_log_without_a_better_action_leaves_the_baseline_and_exits_3(
         out,
     )
     assert code == 3
-    assert "NOT SUPPORTED by the data" in text
+    assert "NOT SUPPORTED: no gain is shown" in text
     assert "the baseline, unchanged" in text
     assert all(row["probability"] == row["baseline"] for row in table(out / "policy.csv"))
     assert any(row["probability"] != row["baseline"] for row in table(out / "candidate.csv"))
@@ -171,7 +171,7 @@ def test_files_of_an_earlier_run_do_not_stay(tmp_path: Path, run: Run) -> None:
 def test_an_estimated_baseline_is_flagged_in_every_output(tmp_path: Path, run: Run) -> None:
     out = tmp_path / "out"
     _, text, _ = run("improve", logfiles.good_log(tmp_path), "--gamma", 0.9, "--out", out)
-    assert "the baseline, estimated from the log, is what is done today" in one_line(text)
+    assert "the estimated baseline is what is done today" in one_line(text)
     _, text, _ = run(
         "improve", logfiles.good_log(tmp_path), "--gamma", 0.9, "--out", out, "--explain"
     )

@@ -168,7 +168,7 @@ def test_rows_that_are_dropped_leave_the_columns_as_they_are_called(
         "episode = episode, time = time, state = state, action = action, reward = reward\n" in text
     )
     assert "surefoot_" not in text
-    assert "time gaps are 1 long" in text
+    assert "time gaps equal 1" in text
 
 
 def test_a_night_on_which_clocks_are_put_back_is_explained_in_options(

@@ -68,11 +68,11 @@ def test_every_command_says_what_more_of_the_reward_means(
     command = commands(tmp_path, "died:lower")[name]
     code, text, error = run(*command)
     assert code in (0, 3, 4), error
-    assert "less died is better; its mean is 0.53" in one_line(text)
+    assert "less died is better; a row averages 0.53" in one_line(text)
     assert "says harm" not in text
-    assert all("ess died is better; its mean is 0.53" in page for page in pages(tmp_path))
+    assert all("ess died is better; a row averages 0.53" in page for page in pages(tmp_path))
     code, text, error = run(*command, "--json")
-    assert "less died is better; its mean is 0.53" in text, error
+    assert "less died is better; a row averages 0.53" in text, error
     assert '"direction": "lower"' in text
 
 
@@ -82,7 +82,7 @@ def test_harm_as_a_reward_without_a_direction_is_a_warning_in_the_first_lines(
 ) -> None:
     code, text, error = run(*commands(tmp_path, "died")[name])
     assert code in (0, 3, 4), error
-    assert "more died is better; its mean is 0.53" in one_line(text)
+    assert "more died is better; a row averages 0.53" in one_line(text)
     labels = [x[:9].strip() for x in text.splitlines() if x[:9].strip()]
     # after the verdict, or what was read, and before all else
     assert "WARNING:" in labels[:3] or "WARNING: 'died'" in "".join(text.splitlines()[:6])

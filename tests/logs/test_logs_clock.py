@@ -212,4 +212,4 @@ def test_gaps_between_times_with_offsets_are_those_of_the_moments(
         "2024-10-27 08:00:00+04:30",
     ]
     (found,) = [x for x in check_log(read_log(as_csv(tmp_path, steps(times)))) if x.name == "time"]
-    assert "all 3 time gaps are 3600 s long" in found.sentence
+    assert "all 3 time gaps equal 3600 s" in found.sentence

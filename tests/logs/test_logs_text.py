@@ -366,7 +366,7 @@ def test_dropping_rows_forgets_no_column_and_shows_no_inner_names(
     assert log.columns == whole.columns
     assert "time = day" in log.columns
     found = {x.name: x.sentence for x in check_log(log)}
-    assert "time gaps are 1 long" in found["time"]
+    assert "time gaps equal 1" in found["time"]
     assert not any("surefoot_" in sentence for sentence in found.values())
     assert len(log.batch()) == log.accounting.used == 29
     assert set(triples(log)) <= set(triples(whole))

@@ -122,10 +122,10 @@ def test_a_name_that_says_no_harm_is_no_warning(name: str) -> None:
 def test_its_mean_is_said_in_the_units_of_the_column() -> None:
     rows = table(died=(np.arange(300) % 10 == 8) * 1.0)  # the last row of a cut episode is left out
     found = read_log(rows, reward="died:lower").reward_summary
-    assert found["sentence"].startswith("less died is better; its mean is 0.1111 a row, 1 an epis")
+    assert found["sentence"].startswith("less died is better; a row averages 0.1111, an epis")
     assert found["mean"] == pytest.approx(1 / 9)
     assert read_log(rows, reward="died:higher").reward_summary["sentence"] == (
-        "more died is better; its mean is 0.1111 a row, 1 an episode"
+        "more died is better; a row averages 0.1111, an episode 1"
     )
 
 

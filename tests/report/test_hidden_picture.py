@@ -55,8 +55,8 @@ def shown(**changes: Any) -> list[Section]:
 
 def test_the_page_has_it_where_there_is_a_policy_to_be_used() -> None:
     (found,) = shown()
-    assert "odds of actions 1.40-fold, anew at each step" in found.sentences[0]
-    assert "without it, 2.00-fold" in found.items[0].words
+    assert "1.40 times as likely (odds) at each step" in found.sentences[0]
+    assert "without it, 2.00 times" in found.items[0].words
     assert "polyline" in found.pictures[0].picture
     assert shown(supported=False) == []
     assert shown(confounding=None) == []

@@ -111,8 +111,8 @@ def test_the_picture_of_settings_places_every_gain() -> None:
     [
         ("passes", "PASSES: shown to be better"),
         ("fails", "FAILS: shown to be worse"),
-        ("no evidence", "NO EVIDENCE: shown to be neither"),
-        ("fails if", "NOT SHOWN. FAILS ONLY IF x: it is shown to be worse than the baseline then."),
+        ("no evidence", "NO EVIDENCE EITHER WAY: the test did not show"),
+        ("fails if", "NOT SHOWN. FAILS ONLY IF x: it is then shown to be worse than the baseline."),
     ],
 )
 def test_the_page_of_a_safety_test_says_its_verdict(verdict: str, word: str) -> None:
@@ -128,7 +128,7 @@ def said_of(verdict: str) -> dict[str, Any]:
     return {
         "log": {
             "source": "new.csv", "fingerprint": "abc", "warnings": [],
-            "reward": {"sentence": "more reward is better; its mean is 0.5"},
+            "reward": {"sentence": "more reward is better; a row averages 0.5"},
         },
         "policy": "policy.csv", "gamma": 0.9,
         "verdict": verdict, "estimated_gain": 0.1, "gain_at_least": 0.02, "gain_at_most": 0.3,

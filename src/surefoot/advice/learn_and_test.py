@@ -118,6 +118,11 @@ class Advice(Paged):
         return self.judged.reason
 
     @property
+    def reason_in_short(self) -> str:
+        """The same in a sentence or two."""
+        return self.judged.in_short or self.judged.reason
+
+    @property
     def supported(self) -> bool:
         """Whether the data support the candidate, but for what was `waived`."""
         return self.judged.supported

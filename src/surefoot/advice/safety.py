@@ -163,7 +163,7 @@ def without_training(
     words = f"{both}: LEFT OUT" if k else none
     if why:
         more = f"; of --training, {words}" if known else ""
-        words = f"NOT CHECKED whether the policy was made from these episodes: {why}{more}"
+        words = f"could not check whether the policy was made from these episodes; {why}{more}"
     found_out = {"checked": not why, "share": share, "episodes_left_out": k, "words": words}
     rest = replace(sample, batch=take_episodes(sample.batch, ~left_out)) if k else sample
     return rest, found_out

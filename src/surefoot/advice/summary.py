@@ -158,6 +158,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "surefoot": surefoot.__version__,
         "verdict": advice.verdict,
         "reason": advice.reason,
+        "reason_in_short": advice.reason_in_short,
         "supported": advice.supported,
         "accepted_unsupported": advice.accepted,
         "policy_is": _policy_is(advice),
@@ -262,6 +263,7 @@ def _change(advice: Advice, s: int) -> dict[str, Any]:
         "more_of": names[int(np.argmax(moved))],
         "less_of": names[int(np.argmin(moved))],
         "moved": float(advice.moved[s]),
+        "tried": int(advice.log.n_sa[s, int(np.argmax(moved))]),
     }
 
 

@@ -28,7 +28,7 @@ from surefoot.checks.finding import (
     joint_words,
     not_looked_at,
 )
-from surefoot.core.evidence import GROUP, GUARD, Evidence
+from surefoot.core.evidence import GROUP, GUARD, HIGHER, Evidence
 from surefoot.core.text import impossible, signed
 from surefoot.evidence.unit_model import DELTA
 from surefoot.problems import Problem
@@ -42,13 +42,16 @@ MOST_MOVES = 0.8  # share of the moves that must be seen in the circumstances in
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the evidence shows, in a word; why; and the keys of what speaks against it and was
-    passed over, as asked.
+    """What the evidence shows, in a word, and why.
+
+    waived     the keys of what speaks against it and was passed over, as asked
+    in_short   the reason in a sentence or two; "": it is short
     """
 
     word: str
     reason: str
     waived: tuple[str, ...] = ()
+    in_short: str = ""
 
     @property
     def supported(self) -> bool:
@@ -74,11 +77,20 @@ def judge(
         why = (
             f"{joint_words(stands)}. (Otherwise: {found.reason}. To accept this: --despite {keys})"
         )
-        return Verdict(NOT_SUPPORTED, why)
+        short = f"{_in_short(stands)}. Override: --despite {keys}"
+        return Verdict(NOT_SUPPORTED, why, in_short=short)
     if not (found.supported and overruled):
         return found
     why = f"{found.reason}. Passed over, as asked: {joint_words(overruled)}"
-    return Verdict(SUPPORTED, why, tuple(x.key for x in overruled))
+    return Verdict(SUPPORTED, why, tuple(x.key for x in overruled), _in_short(overruled, 1))
+
+
+def _in_short(found: Sequence[Finding], most: int = 2) -> str:
+    """The first sentence of each finding; of a single one so many: what to do follows."""
+    n = most if len(found) == 1 else 1
+    return joint_words(
+        [replace(x, sentence=". ".join(x.sentence.split(". ")[:n]).rstrip(".")) for x in found]
+    )
 
 
 def by_test(row: Evidence, problem: Problem, *, changed: bool) -> Verdict:
@@ -92,30 +104,37 @@ def by_test(row: Evidence, problem: Problem, *, changed: bool) -> Verdict:
     if not changed:
         why = "the policy learned from one half of the log changes nothing"
         why += "" if row.checked > SOME else ": the other half cannot check any of its moves"
-    elif row.trouble:
-        why = row.trouble
-    elif row.worse:
+        return Verdict(NOT_SUPPORTED, why)
+    if row.trouble:
+        return Verdict(NOT_SUPPORTED, row.trouble)
+    if row.positive:
+        low, high = problem.reward_range
+        given = "" if declared else f", if no reward lies outside [{low:g}, {high:g}]"
+        return Verdict(SUPPORTED, f"{words}, above 0{given}")
+    return _no_gain(row, words)
+
+
+def _no_gain(row: Evidence, words: str) -> Verdict:
+    """Why a gain is not shown; `words` are the test with its numbers."""
+    short = (
+        f"no gain is shown on held-out data (estimate {row.estimate:.4g}, lower bound {row.low:.4g}"
+    )
+    if row.worse:
         why = (
             f"held-out data show that it is WORSE: the gain is {row.estimate:.4g}, at most"
             f" {row.high:.4g}"
         )
-    elif row.low <= 0 < row.seen:
-        why = (
-            f"{words}, not above 0: it would be at least {row.seen:.4g} if nothing worse can happen"
-            " than what was seen"
-        )
-    elif 0 < row.low <= row.explained:
-        why = (
-            f"{words}, but {row.explained:.4g} of it is explained by when, or after what, the"
-            " actions were taken"
-        )
-    elif not row.positive:
-        why = f"{words}, not above 0"
-    else:
-        low, high = problem.reward_range
-        given = "" if declared else f", if no reward lies outside [{low:g}, {high:g}]"
-        return Verdict(SUPPORTED, f"{words}, above 0{given}")
-    return Verdict(NOT_SUPPORTED, why)
+        return Verdict(NOT_SUPPORTED, why)
+    if row.low <= 0 < row.seen:
+        seen = f"{row.seen:.4g} if nothing worse can happen than what was seen"
+        why = f"{words}, not above 0: it would be at least {seen}"
+        return Verdict(NOT_SUPPORTED, why, in_short=f"{short}; {seen})")
+    if 0 < row.low <= row.explained:
+        taken = "explained by when, or after what, the actions were taken"
+        why = f"{words}, but {row.explained:.4g} of it is {taken}"
+        short = f"{row.explained:.4g} of the gain may be {taken}; without that no gain is shown"
+        return Verdict(NOT_SUPPORTED, why, in_short=short)
+    return Verdict(NOT_SUPPORTED, f"{words}, not above 0", in_short=f"{short})")
 
 
 def by_proof(proved: Verdict, held_out: Evidence) -> Verdict:
@@ -127,7 +146,7 @@ def by_proof(proved: Verdict, held_out: Evidence) -> Verdict:
         f" at most {held_out.high:.4g}. Something that the proof assumes cannot be true."
         f" (Otherwise: {proved.reason})"
     )
-    return Verdict(NOT_SUPPORTED, why)
+    return Verdict(NOT_SUPPORTED, why, in_short=why.partition(". ")[0])
 
 
 def by_two_sides(rows: Sequence[Evidence]) -> str:
@@ -146,7 +165,9 @@ def unless_worse(whole: Verdict, parts: Sequence[Evidence]) -> Verdict:
         return whole
     failed = [row for row in parts if not row.holds]
     if failed:
-        return Verdict(NOT_SUPPORTED, f"{whole.reason}; but {'; '.join(map(_failure, failed))}")
+        why = f"{whole.reason}; but {'; '.join(map(_failure, failed))}"
+        short = f"overall a gain is shown, but {'; '.join(map(_failure_in_short, failed))}"
+        return Verdict(NOT_SUPPORTED, why, in_short=short)
     asked = [row.part for row in parts if row.part.tolerance < float("inf")]
     found = [whole.reason]
     for kind, words in ((GUARD, "{} no worse"), (GROUP, "no worse for any of the groups {}")):
@@ -178,6 +199,20 @@ def _failure(row: Evidence) -> str:
             f" (--guard {part.name}:{part.direction}:{part.tolerance:g}:LOW,HIGH)"
         )
     return f"{what} is not shown to be no {more}: {change}"
+
+
+def _failure_in_short(row: Evidence) -> str:
+    """The same where a bound is too low: what may be lost, and how much of that is allowed."""
+    part, harm = row.part, max(row.explained, 0.0) - row.low
+    if not row.tested or row.worse or row.holds_within:
+        return _failure(row)
+    much = f"{harm:.4g}" if harm < float("inf") else "any amount"
+    allowed = f"{part.tolerance:g} is allowed" if part.tolerance else "no loss is allowed"
+    if part.kind == GROUP:
+        who = f"for group {part.name} ({row.units:,} {row.unit})"
+        return f"not {who}: it may lose {much} there; {allowed}"
+    way = "fall" if part.direction == HIGHER else "rise"
+    return f"{part.name} may {way} by {much}; {allowed}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from surefoot.core.text import plural
 from surefoot.logs import Log, disagreement
 from surefoot.problems.montecarlo import separation
 
-FEW = (1, 3, 10)  # the baseline's mass is given on pairs seen fewer times
+FEW = (1, 3, 10)  # the baseline's decisions are counted on pairs seen fewer times
 REACHED = (3, 10, 30, 100)  # pairs seen at least so often are counted
 # A larger share of the baseline's mass on rarely seen pairs, or of the rows in states without
 # alternative, is worth a note.
@@ -57,12 +57,11 @@ def coverage(log: Log, baseline: Policy) -> Finding:
     visits = n_sa.sum(axis=1, keepdims=True)
     weight = visits / visits.sum() * baseline.pi
     mass = {k: float(weight[n_sa < k].sum()) for k in FEW}
-    shares = ", ".join(
-        f"{mass[k]:.1%} on pairs " + (f"tried fewer than {k} times" if k > 1 else "never tried")
-        for k in FEW
-    )
+    never, *rest = (f"{mass[k]:.1%}" for k in FEW)
+    rarely = ", ".join(f"{x} fewer than {k} times" for x, k in zip(rest, FEW[1:], strict=True))
+    shares = f"{never} of the baseline's decisions were never seen in the log, {rarely}"
     how = (
-        " (it is estimated from this log, so nothing on pairs never tried)"
+        " (it is estimated from this log, so it never does what was never seen)"
         if baseline.estimated and not baseline.smoothing
         else ""
     )
@@ -72,7 +71,7 @@ def coverage(log: Log, baseline: Policy) -> Finding:
         "estimated": baseline.estimated,
         "smoothing": baseline.smoothing,
     }
-    return Finding("coverage", level, f"of its mass the baseline puts {shares}{how}", numbers)
+    return Finding("coverage", level, f"{shares}{how}", numbers)
 
 
 def rare(log: Log) -> Finding:
@@ -146,7 +145,7 @@ def independent(log: Log, thinned: np.ndarray, gamma: float) -> Finding:
         if apart is None
         else f"visits of a pair more than {apart} steps apart"
     )
-    parts = ", ".join(f"{count:,} pairs have {k}" for k, count in reached.items())
+    parts = ", ".join(f"{count:,} pairs have at least {k}" for k, count in reached.items())
     sentence = (
         f"{kept:,} returns are nearly independent at gamma = {gamma:g} ({how}; {kept / seen:.1%} of"
         f" the steps): {parts}"
@@ -166,7 +165,7 @@ def tried(log: Log, baseline: Policy) -> Finding:
     visits = log.n_sa.sum(axis=1, keepdims=True)
     share = float((visits / visits.sum() * baseline.pi)[log.n_sa == 0].sum())
     numbers = {"mass_never_tried": share}
-    words = f"{share:.1%} of its mass lies on actions that the log never tried there"
+    words = f"{share:.1%} of its decisions are actions that the log never shows in their state"
     if share <= THIN:
         sentence = f"the propensities say who made the log, not the baseline; {words}"
         return Finding("baseline", OK, sentence, numbers, BASELINE)

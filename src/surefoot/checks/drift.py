@@ -74,16 +74,16 @@ def drift(log: Log, seen: Walk) -> Finding:
     evidence += seen.turn(f"{REWARD}s", REWARD)
     result = _calibrated(log, seen, (NEXT, REWARD), pairs.state, found, evidence, inflation)
     order = seen.clock.words
-    how = f"({tested(result)}, {order})"
     return concluded(
         "drift",
         DRIFT,
         result,
         {"order": order},
         untested="too few visits of any pair to compare parts of the log",
-        fine=f"no sign that the world changed or has seasons {how}",
-        wrong=f"the world changed: given state and action, {result.source} {how}",
+        fine="no sign that outcomes changed over time or have seasons",
+        wrong=f"outcomes changed over time: given state and action, {result.source}",
         advice="Learn from the part that is like tomorrow, or put what changed into the state",
+        how=f"{tested(result)}, {order}",
         steps=log.accounting.used,
     )
 
@@ -101,9 +101,9 @@ def policy_drift(log: Log, seen: Walk) -> Finding:
     found = _in_parts(seen, ACTION, "the actions")
     result = _calibrated(log, seen, (ACTION,), np.arange(log.n_states), found, evidence, inflation)
     order = seen.clock.words
-    how = f"(p = {result.p_value:.2g}, {order})"
+    how = f"p = {result.p_value:.2g}, {order}"
     if log.has_propensities and result.rows and result.p_value < LEVEL:
-        words = f"the actions change in time {how}: {result.source}; the propensities say how"
+        words = f"the actions change in time ({how}): {result.source}; the propensities say how"
         return Finding("policy drift", NOTE, words, {"p_value": result.p_value}, POLICY_DRIFT)
     return concluded(
         "policy drift",
@@ -111,12 +111,13 @@ def policy_drift(log: Log, seen: Walk) -> Finding:
         result,
         {"order": order},
         untested="too few visits of any state to compare the actions of parts of the log",
-        fine=f"no sign that the baseline changed {how}",
-        wrong=f"the baseline changed: {result.source} {how}",
-        advice=(
-            "An estimated baseline is a mixture of several, and what changed with it is taken for"
-            " its effect: learn from a part in which it stayed the same"
+        fine="no sign that the way actions are chosen changed",
+        wrong=(
+            f"the way actions were chosen changed during the log ({result.source}), so effects of"
+            " actions and of time cannot be told apart"
         ),
+        advice="Use data from after the change",
+        how=how,
     )
 
 

@@ -172,9 +172,11 @@ def concluded(
     fine: str,
     wrong: str,
     advice: str,
+    how: str,
     steps: int = 0,
 ) -> Finding:
-    """The finding of a test: `untested`, `fine`, or `wrong` with the worst states and `advice`.
+    """The finding of a test: `untested`, `fine`, or what is `wrong`, what to do (`advice`), and
+    `how` that was found, with the worst states.
 
     A test that is fine but looked at a small share of `steps` says so.
     """
@@ -189,6 +191,7 @@ def concluded(
     } | dict(numbers)
     if not verdict.rows:
         return Finding(name, NOTE, untested, numbers, key)
+    fine = f"{fine} ({how})"
     if verdict.p_value >= LEVEL:
         if verdict.rows >= MUCH * steps:
             return Finding(name, OK, fine, numbers, key)
@@ -198,7 +201,8 @@ def concluded(
         )
         return Finding(name, NOTE, sentence, numbers, key)
     out = [label for label, p in verdict.worst if p < LEVEL]
-    sentence = f"{wrong}{f'; worst in {named(out)}' if out else ''}. {advice}"
+    explains = f"explains {verdict.explained:.1%} {verdict.of}; {how}"
+    sentence = f"{wrong}. {advice}. Test: {explains}{f'; worst in {named(out)}' if out else ''}"
     matters = verdict.explained >= SLIGHT
     vetoes = matters and verdict.p_value < STRICT
     return Finding(name, WARNING if matters else NOTE, sentence, numbers, key, vetoes)

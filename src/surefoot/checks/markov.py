@@ -79,15 +79,13 @@ def memory(log: Log, seen: Walk) -> Finding:
         result,
         {"rows_looked_at": looked_at, "most_rows": MOST_ROWS},
         untested=f"too few visits of any pair to tell whether the log is Markov{where}",
-        fine=f"no sign that the past matters once state and action are known ({how})",
-        wrong=(
-            f"not Markov: given state and action, {result.source}, which explains"
-            f" {result.explained:.1%} {result.of} ({how})"
-        ),
+        fine="no sign that the past matters once state and action are known",
+        wrong=f"outcomes depend on earlier steps: given state and action, {result.source}",
         advice=(
             "Something that matters is missing from the state (add it), or its measurements are in"
-            " bins that are too coarse; values and guarantees assume neither"
+            " bins that are too coarse; values and guarantees assume that this is not so"
         ),
+        how=how,
         steps=looked_at,
     )
     if log.n_episodes == log.accounting.used:

@@ -213,7 +213,7 @@ def gaps(log: Log) -> Finding:
         "quantile_90": most,
     }
     if high - low <= _slack(float(high), largest):
-        return Finding("time", OK, f"all {n:,} time gaps are {high:g}{unit} long", numbers)
+        return Finding("time", OK, f"all {n:,} time gaps equal {high:g}{unit}", numbers)
     differ = (
         f"{unequal:,} of {plural(n, 'time gap')} ({unequal / n:.1%}) differ from the most common"
         f" one, {common:g}{unit} (median {middle:g}{unit}, 90 % at most {most:g}{unit}, from"

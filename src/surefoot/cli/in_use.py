@@ -83,7 +83,7 @@ def apply(
     ] = None,
     action_column: Annotated[
         str | None,
-        option(COLUMNS, "NAME,...", "What was done, in FILE; - for none.", default=False),
+        option(COLUMNS, "NAME,...", "What was done, in FILE; '-' if there is none.", default=False),
     ] = None,
     delimiter: Annotated[
         str, option(READING, "SIGN", "What separates the columns of text.", default="found")

@@ -56,8 +56,8 @@ MostChanges = Annotated[
     option(
         METHOD,
         "K",
-        "Change at most K states: those whose change is worth most. The others stay the baseline,"
-        " in the test too.",
+        "Change at most K states: those whose change is worth most. All other states keep the"
+        " baseline, also in the test.",
         default=False,
     ),
 ]
@@ -92,15 +92,15 @@ Dask = Annotated[
     option(
         READING,
         "ADDRESS",
-        "Count on a Dask cluster: its scheduler, such as tcp://host:8786. What needs rows in order"
-        " is then not looked at, and forbids the verdict unless --despite names it.",
+        "Count on a Dask cluster: its scheduler, such as tcp://host:8786. Checks that need"
+        " row order are skipped, and no policy is supported unless --despite names them.",
     ),
 ]
 Only = Annotated[
     str, option(METHOD, "NAME,...", "Compare only these, such as basic-rl,ramdp+pi-b-spibb.")
 ]
 COLOURS = {"ok": "green", "note": "yellow", "warning": "bold red"}
-GAMMA = 0.95  # how far ahead returns look where nobody said it
+GAMMA = 0.95  # the weight of future rewards where nobody said it
 Table = Annotated[
     Path | None, option(OUTPUT, "FILE", "Also write the table, to a .csv or .json file.")
 ]
@@ -133,17 +133,17 @@ def improve(
 ) -> None:
     """Improve the policy that made a log, if the data support it.
 
-    A random half of the log makes the policy, the other half tests it. The default method leaves
-    the baseline only where a move gains more than a price, which grows with the uncertainty of the
-    action. Its parameters have no unit, so they need no tuning to the scale of the rewards.
+    A random half of the log makes the policy, the other half tests it. The default method departs
+    from the baseline only where the expected gain outweighs its uncertainty. Its parameters are
+    scale-free, so they need no tuning to the scale of the rewards.
 
     With --guard and --group it is supported only if the other half also shows that no guarded
     column and no group is worse.
 
-    Exit code 0: supported, or accepted with --accept. Exit code 5: supported only despite what
-    --despite names. Exit code 3: not supported; policy.csv then holds the baseline (without its
-    forbidden actions, where --renormalise takes them out), and candidate.csv the policy that was
-    not supported.
+    Exit code 0: supported, or accepted with --accept. Exit code 5: supported, ignoring the findings
+    in --despite. Exit code 3: not supported; policy.csv then holds the baseline (without its
+    forbidden actions, where --renormalise removes them), and candidate.csv the policy that was not
+    supported.
     """
     from surefoot.advice import advise
     from surefoot.report.page import made_by
@@ -226,7 +226,7 @@ class CheckOptions(LogOptions):
         option(
             PROBLEM,
             "NUMBER",
-            "The discount factor: how far ahead returns look. Saved only if given.",
+            "The discount factor: the weight of future rewards. Saved only if given.",
             default=f"{GAMMA}",
         ),
     ] = NOT_GIVEN
@@ -239,8 +239,8 @@ def check(
         option(
             OUTPUT,
             "FILE",
-            "Write down how LOG is read and what is asked of it, such as log.toml: every command"
-            " takes that file as LOG.",
+            "Save how LOG is read and the problem settings, such as log.toml: every command takes"
+            " that file as LOG.",
         ),
     ] = None,
     report: ReportFile = None,
@@ -251,9 +251,9 @@ def check(
     """Check a log before learning from it.
 
     It looks at size, coverage, rare pairs, dead ends, independent returns and time gaps. It tests
-    whether the log is Markov (and if not, which --history helps), whether world and baseline stay
-    the same, whether episodes are copies, and whether rows contradict each other. Every finding is
-    ok, a note or a warning. The exit code is 0 for every log that can be read.
+    whether the log is Markov (and if not, which --history helps), whether the environment or the
+    baseline changed, whether episodes are copies, and whether rows contradict each other. Every
+    finding is ok, a note or a warning. The exit code is 0 for every log that can be read.
 
     With --save the columns as found, the options given here and the paths of baseline and masks are
     written to a file that stands for all of them from then on.

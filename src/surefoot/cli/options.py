@@ -47,8 +47,8 @@ FOLDED = (
 SHORT = ("compare", "tune", "plan", "evaluate")  # these fold what only gamma 1 needs
 AS_CHECK = (
     "Which columns LOG has, how it is read, which actions are allowed and how a baseline is"
-    " estimated: the options of surefoot check --help for these are taken here, too. Save them once"
-    " by surefoot check LOG ... --save log.toml, and give log.toml as LOG."
+    " estimated: the options of surefoot check --help for these also work here. Save them once with"
+    " surefoot check LOG ... --save log.toml, and give log.toml as LOG."
 )
 NOT_GIVEN = math.nan  # of a number that is needed
 
@@ -62,20 +62,20 @@ def option(panel: str, value: str, meaning: str, *names: str, default: bool | st
 
 ReportFile = Annotated[
     Path | None,
-    option(OUTPUT, "FILE", "Also write a page for people there, such as page.html.", "--report"),
+    option(OUTPUT, "FILE", "Also write an HTML report to FILE, such as page.html.", "--report"),
 ]
 Despite = Annotated[
     str,
     option(
         METHOD,
         "KEY,...",
-        "Findings of surefoot check to ignore when judging, such as drift,copies; also"
+        "Findings of surefoot check to ignore in the verdict, such as drift,copies; also"
         " policy-drift, markov, baseline, contradictions, propensities, cuts, time, missing. The"
         " verdict then names them, and the exit code is 5.",
     ),
 ]
 Explain = Annotated[
-    bool, option(OUTPUT, "", "Say all of it: what it rests on, and how it was found.", "--explain")
+    bool, option(OUTPUT, "", "Print all details: assumptions, method, notes.", "--explain")
 ]
 AsJson = Annotated[bool, option(OUTPUT, "", "Print JSON for machines, and nothing else.", "--json")]
 
@@ -225,35 +225,43 @@ class LogOptions:
         return {x: WORDS[x](value) if x in WORDS else value for x, value in given.items()}
 
     episode: Annotated[
-        str | None, _columns("Which episode a row belongs to; - for none.", "NAME,...")
+        str | None, _columns("The episode of the row; '-' if there is none.", "NAME,...")
     ] = None
-    time: Annotated[str | None, _columns("The order of steps within an episode; - for none.")] = (
-        None
-    )
+    time: Annotated[
+        str | None, _columns("The order of steps within an episode; '-' if there is none.")
+    ] = None
     state: Annotated[
         str | None, _columns("The state; several columns are joined into one.", "NAME,...")
     ] = None
-    action: Annotated[str | None, _columns("Several columns make one action.", "NAME,...")] = None
+    action: Annotated[
+        str | None, _columns("The action; several columns are combined.", "NAME,...")
+    ] = None
     reward: Annotated[
         str | None,
         _columns(
-            "The reward of the step, a number. Say died:lower where less of it is better; more is"
-            " with :higher, and without a direction.",
+            "The reward of the step, a number. Say died:lower where less of it is better; default:"
+            " higher is better.",
             "NAME[:DIRECTION]",
         ),
     ] = None
     next_state: Annotated[
-        str | None, _columns("The state of the next row unless given; - for none.", "NAME,...")
+        str | None,
+        _columns(
+            "The next state (default: that of the next row); '-' if there is none.", "NAME,..."
+        ),
     ] = None
     terminal: Annotated[
-        str | None, _columns("Whether the episode ended with this row; - for none.")
+        str | None, _columns("Whether the episode ended with this row; '-' if there is none.")
     ] = None
     truncated: Annotated[
-        str | None, _columns("Whether the episode was cut off after this row; - for none.")
+        str | None,
+        _columns("Whether the episode was cut off after this row; '-' if there is none."),
     ] = None
     propensity: Annotated[
         str | None,
-        _columns("The probability with which the action was chosen, in (0, 1]; - for none."),
+        _columns(
+            "The probability with which the action was chosen, in (0, 1]; '-' if there is none."
+        ),
     ] = None
     policy_column: Annotated[
         str | None, _columns("Which policy chose the action, where several made the log.")
@@ -263,8 +271,7 @@ class LogOptions:
         option(
             READING,
             "",
-            "Every row is an episode of one step: no episode, time or next state is needed, gamma"
-            " is 0.",
+            "Each row is a separate one-step decision; gamma is 0.",
             "--bandit",
         ),
     ] = False
@@ -276,8 +283,8 @@ class LogOptions:
         option(
             READING,
             "WORD",
-            "What the last row of an episode is if it has no next state: terminal, or cut (it leads"
-            " nowhere, and its reward is lost).",
+            "What the last row of an episode is if it has no next state: terminal, or cut (its next"
+            " state is unknown, and its reward is lost).",
         ),
     ] = "cut"
     order: Annotated[
@@ -285,7 +292,7 @@ class LogOptions:
         option(
             READING,
             "WORD",
-            "time: sort the rows by time; file: keep their order; auto: find out which is right.",
+            "time: sort the rows by time; file: keep their order; auto: detect.",
         ),
     ] = "auto"
     terminal_to_end: Annotated[
@@ -293,7 +300,7 @@ class LogOptions:
         option(
             READING,
             "",
-            "Terminal rows end the episode, whatever their next state is.",
+            "Ignore the next state of terminal rows.",
             "--terminal-to-end",
         ),
     ] = False
@@ -302,7 +309,7 @@ class LogOptions:
         option(
             READING,
             "LABEL,...",
-            "All actions there are, such as stay,left,right: include those the log never took.",
+            "The complete list of actions, including any never taken, such as stay,left,right.",
         ),
     ] = ""
     drop_bad_rows: Annotated[
@@ -310,7 +317,7 @@ class LogOptions:
         option(
             READING,
             "REASON,...",
-            "Leave out rows that are bad for these reasons, such as reward,state; or all.",
+            "Drop rows with these faults, such as reward,state; or all.",
         ),
     ] = ""
     missing_reward: Annotated[
@@ -318,15 +325,17 @@ class LogOptions:
         option(
             READING,
             "NUMBER",
-            "The reward of rows whose reward is empty, such as 0. Without it they are bad rows.",
+            "The reward of rows with a missing reward, such as 0. Without it they are bad rows.",
         ),
     ] = None
-    decimal: Annotated[str, option(READING, "SIGN", "The decimal sign of numbers in text.")] = "."
+    decimal: Annotated[
+        str, option(READING, "CHARACTER", "The decimal sign of numbers in text.")
+    ] = "."
     delimiter: Annotated[
         str,
         option(
             READING,
-            "SIGN",
+            "CHARACTER",
             "What separates the columns of text: a character, or tab.",
             default="found",
         ),
@@ -358,7 +367,7 @@ class LogOptions:
         option(
             READING,
             "STEPS",
-            "States remember so many steps: the actions and states before become part of them.",
+            "Add the last STEPS (action, state) pairs to each state.",
         ),
     ] = 0
     discount_per: Annotated[
@@ -366,7 +375,7 @@ class LogOptions:
         option(
             READING,
             "UNIT",
-            "Time counts: gamma is the discount for this unit, a number of time units, or s, min,"
+            "Discount by elapsed time: gamma applies per UNIT, a number of time units, or s, min,"
             " hour, day, week for dates. Without it each row is one step.",
         ),
     ] = None
@@ -376,7 +385,7 @@ class LogOptions:
         option(
             PROBLEM,
             "NUMBER",
-            "The discount factor: a reward t steps ahead counts gamma^t. Needed, but for --bandit.",
+            "The discount factor: a reward t steps ahead counts gamma^t. Required unless --bandit.",
             default=False,
         ),
     ] = NOT_GIVEN
@@ -385,8 +394,8 @@ class LogOptions:
         option(
             PROBLEM,
             "STATE",
-            "Where policies are compared: a state; or visits: all states, weighted by visits.",
-            default="where episodes start; visits in a log of one episode",
+            "Start state for the comparison, or 'visits': all states, weighted by visits.",
+            default="the starts of the episodes; visits in a log of one episode",
         ),
     ] = None
     reward_range: Annotated[
@@ -394,7 +403,7 @@ class LogOptions:
         option(
             PROBLEM,
             "LOW,HIGH",
-            "The lowest and the highest possible reward, such as 0,1, as the column has it.",
+            "The lowest and the highest possible reward, such as 0,1, in the column's own units.",
         ),
     ] = None
     return_range: Annotated[
@@ -402,7 +411,7 @@ class LogOptions:
         option(
             PROBLEM,
             "LOW,HIGH",
-            "The lowest and the highest possible return from any state. Needed if gamma is 1.",
+            "The lowest and the highest possible return from any state. Required if gamma is 1.",
         ),
     ] = None
     allowed: Annotated[
@@ -417,7 +426,7 @@ class LogOptions:
         option(
             BASELINE,
             "FILE",
-            "The policy that made the log, or (with propensities) is to be improved on: columns"
+            "The policy that made the log, or, with propensities, the policy to improve on: columns"
             " state, action, probability.",
             default="estimated from the log",
         ),
@@ -427,19 +436,23 @@ class LogOptions:
         option(
             BASELINE,
             "LABEL",
-            "The policy of --policy-column to improve on, as its own rows show it.",
+            "The policy of --policy-column to improve on, estimated from its own rows.",
         ),
     ] = None
     smoothing: Annotated[
         float,
-        option(BASELINE, "NUMBER", "Added to every count if the baseline is estimated."),
+        option(
+            BASELINE,
+            "NUMBER",
+            "Pseudo-count added to each action when the baseline is estimated.",
+        ),
     ] = 0.0
     renormalise: Annotated[
         bool,
         option(
             BASELINE,
             "",
-            "Take actions that are not allowed out of the baseline.",
+            "Remove forbidden actions from the baseline and rescale.",
             "--renormalise",
         ),
     ] = False
@@ -455,8 +468,8 @@ class GuardedOptions(LogOptions):
             METHOD,
             "COLUMN:DIRECTION",
             "A further column that must not get worse, such as cost:lower or quality:higher. With a"
-            " tolerance: readmitted:lower:0.01 (a loss of 0.01 in its discounted sum counts as"
-            " none; then :0,1 declares its range). May be repeated.",
+            " tolerance: readmitted:lower:0.01 (a loss of up to 0.01 in its discounted sum is"
+            " allowed; append :0,1 to declare the range). May be repeated.",
         ),
     ] = None
     group: Annotated[
@@ -464,7 +477,7 @@ class GuardedOptions(LogOptions):
         option(
             METHOD,
             "NAME,...",
-            "A column with the group of an episode: the policy must be no worse for any group.",
+            "Column that names each episode's group: the policy must be no worse for any group.",
         ),
     ] = None
     group_tolerance: Annotated[
@@ -472,7 +485,7 @@ class GuardedOptions(LogOptions):
         option(
             METHOD,
             "NUMBER",
-            "The loss of a group that counts as none, in units of the gain; inf: tell, do not ask.",
+            "Loss allowed for each group, in units of the gain; inf: report groups, never reject.",
         ),
     ] = 0.0
 

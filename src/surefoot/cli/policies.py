@@ -50,7 +50,7 @@ Training = Annotated[
     option(
         POLICY,
         "LOG",
-        "The log the policy was made from, or another one of the baseline: episodes that LOG"
+        "The log the policy was made from, or another log made by the baseline: episodes that LOG"
         " shares with it are left out.",
     ),
 ]
@@ -174,8 +174,8 @@ def certify(
     The bound holds with probability 1 - delta, if what it assumes is true; all of that is printed.
     It takes the baseline that made the log and the range of rewards. What a log can say against
     these assumptions is looked at, as by surefoot check, and forbids a bound. Exit code 0: the
-    policy is proved to be no worse than the baseline; 5: only despite what --despite names; 3: it
-    is not.
+    policy is proved to be no worse than the baseline. Exit code 5: proved, ignoring the findings in
+    --despite. Exit code 3: not proved.
     """
     from surefoot.advice.questions import certify_policy
 
@@ -283,7 +283,7 @@ class EpisodeOptions(LogOptions):
         option(
             BASELINE,
             "FILE",
-            "The policy that made the log, or (with propensities) any other: columns state, action,"
+            "The policy that made the log, or, with propensities, any other: columns state, action,"
             " probability. Without it, and with propensities: what made the log, on average.",
             default=False,
         ),
@@ -295,10 +295,19 @@ class EpisodeOptions(LogOptions):
     delta: Annotated[
         float,
         option(
-            METHOD, "NUMBER", "Probability of a wrong verdict: half for better, half for worse."
+            METHOD,
+            "NUMBER",
+            "Probability of a wrong verdict, split equally between 'better' and 'worse'.",
         ),
     ] = 0.05
-    estimator: Annotated[str, option(METHOD, "NAME", "Values of episodes: pdis or is.")] = "pdis"
+    estimator: Annotated[
+        str,
+        option(
+            METHOD,
+            "NAME",
+            "Importance-sampling estimator: pdis (per decision) or is (whole episode).",
+        ),
+    ] = "pdis"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,7 +325,7 @@ class TestOptions(EpisodeOptions, GuardedOptions):
         option(
             METHOD,
             "",
-            "Assume that no reward outside those of the log is possible, instead of declaring it.",
+            "Assume that rewards never leave the range seen in the log, instead of declaring it.",
             "--observed-range",
         ),
     ] = False
@@ -334,14 +343,14 @@ def safety_test(
 ) -> None:
     """Test a policy on data it was NOT made from, before it is used.
 
-    Is it better than the baseline? LOG must hold episodes of the baseline that had no part in
-    making or choosing the policy: on its own training data any policy looks good.
+    Is it better than the baseline? LOG must hold episodes run by the baseline and not used to
+    make or choose the policy: on its own training data any policy looks good.
 
     With --guard and --group it passes only if no guarded column and no group is worse, and fails if
     one is shown to be.
 
     Exit code 0: passes, shown to be better. Exit code 4: fails, shown to be worse. Exit code 3: no
-    evidence, shown to be neither; or shown only under a condition that is named, such as that no
+    evidence, neither was shown; or shown only under a condition that is named, such as that no
     reward outside those observed exists (declare them with --reward-range). Exit code 2: wrong
     input, or data on which no test is valid (an estimated or contradicted baseline, a single
     episode, episodes the policy was made from).
@@ -376,9 +385,7 @@ def watch(
     policy: PolicyFile,
     state_file: Annotated[
         Path,
-        option(
-            OUTPUT, "FILE", "Where the capital is kept from look to look, such as capital.json."
-        ),
+        option(OUTPUT, "FILE", "File that stores progress between runs, such as capital.json."),
     ],
     explain: Explain = False,
     as_json: AsJson = False,
@@ -387,13 +394,13 @@ def watch(
 ) -> None:
     """Watch a growing log for evidence that a policy is better or worse than the baseline.
 
-    The safety test as an any-time test: run it after every batch of new episodes, as often as you
-    like, and stop when you like; a wrong verdict has probability delta over all looks together.
-    Each episode counts once, in the order in which they began. Those that are not finished wait for
-    the next look. LOG is made by the baseline, and the policy must not be changed meanwhile.
+    The safety test may be repeated after every batch of new episodes; all runs together err with
+    probability at most delta. Each episode counts once, in the order in which they began. Those
+    that are not finished wait for the next run. The baseline must have made LOG, and the policy
+    must not be changed meanwhile.
 
     Exit code 0: shown to be better. Exit code 4: shown to be worse. Exit code 3: not yet. Exit code
-    2: wrong input; also if policy, baseline or an option has changed since the watch was begun.
+    2: wrong input; also if policy, baseline or an option has changed since the watch started.
     """
     from surefoot import advice
     from surefoot.advice.verdict import FAILS, PASSES

@@ -19,6 +19,7 @@ from surefoot.report.statements import text
 from surefoot.research.benchmarks import WetChicken
 from surefoot.research.benchmarks.wet_chicken import ACTIONS
 
+START = 0  # the state in which the boat starts
 LOG, BASELINE = "wet_chicken.csv", "wet_chicken_rule.csv"
 
 
@@ -52,10 +53,11 @@ def lines(
     yield from _changes(files["changes.csv"])
     truth = summary["truth"]
     yield (
-        f"\ntruth     rule of thumb {truth['baseline']:.2f}, policy.csv {truth['policy']:.2f}, best"
-        f" possible {truth['best']:.2f}"
+        f"\ntruth     from {state_label(START)}: rule of thumb {truth['baseline']:.2f}, policy.csv"
+        f" {truth['policy']:.2f}, best possible {truth['best']:.2f}"
     )
-    yield "          (in the real river, which only a demonstration knows)"
+    yield "          (in the real river, which only a demonstration knows; the worth above is from"
+    yield "          an average visited state, so the two differ)"
 
 
 def _changes(path: Path) -> Iterator[str]:
@@ -77,7 +79,7 @@ def _truth(river: WetChicken, policy: Policy) -> dict[str, float]:
     """Values in the real river: rule, policy and the best; states never met keep the rule."""
     labels = Labels(tuple(state_label(s) for s in range(river.n_states)), tuple(ACTIONS))
     pi = policy.over(river.pi_b, labels)
-    start = np.eye(river.n_states)[0]
+    start = np.eye(river.n_states)[START]
     found = {"baseline": river.pi_b, "policy": pi, "best": surefoot.optimal(river.model).pi}
     return {
         name: float(surefoot.evaluate_at_start(river.model, x, start)) for name, x in found.items()

@@ -254,8 +254,8 @@ class Reward:
         """
         mean = self.sign * mean
         each = mean * rows / episodes if episodes is not None and 1 < episodes < rows else None
-        words = f"{'less' if self.sign < 0 else 'more'} {self.column} is better; its mean is"
-        words += f" {mean:.4g}" + (f" a row, {each:.4g} an episode" if each is not None else "")
+        words = f"{'less' if self.sign < 0 else 'more'} {self.column} is better; a row averages"
+        words += f" {mean:.4g}" + (f", an episode {each:.4g}" if each is not None else "")
         words += f" (the reward below is minus {self.column})" * (self.sign < 0)
         return {
             "column": self.column,

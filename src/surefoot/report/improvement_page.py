@@ -39,14 +39,15 @@ from surefoot.report.pictures import gain_picture, hidden_picture, maps, shares_
 from surefoot.report.policy_words import safety_statements
 from surefoot.report.statements import DOUBTS, Statement, known, of_kind, sentence
 
-FIRST = ("holds", "reward", "worth", "parts", "sure", *DOUBTS)  # what the top of the page says
+GATES = ("guards", "groups")
+FIRST = ("holds", "reward", "worth", *GATES, "sure", *DOUBTS)  # what the top of the page says
 ROOM = 300_000  # bytes of a page that are not its table of states
 SEEN = ((0, 0), (1, 1), (2, 3), (4, 10), (11, 30), (31, 100), (101, None))
 MOST_GAPS = 10  # pairs that are named
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "The gain": ("worth",),
     "The test": ("sure",),
-    "Guards and groups": ("parts",),
+    "Guards and groups": GATES,
     "What the log cannot exclude": ("unseen",),
     "What a hidden cause could explain": ("hidden",),
     "What time could explain": ("time",),
@@ -387,7 +388,7 @@ def evidence(
                     items=[Item(sentence(y)) for y in x.detail],
                 )
             )
-        if safety is not None and "parts" in kinds:
+        if safety is not None and kinds == GATES:
             found.append(_safety(safety))
     return found
 

@@ -1,5 +1,5 @@
-"""What is said of an improvement, from the document that `surefoot improve --json` prints; what
-could undo its gain, the weakest point first; and what is proved of it.
+"""What is said of an improvement, from the document that `surefoot improve --json` prints; and
+what is proved of it.
 """
 
 from __future__ import annotations
@@ -7,21 +7,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from surefoot.algorithms.defaults import DEFAULT
 from surefoot.core.evidence import FINITE_SAMPLE, RIGOROUS
 from surefoot.core.plain_values import plain
-from surefoot.core.text import parameters_text, signed
+from surefoot.core.text import parameters_text, plural, signed
+from surefoot.report.doubt_words import doubts
 from surefoot.report.log_words import (
     WHERE,
     amount,
     baseline_statement,
     disagreement,
-    in_brackets,
     log_warnings,
+    lower,
     notes,
     reward_words,
     rows_read,
@@ -31,7 +30,7 @@ from surefoot.report.log_words import (
     value,
     warning,
 )
-from surefoot.report.part_words import ALIKE, none_worse, parts
+from surefoot.report.part_words import ALIKE, ALL_CHECKED, none_worse, parts
 from surefoot.report.statements import (
     ASK,
     Statement,
@@ -44,22 +43,25 @@ from surefoot.report.statements import (
 
 # words of the document, which no test of the library's objects is needed to know
 NOTHING_TO_LEARN = "nothing to learn"
-OTHERWISE = " (Otherwise: "  # what follows it in a reason was overruled
-TO_ACCEPT = re.compile(r"To accept this: --despite ([\w,-]+)")
-UNSEEN = re.compile(r"not looked at: (.*?) \((.*)\)$")
 # what a reason says beside the test
 SAID = re.compile(r"no policy from all rows[^;.]*|(?:above|below) the [^()]*its weights scatter")
-TEST = re.compile(r"^\S+ test at \d+\s?%: ")  # the words before the numbers of a test
+NO_HIDDEN_CAUSE = "every reason for a decision is in the state"
+SAME_WORLD = "conditions stay as in the log"
 # how an assumption begins, and its shortest true form; those that are not here the log can show
 JUDGED = (
-    ("nothing outside the state", "no hidden cause (nothing outside the state drives both action"
-     " and outcome)"),
-    ("the world tomorrow", "tomorrow's world is the world of this log"),
-    ("the baseline is what", "the baseline, estimated from the log, is what is done today"),
+    ("nothing outside the state", NO_HIDDEN_CAUSE),
+    ("the world tomorrow", SAME_WORLD),
+    ("the baseline is what", "the estimated baseline is what is done today"),
     ("the actions were chosen with", "the propensities are true"),
     ALIKE,
 )  # fmt: skip
 MOST_ALONE = 5  # changes that are told one by one in the terminal
+# what a warning of `surefoot check` means, by the name of the finding
+ALSO = {
+    "Markov": "outcomes depend on earlier steps",
+    "drift": "outcomes changed over time",
+    "policy drift": "the way actions were chosen changed",
+}
 FALSE, UNLOOKED = "FOUND TO BE FALSE", "NOT LOOKED AT"
 ABOUT = ((1e9, "billion"), (1e6, "million"))
 
@@ -102,66 +104,37 @@ def _conclusion(document: Mapping[str, Any]) -> list[Statement]:
 def verdict_words(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """(the verdict, the reason at length)."""
     reason, waived = str(document["reason"]), ", ".join(document.get("waived", ()))
+    short = str(document.get("reason_in_short") or reason).rstrip(".")
     if document["verdict"] == NOTHING_TO_LEARN:
         rest = reason.partition(": ")[2] or reason  # the verdict has the words before
         return f"{NOTHING_TO_LEARN.upper()}: {rest}", ()
     if not document["supported"]:
         used = ", but used as asked (--accept)" * document["accepted_unsupported"]
-        words = f"NOT SUPPORTED by the data{used}: {_why_not(document, reason)}"
+        words = f"NOT SUPPORTED{used}: {short}"
     elif waived:
-        found = _against(document, document["waived"]) or reason
-        words = f"SUPPORTED despite {waived}: true only if this does not matter: {found}"
+        words = f"SUPPORTED despite {waived}: true only if this does not matter: {short}"
     else:
-        how = "the data show" if document["worth"]["held_out"] else "it is proved"
-        words = f"SUPPORTED: {how} that the new policy is better than the baseline"
-        words += none_worse(document)
-    more = _not_said(reason.rstrip("."), words)
-    words = f"{words.rstrip('.')}{_condition(document, waived)}"
-    return words, (sentence(more),) if more else ()
+        how = "held-out data show"
+        if not document["worth"]["held_out"]:
+            how = "it is proved, under the assumptions below,"
+        words = f"SUPPORTED: {how} that the new policy {_earns(document['log'])} than the baseline"
+        words += f" on average{none_worse(document)}"
+    words += _condition(document)
+    return words, () if reason.rstrip(".") in words else (sentence(reason),)
 
 
-def _not_said(reason: str, words: str) -> str:
-    """The reason without what the verdict has already: its first sentence, or all but its test."""
-    test = TEST.match(reason)
-    if reason in words:
-        return ""
-    if test and reason[test.end() :] in words:
-        return test[0].rstrip(": ")
-    first, stop, rest = reason.partition(". ")
-    return rest if stop and first in words else reason
+def _earns(log: Mapping[str, Any]) -> str:
+    """That a policy is better, by what more of the reward means."""
+    return "does better" if lower(log) else "earns more"
 
 
-def _condition(document: Mapping[str, Any], waived: str) -> str:
+def _condition(document: Mapping[str, Any]) -> str:
     """What a verdict rests on that nobody declared."""
     seen = document["reward_range"]
     if not document["supported"] or seen["declared"] or not document["worth"]["held_out"]:
         return ""
-    words = f"if no reward lies outside [{seen['low']:g}, {seen['high']:g}], the range seen"
-    return f". Also, only {words}" if waived else f", {words}"
-
-
-def _why_not(document: Mapping[str, Any], reason: str) -> str:
-    """Why it is not supported, without how the test would have ended otherwise."""
-    why, otherwise, _ = reason.partition(OTHERWISE)
-    accept = TO_ACCEPT.search(reason)
-    if not (otherwise and accept):
-        return TEST.sub("", why)
-    found = _against(document, accept[1].split(",")) or why.rstrip(".")
-    return f"{found}. To accept this: --despite {accept[1]}"
-
-
-def _against(document: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """What speaks against the verdict, the first sentence of each; "" unless all of it is there."""
-    found = [x for x in document["against"] if x["key"] in keys]
-    unseen = [x for x in document["not_looked_at"] if x["key"] in keys]
-    looked = [UNSEEN.match(x["sentence"]) for x in unseen]
-    if {x["key"] for x in (*found, *unseen)} != set(keys) or not all(looked):
-        return ""
-    words = [x["sentence"].partition(". ")[0].rstrip(".") for x in found]
-    for why in dict.fromkeys(x[2] for x in looked if x):
-        names = [x[1] for x in looked if x and x[2] == why]
-        words.append(f"not looked at: {', '.join(names)} ({why})")
-    return "; ".join(words)
+    ends = f"{seen['low']:g} to {seen['high']:g}"
+    return f". Condition: rewards stay within {ends}, the range seen"
 
 
 def held_out_gain(document: Mapping[str, Any]) -> tuple[float, float | None, float | None] | None:
@@ -178,15 +151,18 @@ def _worth(document: Mapping[str, Any]) -> Statement:
     found, log, where = held_out_gain(document), document["log"], WHERE[document["start"]]
     c = document["certificate"] or {}
     if found is not None:
-        gain, low, high = found
-        words = (
-            f"{amount(gain, log)} {unit(log)} than the baseline{_of_baseline(document)} {where};"
-            f" on held-out data {span(low, high, log)}"
-        )
+        words = amount(found[0], log) if lower(log) else signed(found[0])
+        words += f"{_of_baseline(document)}; {_interval(document)}"
+        words = words if document["supported"] else f"for information only: {words}"
     elif document["supported"] and known(c.get("bound")):
-        words = f"at least {amount(c['bound'], log)} {unit(log)} than the baseline {where}"
+        words = f"at least {amount(c['bound'], log)} {unit(log)} than the baseline"
     else:
         words = "it could not be measured on held-out data"
+    if found is not None or document["supported"]:
+        counted = f"{'Discounted' if document['gamma'] < 1 else 'Counted'} {where}"
+        words += ". For a single decision" if log["bandit"] else f". {counted}"
+    said = reward_words(log)
+    words += f"; {said}" if said else ""
     detail = turned(log)
     if not log["bandit"] and document["gamma"] < 1:
         gamma = f"{document['gamma']:g}"
@@ -197,15 +173,33 @@ def _worth(document: Mapping[str, Any]) -> Statement:
             f" {value(inside['baseline'], log)}, candidate {value(inside['policy'], log)})"
         )
     detail += [*_kept_and_beyond(document)[0], *_own(document)[0]]
-    return Statement("worth", f"{words}{in_brackets(log)}", tuple(detail))
+    return Statement("worth", words, tuple(detail))
+
+
+def _interval(document: Mapping[str, Any]) -> str:
+    """Between which changes the gain lies, in the units of the reward's column."""
+    log, (_, low, high) = document["log"], held_out_gain(document) or (0.0, None, None)
+    if not (known(low) and known(high)):
+        return span(low, high, log)
+    ends = span(low, high, log) if lower(log) else f"{signed(low)} to {signed(high)}"
+    level = 1 - 2 * document["worth"]["held_out"].get("delta", 0.05)
+    return f"{100 * level:.0f} % interval {ends.removeprefix('between ')}"
 
 
 def _of_baseline(document: Mapping[str, Any]) -> str:
-    """What the baseline is worth on the same data."""
-    for x in document["worth"].get("estimates", ()):
-        if (x["data"], x["of"]) == ("held-out half", "baseline") and known(x["value"]):
-            return f"'s {value(x['value'], document['log'])}"
-    return ""
+    """What baseline and policy are worth on the same data, where their difference is the gain."""
+    log, gain = document["log"], (held_out_gain(document) or (math.nan,))[0]
+    worth = {
+        x["of"]: x["value"]
+        for x in document["worth"].get("estimates", ())
+        if x["data"] == "held-out half" and known(x["value"])
+    }
+    if "baseline" not in worth:
+        return ""
+    new, old = worth.get("candidate", math.nan), worth["baseline"]
+    if math.isclose(new - old, gain, rel_tol=1e-6, abs_tol=1e-12):
+        return f" (from {value(old, log)} to {value(new, log)})"
+    return f" (the baseline: {value(old, log)})"
 
 
 def _own(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -235,26 +229,30 @@ def own_words(own: Mapping[str, Any] | None, model: float | None) -> tuple[list[
 def _sure(document: Mapping[str, Any]) -> list[Statement]:
     """What was tested on what, and the error allowed."""
     found, c = document["worth"]["held_out"], document["certificate"] or {}
+    false = " (some were found false, or not looked at)" * bool(document["waived"])
     if not found:
         if not document["supported"] or "delta" not in c:
             return []
-        proved = "proved" if c["label"] == RIGOROUS else "proved, but for what was passed over,"
+        how = "" if c["label"] == RIGOROUS else ", but for what was passed over,"
         words = (
-            f"{proved} from all of the log by {c['method']} ({c['label']}), nothing was held out;"
-            f" wrong for at most {c['delta']:.0%} of logs, if what it assumes is true"
+            f"proved{how} from all of the log by {c['method']} ({c['label']}); nothing was held"
+            f" out. Wrong for at most {c['delta']:.0%} of logs, if the assumptions hold{false}"
         )
         return [Statement("sure", words)]
     whole, log = found["test"] == FINITE_SAMPLE, document["log"]
-    words = (
-        f"learned from {found['units'] - found['units_tested']:,} {found['unit']}, tested once on"
-        f" {found['units_tested']:,} others"
-    )
+    tested, all_units = found["units_tested"], f"{found['units']:,} {found['unit']}"
+    if held_out_gain(document) is None:
+        words = f"not tested: {tested:,} of {all_units} were set aside, but no valid test exists"
+        return [Statement("sure", words)]
+    words = f"learned from {found['units'] - tested:,} {found['unit']}, tested once on {tested:,}"
+    words += " others"
     if lost := sum(log["rows_left_out"].values()):
         words += f" ({lost:,} of {log['rows_read']:,} rows were left out)"
-    if held_out_gain(document) is not None:
-        how = "at most" if whole else "about"
-        words += f"; each end of the interval is wrong for {how} 5 % of logs, if what it assumes is"
-        words += " true" + ", which was found false, or not looked at" * bool(document["waived"])
+    often = f"{'at most' if whole else 'about'} 5"
+    words += (
+        f". Of 100 such logs, the true gain is below the interval in {often} and above it in"
+        f" {often}, if the assumptions hold{false}"
+    )
     holds = "the test needs many such pieces (asymptotic)"
     if whole:
         holds = "the test holds for any number of episodes (finite-sample)"
@@ -267,7 +265,9 @@ def _checked(found: Mapping[str, Any], whole: bool) -> str:
     how = "whole episodes were weighted, so all moves were tested together"
     if not whole:
         share = found["share_checked"] or 0.0
-        how = f"{share:.0%} of the moves could be checked, the others were taken back"
+        how = "all changes could be tested"
+        if share < ALL_CHECKED:
+            how = f"{share:.0%} of the changes could be tested, the others were taken back"
     return f"{tested} prefers; {how}"
 
 
@@ -275,19 +275,20 @@ def _changes(document: Mapping[str, Any]) -> Statement:
     """What changes, the largest change by name."""
     found = document["changes"]
     n, most = found["states_changed"], found["most_changes"]
-    words = f"{n:,} of {found['states_visited']:,} visited states, {found['mass_moved']:.1%} of"
-    words += " decisions"
-    if not document["supported"] and not document["accepted_unsupported"] and n:
-        words += " would have changed"
+    used = document["supported"] or document["accepted_unsupported"]
+    acts = "acts" if used or not n else "would act"
+    words = f"{acts} differently in {n:,} of {found['states_visited']:,} visited states;"
+    words += f" {found['mass_moved']:.1%} of past decisions would change"
     largest, detail = found.get("largest"), _each_alone(document)
     shown = sum(x["shown"] for x in found.get("alone", ()))
     if shown:
         words += f"; {shown:,} of these changes {'is' if shown == 1 else 'are'} shown by"
         words += " itself" if shown == 1 else " themselves"
     if largest:
+        tried = f", tried {plural(largest['tried'], 'time')}" if "tried" in largest else ""
         words += (
-            f". The largest: in {largest['state']!r} {largest['more_of']!r} instead of"
-            f" {largest['less_of']!r} in {largest['moved']:.0%} of decisions there"
+            f". Most: in {largest['state']!r} {largest['more_of']!r} instead of"
+            f" {largest['less_of']!r} ({largest['moved']:.0%} of decisions there{tried})"
         )
     if most is not None:
         words += f" (--most-changes {most})"
@@ -323,18 +324,18 @@ def _kept_and_beyond(document: Mapping[str, Any]) -> tuple[list[str], list[str]]
     mode, beyond = found["mode"], found["beyond"]
     if not found["preferred_actions_changed"]:
         warned.append(
-            "no state prefers another action than before: the policy does more often what the"
-            " baseline does most, and nothing else is new"
+            "no state prefers another action than before: the policy only takes the baseline's"
+            " most frequent actions more often"
         )
     if mode is None or beyond is None:
         return told, warned
     told.append(
-        "always doing what the baseline does most (its rule without exploration) is worth"
-        f" {_part(mode, log)}; what the policy does beyond that, {_part(beyond, log)}"
+        "of this, always taking the baseline's most frequent action (its rule without exploration)"
+        f" gives {_part(mode, log)}; what the policy does beyond that gives {_part(beyond, log)}"
     )
     if mode["gain"] > 0 > beyond["gain"]:
         warned.append(
-            f"always doing what the baseline does most looks better still, by"
+            f"always taking the baseline's most frequent action looks better still, by"
             f" {-beyond['gain']:.4g}: that is its rule without exploration (--deterministic mode"
             " writes such a rule)"
         )
@@ -367,8 +368,14 @@ def _assumptions(document: Mapping[str, Any]) -> list[Statement]:
         if any(x.startswith(begins) for x in whole):
             shown.append(short)
             more -= 1
-    words = "; ".join(shown) + (f"; {more} more: {ASK}" if more else "")
-    return [listed("assumes", whole, words, first=True)]
+    return [listed("assumes", whole, to_judge(shown, more), first=True)]
+
+
+def to_judge(shown: Sequence[str], more: int) -> str:
+    """What only the reader can judge, numbered, and how much else is assumed."""
+    words = "; ".join(f"({i}) {x}" for i, x in enumerate(shown, 1))
+    rest = f"{more} more: {ASK}" if more else ""
+    return ". ".join(filter(None, [f"you must judge: {words}" if words else "", rest]))
 
 
 def _warnings(document: Mapping[str, Any]) -> list[Statement]:
@@ -384,7 +391,8 @@ def _warnings(document: Mapping[str, Any]) -> list[Statement]:
     instead = [f"{x['name']}: {x['sentence']}" for x in odd]
     if odd:
         names = dict.fromkeys(x["name"] for x in odd)
-        short.append(f"surefoot check warns of {', '.join(names)}")
+        told = [f"{ALSO[x]} ({x})" if x in ALSO else x for x in names]
+        short.append(f"also found: {', '.join(told)}; this did not decide the verdict")
     if document["baseline"].get("renormalised"):
         short.append("forbidden actions were taken out of the baseline")
         instead.append(f"{short[-1]}; gains are against the policy that made the log")
@@ -420,121 +428,14 @@ def given_parameters(algorithm: Mapping[str, Any]) -> str:
 
 
 def _files(files: Mapping[str, str]) -> list[Statement]:
-    """Where the files are: the policy and the page first."""
+    """Where the files are: the page and the policy first."""
     if not files:
         return []
-    order = ("report.html", "policy.csv")
-    names = sorted(files, key=lambda x: (order.index(x) if x in order else len(order), x))
-    first = Path(files[names[0]])
-    rest = ", ".join(names[1:])
-    return [Statement("files", f"{first}" + f"; beside it {rest}" * bool(rest))]
-
-
-def doubts(document: Mapping[str, Any]) -> list[Statement]:
-    """What could undo the gain; the weakest point is the one that is nearest to it, on one scale:
-    the factor by which it would have to be worse than what the log excludes.
-    """
-    found = [
-        *_unseen(document["cannot_exclude"]),
-        *_hidden_cause(document),
-        *_time(document["worth"]["held_out"] or {}),
-    ]
-    if not found:
-        return []
-    weakest = min(range(len(found)), key=lambda i: found[i][0])
-    rest = [x for i, (_, x) in enumerate(found) if i != weakest]
-    return [replace(found[weakest][1], first=True), *rest]
-
-
-def _unseen(found: Mapping[str, Any] | None) -> list[tuple[float, Statement]]:
-    """The pair in which outcomes that the log has not shown would cost most."""
-    if found is None:
-        return []
-    undo, possible = found["would_undo_one_in"], found["not_excluded_one_in"]
-    kind = "badly" if found["more_often"] else "well"
-    origin = "the declared rewards allow" if found["range_declared"] else "any reward of this log"
-    outcome = f"as {kind} as {origin} ({found['outcome']:.4g} with all that follows)"
-    where = f"{found['action']!r} in {found['state']!r}"
-    n = f"{found['visits']:.0f}"
-    if undo <= 1:
-        words = (
-            f"{where}, tested {n} times. Even if each of these went {outcome}, the gain would be"
-            f" {signed((1 - undo) * found['gain'])}."
-        )
-        return [(math.inf, Statement("unseen", words, first=False))]
-    rule = f"{n} tests rule out rates above {1 / possible:.0%} (at 95 %)"
-    rule = rule if possible > 1 else f"{n} tests are too few to rule out any rate"
-    words = (
-        f"{where}, tested {n} times. If {1 / undo:.0%} of these went {outcome}, the gain would"
-        f" vanish; {rule}."
-    )
-    return [(possible / undo, Statement("unseen", words, first=False))]
-
-
-def _hidden_cause(document: Mapping[str, Any]) -> list[tuple[float, Statement]]:
-    """How strong a hidden cause would have to be, where there is a policy to be used."""
-    used = document["supported"] or document["accepted_unsupported"]
-    found = document.get("confounding")
-    if found is None or not used:
-        return []
-    if "not_given" in found:
-        words = f"not computed: how much a hidden cause could explain ({found['not_given']})"
-        return [(math.inf, Statement("hidden", words, first=False))]
-    return [_strength(found)]
-
-
-def _strength(found: Mapping[str, Any]) -> tuple[float, Statement]:
-    """The odds by which a hidden cause would have to drive the choice of actions."""
-    at, shown = (
-        found[name] if known(found[name]) else math.inf for name in ("vanishes_at", "shown_up_to")
-    )
-    fresh = "" if found["one_step"] else ", anew at each step"
-    lasting = "" if found["one_step"] else " (if it lasts, perhaps less)"
-    data = "on held-out data" if found["held_out"] else "on the data that made the policy"
-    most = f"{found['strongest']:g}"
-    without = f"{at:.2f}" if at < math.inf else f"more than {most}"
-    if shown == math.inf:
-        words = (
-            "nothing that decisions were based on, and the log does not hold, could explain this"
-            f" gain away, unless it changes the odds of actions more than {most}-fold{fresh}"
-            f"{lasting}, or leads to outcomes that were never seen"
-        )
-        counted = f"sampling error is counted ({data})"
-    else:
-        words = (
-            "something that decisions were based on, and the log does not hold, could explain this"
-            f" gain away, if it changed the odds of actions {shown:.2f}-fold{fresh}{lasting}"
-        )
-        counted = f"sampling error is counted ({data}); without it, {without}-fold"
-    if shown <= 1:
-        words = (
-            "with sampling error the gain is not shown even without a hidden cause; one that"
-            f" changes the odds of actions {without}-fold{fresh} would explain all of it"
-        )
-    detail: tuple[str, ...] = (
-        counted,
-        "A hidden cause is something that people acted on, that matters for the outcome, and that"
-        " no column of the log holds. No log can show whether there is one: ask those who know how"
-        " decisions were made.",
-    )
-    if not found["one_step"]:
-        detail += (
-            "It is taken to be new at each step. One that lasts, such as a person's constitution,"
-            " can mislead more, and these numbers do not cover it.",
-        )
-    return shown, Statement("hidden", words, detail, first=False)
-
-
-def _time(held_out: Mapping[str, Any]) -> list[tuple[float, Statement]]:
-    """What of the gain is explained by when, or after what, actions were taken."""
-    explained, low = held_out.get("explained_by_time_and_past"), held_out.get("low")
-    if explained is None or low is None or not 0 < explained < low:
-        return []  # where more of it is explained, the verdict says so
-    words = (
-        f"{explained:.4g} of the gain may come from when, or after what, actions were taken; only"
-        f" {low:.4g} or more would undo the verdict"
-    )
-    return [(low / explained, Statement("time", words, first=False))]
+    page, policy = files.get("report.html"), files.get("policy.csv")
+    words = [f"Open {page}"] * bool(page) + [f"The policy is {policy}"] * bool(policy)
+    rest = [x for x in sorted(files) if x not in ("report.html", "policy.csv")]
+    beside = (f"beside it {', '.join(rest)}",) * bool(rest)
+    return [Statement("files", ". ".join(words), beside)]
 
 
 def proof(c: Mapping[str, Any] | None) -> list[Statement]:

@@ -121,7 +121,7 @@ def safety_page(found: Mapping[str, Any]) -> str:
     said = safety_statements(found)
     kinds = ("verdict", "worth", "assumes", "warning", "note")
     shown = {kind: of_kind(said, kind) for kind in kinds}
-    tested = of_kind(said, "worth", "parts", "tested", "weights", "training")
+    tested = of_kind(said, "worth", "guards", "groups", "tested", "weights", "training")
     return sections_page(
         heading=f"Safety test of {found['policy']} on {found['log']['source']}",
         word=shown["verdict"][0].words,

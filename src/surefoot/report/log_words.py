@@ -17,6 +17,7 @@ WHERE = {
     "visits": "from an average visited state on",
 }
 SHOUT = "WARNING: "  # some warnings begin with what is their label here
+REWARD = "reward"  # a column of this name needs no other
 TURNED = " (the reward below is minus "  # amounts are in the units of the column here
 # words of notes that are said at once
 URGENT = (
@@ -51,9 +52,12 @@ def reward_words(log: Mapping[str, Any]) -> str:
 
 def turned(log: Mapping[str, Any]) -> list[str]:
     """That other numbers than amounts are turned round, where less of the reward is better."""
-    if log.get("reward", {}).get("direction") != "lower":
+    if not lower(log):
         return []
-    return [f"numbers beside 'more' and 'less' are of minus {unit(log)}: more is better"]
+    return [
+        "gains, bounds and signed numbers without 'more' or 'less' are of minus"
+        f" {column(log)}: more is better"
+    ]
 
 
 def in_brackets(log: Mapping[str, Any]) -> str:
@@ -82,8 +86,8 @@ def reward_statements(log: Mapping[str, Any]) -> tuple[Statement, ...]:
 def against_a_promise(vetoes: Sequence[str]) -> str:
     """What findings with these keys mean for `improve`."""
     return (
-        f"speaks against a promise: {','.join(vetoes)}. improve supports no policy of this log if"
-        " that could undo its gain, or its test rests on it (--despite passes it over)"
+        f"These warnings can stop improve from supporting a policy: {','.join(vetoes)}."
+        " --despite KEY ignores one"
     )
 
 
@@ -121,18 +125,30 @@ def notes(said: Sequence[str], log: Mapping[str, Any]) -> list[Statement]:
 
 def amount(x: float, log: Mapping[str, Any]) -> str:
     """A difference in the units of the reward's column: "0.5 more", "0.2 less"."""
-    x = -x if log.get("reward", {}).get("direction") == "lower" else x
+    x = -x if lower(log) else x
     return f"{abs(x):.4g} {'less' if x < 0 else 'more'}"
 
 
+def column(log: Mapping[str, Any]) -> str:
+    """What is earned: the reward, or the name of another column."""
+    name = str(log.get("reward", {}).get("column", REWARD))
+    return name if name == REWARD else f"column {name!r}"
+
+
 def unit(log: Mapping[str, Any]) -> str:
-    """What is earned, by the name of its column."""
-    return str(log.get("reward", {}).get("column", "reward"))
+    """The same behind an amount."""
+    name = column(log)
+    return name if name == REWARD else f"({name})"
+
+
+def lower(log: Mapping[str, Any]) -> bool:
+    """Whether less of the column is better."""
+    return bool(log.get("reward", {}).get("direction") == "lower")
 
 
 def value(x: float, log: Mapping[str, Any]) -> str:
     """A value in the units of the reward's column."""
-    return f"{-x if log.get('reward', {}).get('direction') == 'lower' else x:.4g}"
+    return f"{-x if lower(log) else x:.4g}"
 
 
 def span(low: float | None, high: float | None, log: Mapping[str, Any]) -> str:

@@ -10,7 +10,13 @@ from typing import Any
 
 from surefoot.core.plain_values import plain
 from surefoot.core.text import interval, plural
-from surefoot.report.improvement_words import own_words, proof
+from surefoot.report.improvement_words import (
+    NO_HIDDEN_CAUSE,
+    SAME_WORLD,
+    own_words,
+    proof,
+    to_judge,
+)
 from surefoot.report.log_words import (
     WHERE,
     amount,
@@ -25,7 +31,7 @@ from surefoot.report.log_words import (
     urgent,
     warning,
 )
-from surefoot.report.part_words import ALIKE, none_worse, parts
+from surefoot.report.part_words import ALIKE, asked_of, none_worse, parts
 from surefoot.report.statements import ASK, Statement, in_terms_of, known, listed, sentence
 from surefoot.statistics.bounds import APPROXIMATE_BOUNDS
 
@@ -39,10 +45,11 @@ FEW = 30.0  # effective episodes below which an interval says little
 SURE = {"ips": "IPS", "snips": "SNIPS", "dr": "DR"}
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"  # words of the document
 IF = " if"  # follows a verdict that holds under a condition only
+KEPT = {"guards": " and keeps its guards", "groups": " and harms no group"}
 PLACES = (("guards", "in"), ("groups", "for the group"))
 JUDGED = (
-    ("no hidden cause", "no hidden cause"),
-    ("the same world", "the same world later"),
+    ("no hidden cause", NO_HIDDEN_CAUSE),
+    ("the same world", SAME_WORLD),
     ALIKE,
 )
 
@@ -245,18 +252,23 @@ def safety_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
 
 def safety_verdict(found: Mapping[str, Any]) -> str:
     """The conclusion; where it holds under a condition only, with that before it."""
-    outcome, better = found["verdict"].removesuffix(IF), f"better{none_worse(found)}"
+    outcome = found["verdict"].removesuffix(IF)
     if outcome == NO_EVIDENCE:
-        than = f"better than the baseline{none_worse(found)}"
-        return f"NO EVIDENCE: shown to be neither {than}, nor worse than it"
-    word = better if outcome == PASSES else _worse(found)
+        kept = "".join(words for many, words in KEPT.items() if asked_of(found, many))
+        return (
+            "NO EVIDENCE EITHER WAY: the test did not show that the policy is better than the"
+            f" baseline{kept}, nor that it is worse"
+        )
+    word = "better" if outcome == PASSES else _worse(found)
     how = "approximately " if found["bound"] in APPROXIMATE_BOUNDS else ""
+    shown = f"{how}shown to be {word} than the baseline"
+    shown += none_worse(found) if outcome == PASSES else ""
     if found["verdict"].endswith(IF):
         return (
-            f"NOT SHOWN. {outcome.upper()} ONLY IF {found['condition']}: it is {how}shown to be"
-            f" {word} than the baseline then. {found.get('remedy', '')}"
+            f"NOT SHOWN. {outcome.upper()} ONLY IF {found['condition']}: it is then {shown}."
+            f" {found.get('remedy', '')}"
         )
-    return f"{outcome.upper()}: {how}shown to be {word} than the baseline"
+    return f"{outcome.upper()}: {shown}"
 
 
 def _worse(found: Mapping[str, Any]) -> str:
@@ -295,19 +307,23 @@ def _tested(found: Mapping[str, Any]) -> Statement:
     prepared = f", prepared on {others:,} others" if others else ""
     return Statement(
         "tested",
-        f"{plural(found['episodes_tested'], 'episode')}; {found['estimator']} values,"
-        f" {found['bound']} bound{prepared}",
-        ("each counts by how much more often the policy would have done what was done",),
+        f"{plural(found['episodes_tested'], 'episode')}{prepared}",
+        (
+            f"{found['estimator']} values, {found['bound']} bound",
+            "each counts by how much more often the policy would have done what was done",
+        ),
     )
 
 
 def _weights(found: Mapping[str, Any]) -> Statement:
     """How much evidence the weights leave."""
+    few = found["effective_episodes"]
     return Statement(
         "weights",
-        f"they leave the evidence of {found['effective_episodes']:,.1f} episodes of equal weight,"
-        f" the largest weight is {found['largest_weight']:.3g};"
-        f" {found['share_never_tried']:.1%} of the policy's decisions were never tried there",
+        f"{plural(found['episodes_tested'], 'episode')} tell as much as about {few:,.1f} episodes"
+        f" of the new policy; {found['share_never_tried']:.1%} of its decisions were never tried"
+        " in their state",
+        (f"the largest weight is {found['largest_weight']:.3g}",),
     )
 
 
@@ -317,8 +333,7 @@ def _assumed(found: Mapping[str, Any]) -> Statement:
     shown = [short for words, short in JUDGED if any(words in x for x in whole)]
     shown += [x for x in whole if "nobody declared" in x]
     more = max(len(whole) - len(shown), 0)
-    words = "; ".join([*shown] + [f"{more} more: {ASK}"] * bool(more))
-    return listed("assumes", whole, words, first=True)
+    return listed("assumes", whole, to_judge(shown, more), first=True)
 
 
 def watch_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
@@ -331,14 +346,14 @@ def watch_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
     left_out, waiting = document["episodes_left_out"], document["episodes_waiting"]
     if waiting:
         words = (
-            f"{waiting:,} episodes for the next look: they, or one that began before them, are not"
+            f"{waiting:,} episodes for the next run: they, or one that began before them, are not"
             " finished"
         )
         found.append(Statement("waiting", words))
     trained = f"{left_out:,} new episodes were LEFT OUT: the policy was made from them"
     never = (
-        "NOT CHECKED whether the policy was made from these episodes: there is no training.npz"
-        " beside the policy"
+        "could not check whether the policy was made from these episodes; training.npz beside the"
+        " policy is missing"
     )
     trained = "; ".join([trained] * bool(left_out) + [never] * unchecked)
     found += [Statement("training", trained)] if trained else []
@@ -350,7 +365,8 @@ def _watch_verdict(found: Mapping[str, Any]) -> str:
     words = {
         PASSES: "BETTER: shown to be better than the baseline",
         FAILS: "WORSE: shown to be worse than the baseline",
-        NO_EVIDENCE: "NOT YET: shown to be neither better nor worse; look again when you like",
+        NO_EVIDENCE: "NOT YET: neither better nor worse has been shown; run again when there are"
+        " more episodes",
     }[found["verdict"]]
     at = found["loss" if found["verdict"] == FAILS else "gain"]["reached_at_episode"]
     if found["verdict"] != NO_EVIDENCE and at is not None:
@@ -372,10 +388,13 @@ def _capital(found: Mapping[str, Any]) -> Statement:
     gain, loss = found["gain"], found["loss"]
     return Statement(
         "capital",
-        f"{gain['capital']:.3g} of a bet on a gain (highest {gain['highest']:.3g}),"
-        f" {loss['capital']:.3g} on a loss (highest {loss['highest']:.3g});"
-        f" {found['capital_needed']:g} shows it, wrong with probability {found['delta']:g} over all"
-        " looks together",
+        f"evidence for better {gain['capital']:.3g}, for worse {loss['capital']:.3g};"
+        f" {found['capital_needed']:g} is needed. Wrong with probability {found['delta']:g} over"
+        " all looks together",
+        (
+            f"each is the capital of a bet that starts at 1; the highest were {gain['highest']:.3g}"
+            f" and {loss['highest']:.3g}",
+        ),
     )
 
 

@@ -282,6 +282,7 @@ class Largest(Part):
     more_of: str = said("the action that gains most there")
     less_of: str = said("the action that loses most there")
     moved: float = said("the share of its decisions that would change")
+    tried: int = said("how often the log has `more_of` there")
 
 
 class GainPart(Part):
@@ -454,6 +455,7 @@ class Improve(OnLog):
         ' or "nothing to learn"'
     )
     reason: str = said("why")
+    reason_in_short: str = said("the same in a sentence or two")
     supported: bool = said("whether the test was passed, also where findings were waived")
     accepted_unsupported: bool = said("whether `--accept` overruled the test")
     policy_is: str = said("what `policy.csv` holds, in words")

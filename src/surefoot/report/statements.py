@@ -19,7 +19,7 @@ MOST = 8  # statements that are shown unasked
 ASK = "--explain"
 # what stands before a statement in the terminal; a kind that is not named stands there itself
 LABELS: Mapping[str, str] = {
-    "holds": "", "parts": "", "said": "", "warning": "WARNING:", "note": "note:",
+    "holds": "", "said": "", "warning": "WARNING:", "note": "note:",
 }  # fmt: skip
 DOUBTS = ("unseen", "hidden", "time")  # what could undo a gain; one is the weakest point
 # kinds whose every item has a label of its own where all is shown
@@ -52,12 +52,14 @@ class Statement:
 def text(statements: Iterable[Statement], *, explain: bool = False) -> str:
     """The statements for the terminal: those to be read first, or all of them and all of each."""
     told = list(statements)
-    shown = told if explain else _to_be_read_first(told)
     lines: list[str] = []
-    for x in shown:
-        said = x.whole if explain else (x.words,)
+    before = ""
+    for x in told if explain else _to_be_read_first(told):
+        said, label = x.whole if explain else (x.words,), _label(x)
         for i, words in enumerate(said):
-            lines += _laid_out(_label(x) if i == 0 or x.kind in LISTS else "", words)
+            shown_label = label if label != before or x.kind in LISTS else x.kind * explain
+            lines += _laid_out(shown_label if i == 0 or x.kind in LISTS else "", words)
+        before = label
     return "\n".join(lines)
 
 
