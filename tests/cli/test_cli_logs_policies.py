@@ -207,7 +207,7 @@ def test_list_names_every_algorithm_and_benchmark(run: Run) -> None:
 def test_the_demo_goes_the_whole_way(tmp_path: Path, run: Run) -> None:
     code, text, _ = run("demo", "--out", tmp_path / "demo")
     assert code == 0
-    for word in ("verdict   SUPPORTED", "truth     rule of thumb 29.75", "x=1 y=2"):
+    for word in ("verdict   SUPPORTED", "truth     from x=0 y=0: rule of thumb 29.75", "x=1 y=2"):
         assert word in text
     assert {path.name for path in (tmp_path / "demo").iterdir()} == {
         "policy.csv",
