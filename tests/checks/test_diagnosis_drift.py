@@ -103,7 +103,7 @@ HOURS = np.arange(3_000) * 0.37  # 111 waves over the log, more than are looked 
 @pytest.mark.parametrize(
     ("time", "words"),
     [
-        (HOURS, "resemble each other"),
+        (HOURS, "rise and fall every 65 rows"),
         (1_700_000_000 + 3600 * HOURS, "hours of the day"),
         (1_700_000_000_000 + 3_600_000 * HOURS, "hours of the day"),
     ],
