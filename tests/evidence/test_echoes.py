@@ -32,7 +32,7 @@ def of(log: Batch, gamma: float = 0.9) -> np.ndarray:
     y = within(log.reward, log.pair, log.n_states * log.n_actions)
     h = within((log.action == 1).astype(float), log.state, log.n_states)
     rare = 0 if (log.action == 1).mean() > 0.5 else 1
-    return echoes(log, y, (h if rare else -h)[:, None], gamma)
+    return echoes(log, y, y, (h if rare else -h)[:, None], gamma)
 
 
 @pytest.mark.parametrize("how", ["one", "episodes", "single"])
@@ -58,7 +58,7 @@ def test_rare_successes_are_no_echo() -> None:
         rare = (rng.random(2000) < 0.03).astype(float)
         y = within(rare, log.pair, 6)
         h = within((log.action == 1).astype(float), log.state, 3)
-        paid += bool(echoes(log, y, h[:, None], 0.0).any())
+        paid += bool(echoes(log, y, y, h[:, None], 0.0).any())
     assert paid <= 4
 
 

@@ -107,8 +107,8 @@ def circumstances_of(problem: Problem, units: Units, compared: Comparison) -> Ci
     y = within(log.reward + log.discounts(problem.gamma) * compared.v[log.next_state], pair, size)
     residual = within(log.reward, pair, size)
     numbers, codes = _looked_at(log, units, residual, compared.v)
-    more = _clear(log, units, y, residual)
-    numbers, codes = [*numbers, *more[0]], [*codes, *more[1]]
+    more, acts = _clear(log, units, y, residual), _earlier_actions(log)
+    numbers, codes = [*numbers, *more[0]], [*codes, *more[1], *acts]
     some = slice(None, None, -(-len(log) // SAMPLED_ROWS))
     x = _columns(numbers, codes, some)
     inside = np.stack([within(column, pair[some], size) for column in x.T], axis=1)
@@ -117,13 +117,18 @@ def circumstances_of(problem: Problem, units: Units, compared: Comparison) -> Ci
     inside /= scale
     ridge = 1e-6 * len(x) * np.eye(x.shape[1])
     beta = np.linalg.lstsq(inside.T @ inside + ridge, inside.T @ y[some], rcond=None)[0] / scale
-    effect, used = np.zeros(len(log)), len(numbers)
+    effect, others, used = np.zeros(len(log)), np.zeros(len(log)), len(numbers)
     for number, slope in zip(numbers, beta, strict=False):
         effect += slope * number
-    for code, kinds in codes:
+    for i, (code, kinds) in enumerate(codes):
+        if i == len(codes) - len(acts):
+            others = effect.copy()
         effect += np.append(0.0, beta[used : used + kinds - 1])[code]
         used += kinds - 1
-    return Circumstances(log, units, effect, echoes(log, y, habits(log), problem.gamma))
+    # what earlier actions do is looked for beyond all but themselves; what they tell, beyond all
+    left, untold = (y - within(x, pair, size) for x in (others if acts else effect, effect))
+    echo = echoes(log, left, untold, habits(log), problem.gamma)
+    return Circumstances(log, units, effect, echo)
 
 
 def _looked_at(
@@ -131,8 +136,8 @@ def _looked_at(
 ) -> tuple[list[np.ndarray], list[tuple[np.ndarray, int]]]:
     """(numbers, codes with how many there are) of every row: the reward before and the mean of the
     other rewards of its unit, beyond their pairs; the period of the log, and the phase of the
-    cycles that rewards or actions have; the step of the episode; actions and states up to three
-    steps back, and the first state of the episode. Where every episode is one step long, the mean
+    cycles that rewards or actions have; the step of the episode; states up to three steps back,
+    and the first state of the episode. Where every episode is one step long, the mean
     reward of the rows around.
     """
     n = len(log)
@@ -153,11 +158,15 @@ def _looked_at(
         cuts = np.quantile(v[log.state], np.arange(1, MOST_VALUES) / MOST_VALUES)
         state, kinds = np.searchsorted(cuts, v[log.state], side="right"), MOST_VALUES
     codes.append((at_start(log, state), kinds + 1))
-    followed = [(state, kinds)]
-    if log.n_actions <= MOST_VALUES:
-        followed.append((log.action, log.n_actions))
-    codes += [(steps_back(log, code, k), number + 1) for k in LAGS for code, number in followed]
+    codes += [(steps_back(log, state, k), kinds + 1) for k in LAGS]
     return numbers, codes
+
+
+def _earlier_actions(log: Batch) -> list[tuple[np.ndarray, int]]:
+    """The actions up to three steps back, as codes."""
+    if log.n_episodes == len(log) or log.n_actions > MOST_VALUES:
+        return []
+    return [(steps_back(log, log.action, k), log.n_actions + 1) for k in LAGS]
 
 
 def _phases(log: Batch, residual: np.ndarray) -> list[tuple[np.ndarray, int]]:

@@ -39,16 +39,20 @@ DECAYS = (0.9, 0.98, 0.995, 1.0)  # of a dose that adds up; the last one within 
 PARTS = 32  # of a log whose doses know no episodes
 
 
-def echoes(log: Batch, y: np.ndarray, habit: np.ndarray, gamma: float) -> np.ndarray:
-    """The echo of each action [A], at least 0. y is the outcome of every row beyond its pair; habit
-    [rows, actions looked at] the actions beyond their state, the columns as `frequent` has them.
+def echoes(
+    log: Batch, y: np.ndarray, untold: np.ndarray, habit: np.ndarray, gamma: float
+) -> np.ndarray:
+    """The echo of each action [A], at least 0. y is the outcome of every row beyond its pair, and
+    beyond what other circumstances say; `untold` the same beyond earlier actions, too. habit [rows,
+    actions looked at]: the actions beyond their state, the columns as `frequent` has them.
     """
     found = np.zeros(log.n_actions)
     for a, h in zip(frequent(log), habit.T, strict=True):
-        clear = [x for part in _parts(log, y, h) for x in _clear(*part)]
-        credit = FADED * max((abs(beta) for beta, _ in clear), default=0.0)
+        told = (x for part in _parts(log, untold, h) for x in _clear(*part))
+        credit = FADED * max((abs(beta) for beta, _ in told), default=0.0)
         alone = log.n_episodes == len(log)
-        late = -sum(beta * (1.0 if alone else gamma**k) for beta, k in clear if k > 0)
+        clear = [x for part in _parts(log, y, h) for x in _clear(*part) if 0 < x[1] <= LAGS]
+        late = -sum(beta * (1.0 if alone else gamma**k) for beta, k in clear)
         found[a] = max(credit, late, _dose(log, y, h, gamma))
     return found
 
