@@ -27,6 +27,7 @@ from surefoot.report import improvement_words
 from surefoot.report.doubt_words import doubts
 from surefoot.report.improvement_page import improvement_page
 from surefoot.report.improvement_words import about, improvement_statements, with_statements
+from surefoot.report.log_words import span
 from surefoot.report.statements import LABEL, MOST, WIDE, Statement, sentence, text
 
 SOURCE = Path(surefoot.__file__).parent
@@ -198,8 +199,11 @@ def test_page_and_file_say_what_the_terminal_says(case: str) -> None:
     page = improvement_page(plain(document), [])
     page = page.replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").lower()
     for x in said:
-        if x.kind not in ("method", "changes"):  # those stand in the page's tables
+        if x.kind not in ("method", "changes", "alone"):  # those stand in the page's tables
             assert all(words.strip().rstrip(".").lower() in page for words in x.whole), x
+    for x in plain(document)["changes"].get("alone", ()):
+        cells = (x["state"], x["more_of"], span(x["low"], x["high"], document["log"]))
+        assert all(f">{cell}<".lower() in page for cell in cells), x
 
 
 def test_the_weakest_point_is_the_one_that_is_nearest_to_undoing_the_gain() -> None:

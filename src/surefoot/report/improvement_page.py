@@ -108,7 +108,7 @@ def improvement_page(
         reason=_sentences(*verdict.detail),
         safety_word=tested,
         figures=_figures(summary),
-        changes=_sentences(*of_kind(said, "changes")[0].whole) if changes["states_changed"] else "",
+        changes=". ".join(of_kind(said, "changes")[0].whole) if changes["states_changed"] else "",
         alone=_alone(changes.get("alone", ()), log),
         maps=maps(states, columns),
         state_name="state" if len(columns) < 2 else f"state ({', '.join(columns)})",

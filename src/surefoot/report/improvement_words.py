@@ -97,6 +97,7 @@ def _conclusion(document: Mapping[str, Any]) -> list[Statement]:
         *parts(document),
         *_sure(document),
         _changes(document),
+        *_each_alone(document),
         *doubts(document),
     ]
 
@@ -279,7 +280,7 @@ def _changes(document: Mapping[str, Any]) -> Statement:
     acts = "acts" if used or not n else "would act"
     words = f"{acts} differently in {n:,} of {found['states_visited']:,} visited states;"
     words += f" {found['mass_moved']:.1%} of past decisions would change"
-    largest, detail = found.get("largest"), _each_alone(document)
+    largest, detail = found.get("largest"), []
     shown = sum(x["shown"] for x in found.get("alone", ()))
     if shown:
         words += f"; {shown:,} of these changes {'is' if shown == 1 else 'are'} shown by"
@@ -296,7 +297,7 @@ def _changes(document: Mapping[str, Any]) -> Statement:
     return Statement("changes", words, tuple(detail))
 
 
-def _each_alone(document: Mapping[str, Any]) -> list[str]:
+def _each_alone(document: Mapping[str, Any]) -> list[Statement]:
     """What held-out data show of the largest changes, each by itself."""
     found, log = document["changes"].get("alone", ()), document["log"]
     lines = []
@@ -311,7 +312,7 @@ def _each_alone(document: Mapping[str, Any]) -> list[str]:
     if len(found) > MOST_ALONE:
         left = len(found) - MOST_ALONE
         lines.append(f"{left:,} more of these are in changes.csv and on the page")
-    return lines
+    return [listed("alone", lines)] if lines else []
 
 
 def _kept_and_beyond(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:

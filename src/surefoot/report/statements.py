@@ -19,7 +19,7 @@ MOST = 8  # statements that are shown unasked
 ASK = "--explain"
 # what stands before a statement in the terminal; a kind that is not named stands there itself
 LABELS: Mapping[str, str] = {
-    "holds": "", "said": "", "warning": "WARNING:", "note": "note:",
+    "holds": "", "alone": "by itself", "said": "", "warning": "WARNING:", "note": "note:",
 }  # fmt: skip
 DOUBTS = ("unseen", "hidden", "time")  # what could undo a gain; one is the weakest point
 # kinds whose every item has a label of its own where all is shown
