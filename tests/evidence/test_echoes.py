@@ -11,7 +11,7 @@ from scipy import stats
 import surefoot
 from surefoot.checks.rhythm import within
 from surefoot.core import Batch
-from surefoot.evidence.echoes import _crossed, _decayed, echoes, tail
+from surefoot.evidence.echoes import _crossed, _decayed, echo_of, echoes, tail
 
 
 def batch(how: str, n: int = 4000, late: float = 0.0, k: int = 5, seed: int = 0) -> Batch:
@@ -29,6 +29,11 @@ def batch(how: str, n: int = 4000, late: float = 0.0, k: int = 5, seed: int = 0)
 
 
 def of(log: Batch, gamma: float = 0.9) -> np.ndarray:
+    """The largest of the three, by action."""
+    return parts_of(log, gamma).max(axis=0)
+
+
+def parts_of(log: Batch, gamma: float = 0.9) -> np.ndarray:
     y = within(log.reward, log.pair, log.n_states * log.n_actions)
     h = within((log.action == 1).astype(float), log.state, log.n_states)
     rare = 0 if (log.action == 1).mean() > 0.5 else 1
@@ -44,10 +49,48 @@ def test_what_works_later_costs_what_the_model_does_not_see(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["one", "episodes", "single"])
+@pytest.mark.parametrize("late", [-1.0, 1.0])
+def test_one_lag_is_a_credit_of_twice_its_size_and_a_discounted_cost(how: str, late: float) -> None:
+    credit, cost, _ = parts_of(batch(how, late=late, n=8000))[:, 1]
+    assert credit == pytest.approx(2.0, abs=0.3)
+    assert cost == pytest.approx(-late * (1.0 if how == "single" else 0.9**5), abs=0.2)
+
+
+@pytest.mark.parametrize("how", ["one", "episodes", "single"])
 def test_where_nothing_echoes_nothing_is_paid(how: str) -> None:
     """At most 3 of 60 logs, with room for chance (binomial at 2 %, p < .01)."""
     paid = sum(of(batch(how, n=1200, seed=i)).any() for i in range(60))
     assert paid <= 4
+
+
+def test_who_does_less_of_what_pays_later_loses_that_and_who_does_more_of_it_loses_nothing() -> (
+    None
+):
+    late = np.array([[0.1, 0.0], [-2.0, 0.0], [0.0, 3.0]])
+    assert echo_of(late, np.array([-1.0, 0.0])) == pytest.approx(2.0)  # less of what pays 2 later
+    assert echo_of(late, np.array([1.0, 0.0])) == pytest.approx(0.1)  # credit alone
+    assert echo_of(late, np.array([0.0, 0.5])) == pytest.approx(1.5)  # more of what costs 3 later
+    assert echo_of(late, np.array([0.0, -0.5])) == 0.0
+
+
+@pytest.mark.parametrize("usual", [0.4, 0.6])
+def test_less_of_an_action_that_costs_now_and_pays_more_for_long_is_not_supported(
+    usual: float,
+) -> None:
+    """Whichever of the two actions is the rarer one."""
+    rng = np.random.default_rng(8)
+    n = 12_000
+    action = (rng.random(n) < usual).astype(int)
+    dose = np.zeros(n)
+    for t in range(1, n):
+        dose[t] = 0.95 * dose[t - 1] + action[t - 1]
+    columns = {
+        "episode": np.zeros(n, dtype=int), "time": np.arange(n), "state": rng.integers(0, 2, n),
+        "action": action, "reward": -0.3 * action + 0.05 * dose + 0.5 * rng.normal(size=n),
+    }  # fmt: skip
+    advice = decided(columns, gamma=0.98)
+    assert advice.gain.evidence.estimate > 0
+    assert not advice.supported
 
 
 def test_rare_successes_are_no_echo() -> None:

@@ -13,14 +13,15 @@ import numpy as np
 from surefoot.checks.rhythm import places, rhythm, within
 from surefoot.checks.walk import at_start, steps_back
 from surefoot.core import Batch
-from surefoot.evidence.echoes import echoes, frequent, tail
+from surefoot.evidence.echoes import echo_of, echoes, frequent, tail
 from surefoot.evidence.unit_model import Comparison, UnitEstimate, model_of_units
 from surefoot.evidence.units import ENOUGH_EPISODES, Units
 from surefoot.problems import Problem
 
 # periods of the log, in the order of its rows: one for each 50 rows, from 8 to 32
 PERIODS, FEWEST_ROWS = (8, 32), 50
-SAMPLED_ROWS = 200_000  # rows looked at, evenly spaced
+SAMPLED_ROWS = 200_000  # rows looked at, evenly spaced,
+MOST_CELLS = 20_000_000  # and so many numbers in all
 MOST_VALUES = 12  # states beyond are put together by their value; actions beyond are left out
 LAGS = (1, 2, 3)  # steps back
 BACK, STEPS, GAPS = 16, 64, 8  # rewards back, exact steps, classes of gaps that are looked at
@@ -37,7 +38,7 @@ LEVELS = 3  # of what circumstances say, in a state that knows them
 @dataclass(frozen=True, repr=False)
 class Circumstances:
     """What circumstances say of outcomes: `effect` [rows] on r + gamma v(s') beyond the pair; and
-    what actions of other rows do, `echo` [A] (see `echoes`).
+    what actions of other rows do, `echo` [3, A] (see `echoes`).
     """
 
     log: Batch
@@ -61,7 +62,7 @@ class Circumstances:
             _mean(effect, pair // weight.shape[1], len(weight)), weight.shape[1]
         )
         seen = np.bincount(pair, minlength=weight.size) > 0
-        echo = float(np.abs(weight.sum(axis=0)) @ self.echo)
+        echo = echo_of(self.echo, weight.sum(axis=0))
         found = float((weight.reshape(-1) * credit)[seen].sum()) + echo
         return found * (INEXACT if found > 0 else 1.0)
 
@@ -109,7 +110,8 @@ def circumstances_of(problem: Problem, units: Units, compared: Comparison) -> Ci
     numbers, codes = _looked_at(log, units, residual, compared.v)
     more, acts = _clear(log, units, y, residual), _earlier_actions(log)
     numbers, codes = [*numbers, *more[0]], [*codes, *more[1], *acts]
-    some = slice(None, None, -(-len(log) // SAMPLED_ROWS))
+    wide = len(numbers) + sum(kinds for _, kinds in codes)
+    some = slice(None, None, -(-len(log) // min(SAMPLED_ROWS, MOST_CELLS // wide)))
     x = _columns(numbers, codes, some)
     inside = np.stack([within(column, pair[some], size) for column in x.T], axis=1)
     scale = np.sqrt((inside**2).mean(axis=0))

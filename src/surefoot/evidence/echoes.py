@@ -11,9 +11,10 @@ and what comes of it (a customer, a shift, a habit that answers to old rewards).
 is what the action of k rows before says of an outcome now. If the cause is still the same after k
 rows, an action gets credit of that size for it; it will have changed by then, so twice that counts.
 If the action itself works late, each unit of it costs  -sum_k gamma^k beta(k)  that the model does
-not know. The larger of both is an `echo`; only lags that are clear count, so that a log without
-echoes pays nothing. Where what is done has lags of its own (a habit that comes back every so many
-rows), outcomes are looked at there first: a cause of both must come back at the same lags.
+not know; where that is a gain, who does less of the action loses it. The largest of these counts,
+and only lags that are clear, so that a log without echoes pays nothing. Where what is done has lags of
+its own (a habit that comes back every so many rows), outcomes are looked at there first: a cause of
+both must come back at the same lags.
 """
 
 from __future__ import annotations
@@ -42,19 +43,27 @@ PARTS = 32  # of a log whose doses know no episodes
 def echoes(
     log: Batch, y: np.ndarray, untold: np.ndarray, habit: np.ndarray, gamma: float
 ) -> np.ndarray:
-    """The echo of each action [A], at least 0. y is the outcome of every row beyond its pair, and
-    beyond what other circumstances say; `untold` the same beyond earlier actions, too. habit [rows,
-    actions looked at]: the actions beyond their state, the columns as `frequent` has them.
+    """[3, A]: the credit that each action may have had, at least 0; what one unit of it costs
+    later, by single lags, and by doses that add up (below 0: a gain). y is the outcome of every row
+    beyond its pair, and beyond what other circumstances say; `untold` the same beyond earlier
+    actions, too. habit [rows, actions looked at]: the actions beyond their state, the columns as
+    `frequent` has them.
     """
-    found = np.zeros(log.n_actions)
+    found = np.zeros((3, log.n_actions))
     for a, h in zip(frequent(log), habit.T, strict=True):
         told = (x for part in _parts(log, untold, h) for x in _clear(*part))
         credit = FADED * max((abs(beta) for beta, _ in told), default=0.0)
         alone = log.n_episodes == len(log)
         clear = [x for part in _parts(log, y, h) for x in _clear(*part) if 0 < x[1] <= LAGS]
         late = -sum(beta * (1.0 if alone else gamma**k) for beta, k in clear)
-        found[a] = max(credit, late, _dose(log, y, h, gamma))
+        found[:, a] = credit, late, _dose(log, y, h, gamma)
     return found
+
+
+def echo_of(found: np.ndarray, more: np.ndarray) -> float:
+    """What echoes may take of a gain; `more` [A]: how much more often each action is done."""
+    credit, *late = found
+    return float(np.maximum.reduce([credit * np.abs(more), *(x * more for x in late)]).sum())
 
 
 def tail(z: np.ndarray | float, largest: np.ndarray | float) -> np.ndarray:
@@ -177,7 +186,7 @@ def _dose(log: Batch, y: np.ndarray, h: np.ndarray, gamma: float) -> float:
         slope = float(terms.sum()) / size
         if tail(terms.sum() / spread, float(np.abs(terms).max()) / spread) * len(DECAYS) < SURE:
             reach = 1 / (1 - decay) if alone else gamma / max(1 - gamma * decay, 1e-3)
-            worst = max(worst, -slope * min(reach, float(time.max())))
+            worst = max(worst, -slope * min(reach, float(time.max())), key=abs)
     return worst
 
 
