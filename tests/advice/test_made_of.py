@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import surefoot
-from surefoot.advice.made_of import most_frequent, preferred_changes
+from surefoot.advice.made_of import made_of, most_frequent, preferred_changes
+from surefoot.evidence.units import units_of
 
 DATA = Path(surefoot.__file__).parent / "data"
 RIVER = {
@@ -48,6 +49,11 @@ def test_a_change_by_itself_is_worth_what_the_policy_with_no_other_change_is() -
 
 
 def test_what_is_not_supported_as_a_whole_has_no_change_that_is_shown() -> None:
+    yes = decisions([0.5, 0.3])
+    units = units_of(yes.log, yes.problem.log, yes.problem.gamma)
+    for shown in (True, False):
+        found = made_of(yes.problem, units, yes.gain, yes.pi_b, yes.moved, shown=shown)
+        assert {x.shown for x in found.alone.values()} == {"better" if shown else ""}
     log = surefoot.advise(DATA / "wet_chicken.csv", **RIVER)
     assert sum(x.shown == "better" for x in log.made_of.alone.values()) == 3
     guarded = surefoot.advise(DATA / "wet_chicken.csv", algorithm="pi-b-spibb", **RIVER)

@@ -37,7 +37,7 @@ def test_a_plain_estimate_needs_as_many_rows_as_the_textbook_says() -> None:
 def test_what_has_not_been_seen_and_what_time_explains_ask_for_more() -> None:
     plain = estimate(0.1, 0.1)
     rare = replace(plain, loss=replace(NOTHING, each=0.5))
-    assert times_needed(rare) > 1.5 * times_needed(plain)
+    assert 1.5 * times_needed(plain) < times_needed(rare) < 100
     assert times_needed(replace(plain, left=0.5)) > times_needed(plain)
     assert times_needed(plain, explained=0.05) > 3.5 * times_needed(plain)
 

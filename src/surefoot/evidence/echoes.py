@@ -12,9 +12,9 @@ is what the action of k rows before says of an outcome now. If the cause is stil
 rows, an action gets credit of that size for it; it will have changed by then, so twice that counts.
 If the action itself works late, each unit of it costs  -sum_k gamma^k beta(k)  that the model does
 not know; where that is a gain, who does less of the action loses it. The largest of these counts,
-and only lags that are clear, so that a log without echoes pays nothing. Where what is done has lags of
-its own (a habit that comes back every so many rows), outcomes are looked at there first: a cause of
-both must come back at the same lags.
+and only lags that are clear, so that a log without echoes pays nothing. Where what is done has lags
+of its own (a habit that comes back every so many rows), outcomes are looked at there first: a cause
+of both must come back at the same lags.
 """
 
 from __future__ import annotations
