@@ -140,6 +140,48 @@ def loggers(
     return supported(folder, log, *more)
 
 
+def versions(
+    rng: np.random.Generator,
+    folder: Path,
+    level: tuple[float, float, float] = (0.1, 0.4, 0.7),
+    better: float = 0.0,
+    rare: float = 0.1,
+    changed: bool = False,
+    n: int = 3000,
+    guard: bool = False,
+) -> bool:
+    """Three named versions with true propensities, that of one action down to `rare`, in 4 states:
+    success depends on the version and, by `better`, on the action. `changed`: in the second half of
+    the log the first version takes the other probabilities of a state. `guard`: a column like it.
+    """
+    shares = rng.dirichlet(np.ones(3), (3, 4))
+    shares = (shares + rare) / (1 + 3 * rare)
+    who, state = rng.integers(0, 3, n), rng.integers(0, 4, n)
+    late = changed & (np.arange(n) >= n // 2) & (who == 0)
+    p = np.where(late[:, None], shares[0, state][:, ::-1], shares[who, state])
+    action = (rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1).clip(0, 2)
+    reward = rng.random(n) < np.array(level)[who] + better * (action == state % 3)
+    columns = {
+        "time": np.arange(n).tolist(),
+        "version": np.array(["v0", "v1", "v2"])[who].tolist(),
+        "state": [f"s{x}" for x in state],
+        "action": [f"a{x}" for x in action],
+        "reward": reward.astype(int).tolist(),
+        "cost": np.where(rng.random(n) < 0.3, rng.lognormal(0, 1, n).clip(0, 20), 0.0).tolist(),
+        "propensity": p[np.arange(n), action].tolist(),
+    }
+    log = write(folder / "log.csv", columns)
+    first = {f"s{s}": {f"a{a}": float(shares[0, s, a]) for a in range(3)} for s in range(4)}
+    more = ["--bandit", "--reward-range", "0,1", "--policy-column", "version"]
+    more += ["--guard", "cost:lower:0:0,20", "--accept"] if guard else []
+    if guard:  # is a guard called "no worse" of a policy that costs as much? half of them should
+        ask("improve", log, "--out", str(folder / "out"), *more, "--baseline",
+            rule(folder / "rule.csv", first))  # fmt: skip
+        found = json.loads((folder / "out" / "summary.json").read_text())
+        return any(x["low"] is not None and x["low"] > 0 for x in found["guards"])
+    return supported(folder, log, *more, "--baseline", rule(folder / "rule.csv", first))
+
+
 def guarded(
     rng: np.random.Generator,
     folder: Path,
@@ -327,6 +369,24 @@ FAMILIES = (
         "loggers-honest",
         "equal caseload, new better by .2",
         partial(loggers, success=(0.4, 0.4), better=0.2),
+        True,
+    ),
+    Family("versions", "three named versions, success by version", versions),
+    Family(
+        "versions-rare",
+        "success .01, shares down to .01",
+        partial(versions, level=(0.01, 0.01, 0.02), rare=0.01),
+    ),
+    Family("versions-changed", "the first changes halfway", partial(versions, changed=True)),
+    Family(
+        "versions-guard",
+        "a guard that nothing moves is shown to fall",
+        partial(versions, better=0.2, level=(0.2, 0.3, 0.4), guard=True),
+    ),
+    Family(
+        "versions-honest",
+        "one action better by .1",
+        partial(versions, level=(0.2, 0.2, 0.2), better=0.1),
         True,
     ),
     Family("watch-sorted", "3: null, batches sorted by action, stamps", watched, logs=400),

@@ -33,6 +33,7 @@ from surefoot.evidence import EpisodeValues, Standard
 from surefoot.evidence.circumstances import Circumstances, circumstances_of
 from surefoot.evidence.episode_values import LOSS, episode_values
 from surefoot.evidence.gain_test import bound_of, evidence_of
+from surefoot.evidence.known_policies import known_policies
 from surefoot.evidence.unit_model import DELTA, Comparison, UnitModel, Unseen, model_of_units
 from surefoot.evidence.units import Units, random_part, take_episodes, take_rows
 from surefoot.problems import Problem
@@ -234,7 +235,10 @@ def _finite_sample(
     n, longest = int((~learning[unit]).sum()), int(log.time.max()) + 1
     if log.cuts.any() or log.contradictions() or n < FEWEST_EPISODES:
         return None
-    standard = Standard(delta=DELTA, reward_range=problem.reward_range, horizon=longest)
+    known = known_policies(take_episodes(log, learning[unit]))
+    standard = Standard(
+        delta=DELTA, reward_range=problem.reward_range, horizon=longest, known=known
+    )
 
     def values(chosen: np.ndarray, pi: np.ndarray) -> EpisodeValues:
         return episode_values(take_episodes(log, chosen[unit]), pi, pi_b, problem.gamma, standard)

@@ -21,6 +21,7 @@ from surefoot.evidence import Standard
 from surefoot.evidence.circumstances import circumstances_of
 from surefoot.evidence.episode_values import GAIN, LOSS, episode_values
 from surefoot.evidence.gain_test import evidence_of
+from surefoot.evidence.known_policies import known_policies
 from surefoot.evidence.unit_model import DELTA, model_of_units
 from surefoot.evidence.units import ENTRY_COLUMNS, START_COLUMNS, Units, take_episodes, take_rows
 from surefoot.logs import Log
@@ -175,11 +176,14 @@ def _weighed(
 ) -> Evidence:
     """The row by weighted episodes; a bound that there is not stays NaN."""
     log = problem.log
-    assert log is not None
+    assert log is not None and gain.held_out is not None
     mine = held_out[units.unit[log.first]]
     part = take_episodes(log, mine)
     turn = None if units.turn is None else units.turn[mine]
-    standard = Standard(delta=DELTA, reward_range=problem.reward_range, horizon=gain.longest)
+    known = known_policies(take_episodes(log, ~gain.held_out[units.unit[log.first]]))
+    standard = Standard(
+        delta=DELTA, reward_range=problem.reward_range, horizon=gain.longest, known=known
+    )
 
     def bound(quantity: str, delta: float) -> float:
         level = replace(standard, delta=delta)

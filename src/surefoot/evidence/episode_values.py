@@ -20,6 +20,7 @@ from surefoot.evidence.estimates import (
     episode_returns,
     weight_notes,
 )
+from surefoot.evidence.known_policies import KnownPolicies
 from surefoot.evidence.weights import Weights, checked_policy, weigh
 from surefoot.problems.given import checked_gamma
 from surefoot.problems.ranges import ReturnRange, found_ranges
@@ -54,6 +55,8 @@ class Standard:
                     ranges that rewards imply
     largest_ratio   pi / pi_b is no larger in any state there is, in the log or not: "betting" then
                     bets on centred values (`surefoot.evidence.centring`)
+    known           what other rows show of the policies that made the log: single decisions of
+                    theirs then have doubly robust values (`surefoot.evidence.known_policies`)
     fewest_effective    episodes, counted by their weights, below which the approximate bounds say
                         nothing; 0 as in the literature
     """
@@ -67,6 +70,7 @@ class Standard:
     fewest_effective: float = FEWEST_EFFECTIVE
     seen: tuple[float, float] | None = None
     largest_ratio: float | None = None
+    known: KnownPolicies | None = None
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -113,7 +117,8 @@ class Standard:
         """The standard for a log with every reward negated."""
         ranges = self.reward_range, self.return_range, self.seen
         rewards, returns, seen = (None if x is None else (-x[1], -x[0]) for x in ranges)
-        return replace(self, reward_range=rewards, return_range=returns, seen=seen)
+        known = None if self.known is None else self.known.negated
+        return replace(self, reward_range=rewards, return_range=returns, seen=seen, known=known)
 
 
 def episode_values(
@@ -170,7 +175,14 @@ def episode_values(
         x, lo, declared = _over_returns(weights, gamma, standard, quantity)
     own = made is not None and not weighted and quantity == GAIN
     shifts = None
-    if standard.estimator != "dr":
+    doubly = None
+    if weighted and standard.known is not None and standard.bound == "betting":
+        rewards, _ = _ranges(batch, gamma, standard)
+        doubly = standard.known.values(batch, weights.pi - base.pi, rewards)
+    if doubly is not None:
+        rows, better, floor = doubly
+        x, lo = np.where(rows, better, x), min(lo, floor)
+    elif standard.estimator != "dr":
         of = (weights, base) if weighted else (weights,)
         shifts = np.stack([_shift(x, gamma, standard) for x in of], axis=1)
     return EpisodeValues(

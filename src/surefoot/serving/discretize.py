@@ -196,8 +196,7 @@ def _roles(
     unused = {"state": first, "action": first} | dict.fromkeys(
         ("next_state", "terminal", "truncated"), "-"
     )
-    rewarded = needed or given.get("reward") or named_as("reward", rows.names)
-    without = carried and not rewarded
+    without = not (given.get("reward") or named_as("reward", rows.names))
     given = {**given, "reward": first} if without else given
     try:
         found = find_columns(rows.names, rows.name, **unused, **given)
