@@ -1,6 +1,6 @@
 """The worlds of two walks from a raw export to a watched roll-out: their logs, and the truth.
 
-    python docs/make_walks.py
+    python docs/make_walks.py [ward POLICY | shop POLICY]
 
 writes into the current folder
 
@@ -9,17 +9,18 @@ stays.csv            stays in hospital as another program exports them: ";", dec
 shop.csv             what three versions of a shop showed to whom: propensities, clicks, revenue
 shop-rule.csv        what the shop shows today
 
-and, of a policy that `surefoot improve` made of them, the log of its roll-out:
-`ward_trial(policy)` and `shop_trial(policy)`. `Ward.worth` and `Shop.worth` know what a policy is
-truly worth. Both worlds are invented.
+or, with a policy that `surefoot improve` made of one of them, the log of its roll-out,
+stays-new.csv or shop-new.csv: by lot half by the policy, half as before. `Ward.worth` and
+`Shop.worth` know what a policy is truly worth. Both worlds are invented.
 """
 
 from __future__ import annotations
 
 import csv
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,11 +37,11 @@ class Ward:
 
     die = np.array([[0.002, 0.010, 0.08], [0.004, 0.012, 0.04]])  # [drug, lactate]
     home = np.array([0.40, 0.10, 0.01])
-    better = np.array([[0.0, 0.30, 0.20], [0.0, 0.20, 0.40]])
+    better = np.array([[0.0, 0.30, 0.20], [0.0, 0.20, 0.45]])
     worse = np.array([[0.10, 0.12, 0.0], [0.20, 0.22, 0.0]])
     fast = np.array([0.25, 0.35])  # heart rate at the next look, by drug
     start = np.array([0.2, 0.5, 0.3])
-    cost = np.array([210.0, 260.0])  # of 8 hours, in EUR
+    cost = np.array([[180.0, 250.0, 700.0], [210.0, 280.0, 730.0]])  # of 8 hours, in EUR
 
     def look(self, rng: np.random.Generator, lactate: np.ndarray, fast: np.ndarray) -> np.ndarray:
         """Measurements [n, 2]; one in 25 is missing."""
@@ -52,8 +53,9 @@ class Ward:
     def run(
         self, rng: np.random.Generator, share: np.ndarray
     ) -> tuple[list[tuple[np.ndarray, ...]], np.ndarray]:
-        """(of every look: who is there, measurements, drugs, cost; who survived). `share` [n, 3, 2]:
-        how often each patient gets a vasopressor, by lactate and heart rate as last measured.
+        """(of every look: who is there, measurements, drugs, cost; who survived). `share`
+        [n, 3, 2]: how often each patient gets a vasopressor, by lactate and heart rate as last
+        measured.
         """
         n = len(share)
         lactate, fast = rng.choice(3, n, p=self.start), rng.random(n) < 0.3
@@ -71,7 +73,7 @@ class Ward:
                     first = self.look(rng, lactate[here], fast[here])
             drug = (rng.random(len(here)) < share[here, seen[here, 0], seen[here, 1]]).astype(int)
             level, haste = lactate[here], np.where(fast[here], 0.6, 1.0)
-            looks.append((here, found, drug, self.cost[drug] + rng.normal(0, 20, len(here))))
+            looks.append((here, found, drug, self.cost[drug, level] + rng.normal(0, 20, len(here))))
             dies = rng.random(len(here)) < self.die[drug, level] / haste
             goes = ~dies & (rng.random(len(here)) < self.home[level] * haste)
             survived[here[goes]] = True
@@ -94,7 +96,9 @@ class Ward:
         """A row for every look, in the order of the stays."""
         looks, survived = self.run(rng, share)
         begin = datetime(2025, 1, 6, 8)
-        begins = [begin + timedelta(hours=float(x)) for x in np.sort(rng.integers(0, 8000, len(arm)))]
+        begins = [
+            begin + timedelta(hours=float(x)) for x in np.sort(rng.integers(0, 8000, len(arm)))
+        ]
         sex, ward = rng.choice(["f", "m"], len(arm)), rng.choice(["north", "south"], len(arm))
         found: list[Rows] = [[] for _ in arm]
         for i, (here, vitals, drug, cost) in enumerate(looks):
@@ -114,10 +118,15 @@ def habit() -> np.ndarray:
     return np.repeat(HABIT[:, None], 2, axis=1)
 
 
+CELLS = [
+    f"{lactate} and {pulse}"
+    for lactate in ("lactate < 2", "2 <= lactate < 4", "lactate >= 4")
+    for pulse in ("heart_rate < 100", "heart_rate >= 100")
+]
 STAYS = "stay,when,ward,sex,lactate,heart_rate,treatment,cost,outcome"
 
 
-def ward_log(n: int = 4000) -> Rows:
+def ward_log(n: int = 5000) -> Rows:
     """The export."""
     shares = np.broadcast_to(habit(), (n, 3, 2))
     return Ward().rows(np.random.default_rng(11), shares, np.array([""] * n))
@@ -149,7 +158,7 @@ class Shop:
     price = np.array([40.0, 90.0, 15.0, 12.0, 70.0])
     bought = 0.2  # of the clicks
     visitors = np.array([0.3, 0.25, 0.1, 0.15, 0.15, 0.05])
-    versions = {
+    versions: ClassVar = {
         "popular": np.tile([0.5, 0.1, 0.2, 0.1, 0.1], (6, 1)),
         "season": np.tile([0.1, 0.4, 0.1, 0.1, 0.3], (6, 1)),
         "even": np.full((6, 5), 0.2),
@@ -176,11 +185,29 @@ class Shop:
             paid = float(self.price[a]) if clicked and rng.random() < self.bought else 0.0
             when = (begin + timedelta(seconds=second)).isoformat()
             row = visit, when, SEGMENTS[s], ITEMS[a], name
-            rows.append((*row, *(() if rolled_out else (round(float(p[a]), 6),)), int(clicked), paid))
+            rows.append(
+                (*row, *(() if rolled_out else (round(float(p[a]), 6),)), int(clicked), paid)
+            )
         return rows
 
 
 VISITS = "visit,when,segment,item,version,propensity,clicked,revenue"
+
+
+def read(path: str | Path, states: list[str], actions: tuple[str, ...]) -> np.ndarray:
+    """A policy file [states, actions]."""
+    pi = np.zeros((len(states), len(actions)))
+    with open(path, newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            state = row.get("state", row.get("segment"))
+            if state in states:
+                pi[states.index(state), actions.index(row["action"])] = float(row["probability"])
+    return pi
+
+
+def ward_share(path: str | Path) -> np.ndarray:
+    """How often a policy gives a vasopressor [3, 2]."""
+    return read(path, CELLS, DRUGS)[:, 1].reshape(3, 2)
 
 
 def write(name: str, header: str, rows: Rows, delimiter: str = ",") -> None:
@@ -191,15 +218,23 @@ def write(name: str, header: str, rows: Rows, delimiter: str = ",") -> None:
         writer.writerows(rows)
 
 
-def main() -> None:
-    """The exports."""
-    write("stays.csv", STAYS, ward_log(), ";")
+def main(words: list[str]) -> None:
+    """The exports, or a roll-out."""
     shop = Shop()
-    write("shop.csv", VISITS, shop.rows(np.random.default_rng(13), 60_000, shop.versions, rolled_out=False))
-    rule = [(s, a, p) for s, row in zip(SEGMENTS, shop.versions["popular"], strict=True)
-            for a, p in zip(ITEMS, row, strict=True)]
-    write("shop-rule.csv", "segment,action,probability", rule)
+    if words[:1] == ["ward"]:
+        write("stays-new.csv", f"{STAYS},arm", ward_trial(ward_share(words[1])), ";")
+    elif words[:1] == ["shop"]:
+        both = {"old": shop.versions["popular"], "new": read(words[1], list(SEGMENTS), ITEMS)}
+        rows = shop.rows(np.random.default_rng(14), 30_000, both, rolled_out=True)
+        write("shop-new.csv", VISITS.replace(",propensity", ""), rows)
+    else:
+        write("stays.csv", STAYS, ward_log(), ";")
+        rows = shop.rows(np.random.default_rng(13), 60_000, shop.versions, rolled_out=False)
+        write("shop.csv", VISITS, rows)
+        today = zip(SEGMENTS, shop.versions["popular"], strict=True)
+        rule = [(s, a, p) for s, row in today for a, p in zip(ITEMS, row, strict=True)]
+        write("shop-rule.csv", "segment,action,probability", rule)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -192,7 +192,7 @@ def gaps(log: Log) -> Finding:
             "looking at times", "select count(*), min(gap), max(gap), max(abs(t)) from gaps"
         )[0]
         if not n:
-            words = "no episode has two steps: there are no time gaps"
+            words = "no step follows another: there are no gaps of time"
             return Finding("time", OK, words, {"steps": 0})
         largest = 0.0 if exact_times(reading) else float(largest)
         common, unequal = high, 0
