@@ -133,3 +133,20 @@ def test_how_a_log_is_read_is_taken_by_every_command_and_listed_by_two(
     given += ("--policy", "pi.csv") if command not in ("compare", "tune") else ()
     code, _, said = logfiles.run(monkeypatch, capsys, command, *given)
     assert code == 2 and "there is no file nowhere.csv" in said
+
+
+def test_an_option_given_twice_is_refused_and_its_first_value_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twice = ("check", "log.csv", "--gamma", "0.9", "--gamma", "0.95")
+    code, _, said = logfiles.run(monkeypatch, capsys, *twice)
+    assert (code, "--gamma is given 2 times: give it once" in said) == (2, True)
+
+
+def test_an_option_that_takes_several_values_may_be_given_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = logfiles.good_log(tmp_path)
+    twice = ("improve", log, "--gamma", "0.9", "--guard", "harm:lower:0", "--guard", "pain:lower:0")
+    _, _, said = logfiles.run(monkeypatch, capsys, *twice)
+    assert "harm" in said and "times" not in said

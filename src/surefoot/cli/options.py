@@ -81,7 +81,16 @@ AsJson = Annotated[bool, option(OUTPUT, "", "Print JSON for machines, and nothin
 
 
 class Command(TyperCommand):
-    """A command that shows --help as a flag."""
+    """A command that shows --help as a flag, and takes an option once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an option that is given twice: the first of its values would be forgotten."""
+        given = self.make_parser(ctx).parse_args(args=list(args))[2]
+        once = [x for x in given if not (x.multiple or getattr(x, "is_flag", True))]
+        for x in once:
+            if once.count(x) > 1:
+                raise ParameterError(f"{x.opts[0]} is given {once.count(x)} times: give it once")
+        return super().parse_args(ctx, args)
 
     def get_help_option(self, ctx: Any) -> Any:
         """`--help`, in the panel of the output."""
