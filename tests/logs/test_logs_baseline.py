@@ -13,6 +13,7 @@ from scipy import stats
 
 import surefoot
 from surefoot import BaselineError, LogError, ParameterError, PolicyError, ProblemError
+from surefoot.advice.posing import pose
 from surefoot.logs import (
     Log,
     disagreement,
@@ -376,3 +377,85 @@ def test_a_policy_is_checked_against_a_log_by_its_labels(turned: bool) -> None:
     with pytest.raises(BaselineError, match="not in the log"):
         other = surefoot.Labels(("a", "b", "c"), ("x", "z"))
         surefoot.check_log(found, baseline=surefoot.Policy(pi=right, labels=other))
+
+
+RULE = [("a", "y"), ("b", "x"), ("c", "x")]
+NOISY = [[0.1, 0.9], [0.9, 0.1], [0.9, 0.1]]
+
+
+def asked(path: Path, **how: Any) -> surefoot.Problem:
+    return pose(log(), gamma=0.9, baseline=path, **how).problem
+
+
+def test_a_file_of_states_and_actions_is_a_rule(tmp_path: Path) -> None:
+    path = write(tmp_path / "rule.csv", RULE, "state,action")
+    assert read_policy(path, log()).pi.tolist() == [[0, 1], [1, 0], [1, 0]]
+    assert load_policy(path).pi.tolist() == [[1, 0], [0, 1], [0, 1]]  # in the order of the file
+    with pytest.raises(BaselineError, match="state 'a' sum to 2, not 1"):
+        read_policy(write(path, [("a", "x"), *RULE], "state,action"), log())
+
+
+def test_a_rule_is_taken_with_its_noise(tmp_path: Path) -> None:
+    path = write(tmp_path / "rule.csv", RULE, "state,action")
+    found = asked(path, exploration=0.2)
+    np.testing.assert_allclose(found.pi_b, NOISY)
+    assert not found.pi_b_estimated and any("its noise" in x for x in found.notes)
+    np.testing.assert_allclose(asked(path, exploration=0).pi_b, [[0, 1], [1, 0], [1, 0]])
+    by_hand = surefoot.problem(log(), gamma=0.9, pi_b=path, exploration=0.2)
+    np.testing.assert_allclose(by_hand.pi_b, NOISY)
+
+
+def test_noise_is_among_the_allowed_actions(tmp_path: Path) -> None:
+    path = write(tmp_path / "rule.csv", RULE, "state,action")
+    mask = np.array([[True, True], [True, False], [True, True]])
+    found = asked(path, exploration=0.2, allowed=mask)
+    np.testing.assert_allclose(found.pi_b, [NOISY[0], [1, 0], NOISY[2]])
+
+
+def test_states_that_the_log_never_visits_have_the_noise_too(tmp_path: Path) -> None:
+    path = write(tmp_path / "rule.csv", [*RULE, ("d", "y")], "state,action")
+    posed = pose(log(), gamma=0.9, baseline=path, exploration=0.2)
+    assert {a: round(p, 9) for _, a, p in posed.elsewhere} == {"x": 0.1, "y": 0.9}
+    with pytest.raises(BaselineError, match="first in state d"):
+        lots = [*RULE, ("d", "x", 0.5), ("d", "y", 0.5)]
+        rows = [(*x, 1)[:3] if len(x) == 2 else x for x in lots]
+        asked(write(path, rows), exploration=0.2)
+
+
+def test_a_saved_log_keeps_the_noise_and_another_baseline_leaves_it(tmp_path: Path) -> None:
+    write(tmp_path / "rule.csv", RULE, "state,action")
+    rows = [(0, t, "abc"[t % 3], "x", 0.5) for t in range(30)]
+    made = write(tmp_path / "log.csv", rows, "episode,time,state,action,reward")
+    how: dict[str, Any] = {
+        "baseline": tmp_path / "rule.csv",
+        "exploration": 0.2,
+        "actions": ["x", "y"],
+    }
+    surefoot.check(made, save=tmp_path / "log.toml", gamma=0.9, **how)
+    np.testing.assert_allclose(surefoot.problem(tmp_path / "log.toml").pi_b, NOISY)
+    np.testing.assert_allclose(pose(tmp_path / "log.toml").problem.pi_b, NOISY)
+    other = write(tmp_path / "other.csv", ROWS)
+    assert pose(tmp_path / "log.toml", baseline=other).problem.pi_b[0, 0] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"exploration": 1.0}, r"in \[0, 1\): got 1.0"),
+        ({"exploration": -0.1}, r"in \[0, 1\): got -0.1"),
+        ({"exploration": float("nan")}, r"in \[0, 1\): got nan"),
+        ({"exploration": "much"}, r"must be a number in \[0, 1\)"),
+        ({"exploration": 0.1, "baseline": None}, "with --baseline"),
+        ({"exploration": 0.1, "baseline": "lots"}, "between 0 and 1 already, first in state 'a'"),
+    ],
+)
+def test_noise_goes_with_a_rule_that_is_given(
+    how: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    rule = write(tmp_path / "rule.csv", RULE, "state,action")
+    lots = write(tmp_path / "lots.csv", ROWS)
+    given = {"baseline": rule, **how}
+    if given["baseline"] == "lots":
+        given["baseline"] = lots
+    with pytest.raises(surefoot.SurefootError, match=words):
+        pose(log(), gamma=0.9, **given)

@@ -31,7 +31,7 @@ from surefoot.logs import (
 from surefoot.logs.column_roles import NONE, Column
 from surefoot.logs.database import Progress
 from surefoot.logs.description import PATHS, POSING, described, description_of
-from surefoot.logs.given_policies import baseline_of, policy_for
+from surefoot.logs.given_policies import baseline_of, policy_for, with_exploration
 from surefoot.problems import Problem
 from surefoot.problems.guards import guards_of, with_guards
 
@@ -39,6 +39,7 @@ ROWS_ONLY = ("propensity", "policy", "bandit")  # what counts alone do not have
 GAMMA = 0.95  # how far ahead returns look where nobody says it
 HERE_ONLY = ("history", "discount_per")  # what is counted on this machine
 DEFAULTS = {name: x.default for name, x in signature(read_log).parameters.items()} | {
+    "exploration": 0.0,
     "smoothing": 0.0,
     "renormalise": False,
 }
@@ -86,6 +87,8 @@ class Posing(Reading, total=False):
                            `Policy`, a table, {state: {action: probability}}, a function of a
                            state's label, `OfRows`, an array; None: estimated from the log
     baseline_policy        of a log of several policies: the label of the one to improve on
+    exploration            of a baseline that is a rule: the probability with which it takes any
+                           allowed action instead, at random
     smoothing              added to every count where the baseline is estimated
     renormalise            take actions that are not allowed out of the baseline
     """
@@ -98,6 +101,7 @@ class Posing(Reading, total=False):
     forbidden: Any
     baseline: Any
     baseline_policy: Any
+    exploration: float
     smoothing: float
     renormalise: bool
 
@@ -180,6 +184,7 @@ def _pose(
     gamma: float | None = None,
     baseline: Any = None,
     baseline_policy: Any = None,
+    exploration: float = 0.0,
     smoothing: float = 0.0,
     renormalise: bool = False,
     start: Any = None,
@@ -211,12 +216,14 @@ def _pose(
         )
     log, units = read(source, guard=guard, group=group, dask=dask, progress=progress, **reading)
     mask = permitted(log, allowed, forbidden)
+    found = None if baseline is None else policy_for(_of_rows(baseline, source, log), log)
+    found = with_exploration(found, exploration, log, mask)
     if baseline_policy is not None:
         given = baseline_of(log, baseline_policy, smoothing, mask)
-    elif baseline is None:
+    elif found is None:
         given = log.estimated_baseline(smoothing, mask)
     else:
-        given = policy_for(_of_rows(baseline, source, log), log)
+        given = found
     problem = log.problem(
         gamma,
         given,
@@ -271,8 +278,8 @@ def save_description(path: str | Path, log: Log, source: Any, how: Mapping[str, 
 
 
 def check_posing(log: Log, how: Mapping[str, Any], baseline: Policy | None) -> None:
-    """Raise where a problem could not be posed so."""
-    posing = {x: value for x, value in how.items() if x in POSING}
+    """Raise where a problem could not be posed so; the baseline has its noise already."""
+    posing = {x: value for x, value in how.items() if x in POSING and x != "exploration"}
     gamma = posing.get("gamma", None if log.bandit else GAMMA)
     _pose(log, **{**posing, "baseline": baseline, "gamma": gamma})
 

@@ -48,10 +48,10 @@ from surefoot.evidence.bound import Certificate
 from surefoot.evidence.certificates import certify as certificate_of
 from surefoot.evidence.units import units_of
 from surefoot.evidence.value_on_log import evaluation
-from surefoot.logs import Log
+from surefoot.logs import Log, permitted
 from surefoot.logs.database import Progress
 from surefoot.logs.description import POSING
-from surefoot.logs.given_policies import policy_for
+from surefoot.logs.given_policies import policy_for, with_exploration
 from surefoot.problems import Problem
 from surefoot.report.log_words import against_a_promise, read_text
 from surefoot.report.policy_words import LUCKY, certificate_statements, evaluation_statements
@@ -122,6 +122,9 @@ def check(
     log, _ = read(source, progress=progress, **{x: asked[x] for x in asked if x not in POSING})
     given, gamma = asked.get("baseline"), asked.get("gamma")
     given = None if given is None else policy_for(given, log)
+    if noise := asked.get("exploration"):
+        mask = permitted(log, asked.get("allowed"), asked.get("forbidden"))
+        given = with_exploration(given, noise, log, mask)
     discount = 0.0 if log.bandit else log.step_discount(GAMMA if gamma is None else gamma)
     if save is not None or asked.keys() & (set(POSING) - {"gamma", "baseline"}):
         check_posing(log, asked, given)

@@ -68,7 +68,8 @@ KEPT = frozenset(
         "episode", "time", "state", "action", "reward", "next_state", "terminal", "truncated",
         "terminal_states", "episode_end", "order", "terminal_to_end", "actions", "drop_bad_rows",
         "missing_reward", "decimal", "delimiter", "encoding", "date_format", "values", "gamma",
-        "reward_range", "return_range", "horizon", "propensity", "delta", "estimator", *FILES,
+        "reward_range", "return_range", "horizon", "propensity", "delta", "estimator",
+        "exploration", *FILES,
     )
 )  # fmt: skip
 

@@ -40,6 +40,7 @@ def problem(
     cut_returns: str | int = "as-end",
     needs_returns: bool | None = None,
     baseline_policy: Hashable = None,
+    exploration: float = 0.0,
     **log: Any,
 ) -> Problem:
     """The Problem of a log: a file, a folder, a table, a Log; or, without `source`, of arrays.
@@ -71,6 +72,8 @@ def problem(
     needs_returns         of a log: see `Log.problem`
     baseline_policy       of a log of several policies (`policy` names their column): the label of
                           the one to improve on, in place of pi_b
+    exploration           of a log, where pi_b is a rule: the probability with which it takes any
+                          allowed action instead, at random
 
     >>> import surefoot
     >>> steps = {"episode": [0, 0, 0], "state": ["low", "high", "high"],
@@ -95,14 +98,16 @@ def problem(
         if baseline_policy is not None:
             raise ProblemError("baseline_policy names a policy of a log: give the log as source")
         return of_arrays(gamma=_needed(gamma), pi_b=pi_b, **declared, **log)
-    from surefoot.logs import Log, OfRows, averaged, read_log
+    from surefoot.logs import Log, OfRows, averaged, permitted, read_log
     from surefoot.logs.description import described
+    from surefoot.logs.given_policies import policy_for, with_exploration
 
     asked = {x: declared.pop(x) for x in ("start", "allowed", "forbidden", *RANGES)} | {
         "gamma": gamma,
         "baseline": pi_b,
         "baseline_policy": baseline_policy,
         "renormalise": masked_baseline == "renormalise",
+        "exploration": exploration,
         "smoothing": 0.0,
     }
     source, log, asked = described(source, log, asked)
@@ -116,7 +121,12 @@ def problem(
     read = source if isinstance(source, Log) else read_log(source, actions=actions, **log)
     if isinstance(pi_b, OfRows):
         asked["baseline"] = averaged(pi_b, source, read)
-    given, of, smoothing = (asked.pop(x) for x in ("baseline", "baseline_policy", "smoothing"))
+    given, of = (asked.pop(x) for x in ("baseline", "baseline_policy"))
+    smoothing, noise = (asked.pop(x) for x in ("smoothing", "exploration"))
+    if noise:
+        mask = permitted(read, asked["allowed"], asked["forbidden"])
+        given = None if given is None else policy_for(given, read)
+        given = with_exploration(given, noise, read, mask)
     if smoothing and given is None:
         given, of = _smoothed(read, of, smoothing, asked["allowed"], asked["forbidden"]), None
     gamma = _needed(asked.pop("gamma"), read.bandit)

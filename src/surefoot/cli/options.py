@@ -42,7 +42,8 @@ Source = Annotated[
 FOLDED = (
     COLUMNS,
     READING,
-    *("start", "allowed", "forbidden", "baseline_policy", "smoothing", "renormalise"),
+    *("start", "allowed", "forbidden", "baseline_policy"),
+    *("exploration", "smoothing", "renormalise"),
 )
 SHORT = ("compare", "tune", "plan", "evaluate")  # these fold what only gamma 1 needs
 AS_CHECK = (
@@ -448,6 +449,15 @@ class LogOptions:
             "The policy of --policy-column to improve on, estimated from its own rows.",
         ),
     ] = None
+    exploration: Annotated[
+        float,
+        option(
+            BASELINE,
+            "SHARE",
+            "The baseline is a rule (columns state, action) that takes any allowed action at random"
+            " with this probability, such as 0.1.",
+        ),
+    ] = 0.0
     smoothing: Annotated[
         float,
         option(

@@ -65,6 +65,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "return_range": Key(list[float], _PAIR, None, "possible returns from any state"),
         "baseline": Key(str, "a path", None, "the policy that made the log"),
         "baseline_policy": Key(str | bool | int | float, "a label"),
+        "exploration": Key(float, "a number", 0.0, "how often the baseline acts at random"),
         "smoothing": Key(float, "a number", 0.0),
         "allowed": Key(str, "a path"),
         "forbidden": Key(str, "a path", None, "actions that must never be chosen"),
@@ -83,7 +84,7 @@ class Description:
     source   the log: a path, a folder or a pattern
     reading  keywords of `read_log` that differ from their defaults
     posing   the same of the problem: gamma, start, reward_range, return_range, baseline,
-             baseline_policy, smoothing, allowed, forbidden, renormalise
+             baseline_policy, exploration, smoothing, allowed, forbidden, renormalise
     """
 
     source: str
@@ -127,7 +128,7 @@ class Description:
         """
         kept = {k for k, value in given.items() if k in named or differs(value, DEFAULTS.get(k))}
         if kept & {"baseline", "baseline_policy"}:
-            kept |= {"baseline", "baseline_policy"}
+            kept |= {"baseline", "baseline_policy", "exploration"}
         if "bandit" in kept and given["bandit"]:
             kept |= {*ALONG, "episode_end", "gamma"}
         said = {**self.reading, **self.posing}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,9 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from surefoot.core import Batch, Labels, Policy, Solution
-from surefoot.core.array_checks import is_table, library_of
+from surefoot.core.array_checks import is_table, library_of, number
 from surefoot.core.arrays import to_numpy
-from surefoot.core.errors import BaselineError, LogError, PolicyError, option
+from surefoot.core.errors import BaselineError, LogError, ParameterError, PolicyError, option
 from surefoot.core.labels import as_text, match, number_said, places_of, unknown
 from surefoot.logs.policy_files import (
     ERRORS,
@@ -134,6 +134,52 @@ def labelled(given: Any, of: Log | Problem | Batch, what: str = "baseline") -> A
         pi[place.terminal] = 1 / shape[1]  # nothing is chosen there, as a file leaves it out
         return Policy(pi=pi, labels=place.labels)
     return given
+
+
+def with_exploration(
+    rule: Policy | None, exploration: float, log: Log, allowed: np.ndarray | None = None
+) -> Policy | None:
+    """pi_b(a|s) = (1 - exploration) rule(a|s) + exploration / A(s): a rule as its controller takes
+    it, A(s) being how many actions are allowed in s. Without exploration as it is.
+    """
+    name = option("exploration")
+    if not 0 <= number(name, exploration, "a number in [0, 1)") < 1:
+        raise ParameterError(
+            f"{name} is the probability with which the baseline acts at random, in [0, 1): got"
+            f" {exploration!r}"
+        )
+    if not exploration:
+        return rule
+    if rule is None or rule.estimated:
+        raise ParameterError(
+            f"{name} is the noise of a rule that is given: name its file, with the action of each"
+            " state, with --baseline"
+        )
+    acts = ~log.terminal
+    mixed = np.flatnonzero(acts & (rule.pi.max(axis=1) < 1))
+    lots = [s for s, _, p in rule.elsewhere if p < 1]
+    if len(mixed) or lots:
+        where = log.labels.state(mixed[0]) if len(mixed) else as_text(lots[0])
+        raise BaselineError(
+            f"{name} goes with a rule, one action a state: the baseline has probabilities between 0"
+            f" and 1 already, first in state {where} ({len(mixed) + len(lots)} such entries); leave"
+            " it out if they are those with which the baseline acts"
+        )
+    mask = np.ones(rule.pi.shape, dtype=bool) if allowed is None else np.asarray(allowed)
+    noise = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1)
+    pi = np.where(acts[:, None], (1 - exploration) * rule.pi + exploration * noise, rule.pi)
+    names = [as_text(a) for a in rule.labels.actions]
+    each = exploration / len(names)
+    elsewhere = tuple(
+        (s, a, each + (1 - exploration) * (a == as_text(taken)))
+        for s, taken, _ in rule.elsewhere
+        for a in names
+    )
+    note = (
+        f"the baseline is a rule taken with its noise: with probability {exploration:g} any of the"
+        " actions, each equally likely"
+    )
+    return replace(rule, pi=pi, elsewhere=elsewhere, notes=(*rule.notes, note))
 
 
 def own_policy(given: Any) -> Policy:

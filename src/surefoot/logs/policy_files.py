@@ -58,13 +58,15 @@ def load_policy(source: Any) -> Policy:
     `surefoot improve` write such files.
 
     The columns of the state come before the column "action"; "probability" follows, and where
-    there is one the column "baseline".
+    there is one the column "baseline". A rule ends with its actions: each has probability 1.
     """
     columns: list[str] = []
     numbers = ["probability"]
 
     def roles(names: list[str]) -> Roles:
-        if "action" not in names or "probability" not in names:
+        if names[-1:] == ["action"]:
+            numbers.clear()
+        elif "action" not in names or "probability" not in names:
             raise LogError("its first line must name the columns state, action and probability")
         columns.extend(names[: names.index("action")])
         if not columns:
@@ -78,10 +80,10 @@ def load_policy(source: Any) -> Policy:
         raise PolicyError(f"{source} cannot be read, or is no policy: {error}") from error
     if not rows:
         raise PolicyError(f"{source} has no rows: a policy has one for each state and action")
-    rows = [(from_cell(s), from_cell(a), *p) for s, a, *p in rows]
+    rows = [(from_cell(s), from_cell(a), *(p or [1.0])) for s, a, *p in rows]
     labels = labels_of(rows, columns)
     found = policy_of_rows(rows, labels, "policy").in_frames_of(library_of(source))
-    if len(numbers) == 1:
+    if len(numbers) < 2:
         return found
     given = policy_of_rows([(s, a, b) for s, a, _, b in rows], labels, "baseline")
     return replace(found, baseline=given.pi)
@@ -101,7 +103,8 @@ def read_policy(
     pairs not named have probability 0.
 
     The columns are those of the log's state and action, or "state" and "action"; names joined by
-    commas make one label. Rows of a state sum to 1 within 0.001 and are rescaled. Every state of
+    commas make one label. A file with these alone is a rule: each row has probability 1. Rows of a
+    state sum to 1 within 0.001 and are rescaled. Every state of
     the log in which somebody can act must be there. A state that the log does not have is an error,
     or with unknown_states="ignore" stays in `elsewhere`. Where the states of the log are histories,
     the file may be about observations: what it says of one holds whatever came before.
@@ -111,7 +114,13 @@ def read_policy(
         Pairs(log.labels, state, action),
         [probability] if probability else PROBABILITY,
     )
-    rows = read_table(source, lambda names: of_pair(names) | {"probability": found})
+
+    def roles(names: list[str]) -> Roles:
+        pair = of_pair(names)
+        of_rule = [x for wanted in pair.values() for x in first_there(wanted, names)]
+        return pair if sorted(of_rule) == sorted(names) else {**pair, "probability": found}
+
+    rows = [(s, a, *(p or [1.0])) for s, a, *p in read_table(source, roles)]
     return over_log(rows, of_pair.lifted, log, what, unknown_states == "ignore")
 
 
