@@ -16,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import surefoot
 from support import logfiles
 from surefoot import LogError, SurefootError
 from surefoot.cli import app
-from surefoot.serving import discretize, read_encoder
+from surefoot.logs import read_log
+from surefoot.serving import Controller, discretize, fit_quantiles, read_encoder
 
 duckdb = pytest.importorskip("duckdb")
 HEADER = ("episode", "time", "pulse", "action", "reward")
@@ -38,8 +40,16 @@ def rows_of(pulses: list[Any], times: list[Any], episode: str = "e") -> list[tup
 def states(source: Any, folder: Path, **changes: Any) -> list[str]:
     options = {"edges": EDGES, "missing": "last"} | changes
     discretize(source, folder / "out.csv", **options)
-    with open(folder / "out.csv", newline="", encoding="utf-8") as file:
-        return [row["state"] for row in csv.DictReader(file)]
+    return column_of(folder / "out.csv", "state", None)
+
+
+def column_of(path: Path, name: str, delimiter: str | None, encoding: str = "utf-8") -> list[str]:
+    """A column of a text file, of commas or semicolons where no delimiter is given."""
+    with open(path, newline="", encoding=encoding, errors="replace") as file:
+        header = file.readline()
+        file.seek(0)
+        sign = delimiter or (";" if ";" in header else ",")
+        return [row[name] for row in csv.DictReader(file, delimiter=sign)]
 
 
 def test_the_last_value_of_the_episode_is_carried_and_never_to_another(tmp_path: Path) -> None:
@@ -190,13 +200,65 @@ def test_decimal_commas_other_signs_and_encodings_are_read(tmp_path: Path) -> No
     }
     found = states(tmp_path / "log.csv", tmp_path, **given)
     assert found == ["Puls < 60", "Puls >= 100", "Puls >= 100"]
-    assert "ä" in (tmp_path / "out.csv").read_text(encoding="utf-8")
+    out = tmp_path / "out.csv"
+    assert column_of(out, "Maßnahme", ";", "cp1252") == ["ä"] * 3
+    assert column_of(out, "Lohn", ";", "cp1252") == ["1,5", "0,5", "2"]  # as it was read
+    log = read_log(
+        out, episode="Épisode", time="Zeit", action="Maßnahme", reward="Lohn", state="state",
+        decimal=",", delimiter=";", encoding="cp1252", episode_end="terminal",
+    )  # fmt: skip
+    assert log.rewards == (0.5, 2.0)
     with pytest.raises(LogError, match=r"'59,5', not a finite number, in row 1 of .*log\.csv"):
         states(tmp_path / "log.csv", tmp_path, **given | {"decimal": "."})
     with pytest.raises(LogError, match=r"log\.csv is not UTF-8 text"):
         states(tmp_path / "log.csv", tmp_path, **given | {"encoding": "utf-8"})
     with pytest.raises(SurefootError, match="the log itself"):
         discretize(tmp_path / "log.csv", tmp_path / "log.csv", **given | {"missing": "last"})
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16"])
+def test_every_file_that_is_written_is_read_with_the_options_of_its_source(
+    tmp_path: Path, ending: str, encoding: str
+) -> None:
+    text = "episode|time|pulse|action|reward\n" + "".join(
+        f"é;{t // 2}|{t}|{50 + t},5|a,b|{t},25\n" for t in range(9)
+    )
+    (tmp_path / "log.csv").write_text(text, encoding=encoding)
+    how = {"decimal": ",", "encoding": encoding}
+    out, again = tmp_path / f"out.{ending}", tmp_path / f"again.{ending}"
+    discretize(tmp_path / "log.csv", out, edges={"pulse": [53.0]}, **how)
+    log = read_log(out, episode_end="terminal", **how)
+    assert log.n_episodes == 5
+    assert set(log.states) >= {"pulse < 53", "pulse >= 53"} and log.rewards == (0.25, 8.25)
+    rule = {"pulse < 53": {"a,b": 0.25, "c": 0.75}, "pulse >= 53": {"a,b": 1}}
+    done = surefoot.apply(rule, out, again, **how)
+    assert done.decided == 9 and done.compared == 9
+    assert read_log(again, episode_end="terminal", propensity="decision_probability", **how)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_the_encoding_of_the_log_cannot_write_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("state;reward\nlow;1,5\n", encoding="cp1252")
+    with pytest.raises(LogError, match=r"out\.csv cannot be written as cp1252"):
+        surefoot.apply({"low": {"Ω": 1}}, log, tmp_path / "out.csv", encoding="cp1252")
+    assert [x.name for x in tmp_path.iterdir()] == ["log.csv"]
+    assert surefoot.apply({"low": {"Ω": 1}}, log, tmp_path / "out.parquet", encoding="cp1252").rows
+
+
+def test_probabilities_are_written_with_the_decimal_sign_of_the_file(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("state;reward\nlow;1,5\n", encoding="utf-8")
+    rule = {"low": {"a": 0.75, "b": 0.25}}
+    for decimal, expected in ((",", "0,75"), (".", "0.75")):
+        surefoot.apply(rule, log, tmp_path / "out.csv", decimal=decimal)
+        assert column_of(tmp_path / "out.csv", "decision_probability", ";") == [expected]
+    encoder = fit_quantiles(("reward",), np.array([[1.0], [2.0]]), 2, edges={"reward": [1.25]})
+    controller = Controller(policy={"reward >= 1.25": {"a": 1}}, encoder=encoder)
+    assert surefoot.apply(controller, log, tmp_path / "out.csv", decimal=",").decided == 1
+    with pytest.raises(LogError, match="'1,5', not a finite number"):
+        surefoot.apply(controller, log, tmp_path / "out.csv")
 
 
 def test_mixing_is_measured_with_decimal_commas(tmp_path: Path) -> None:
@@ -242,8 +304,7 @@ def test_the_command_line_takes_all_of_it(tmp_path: Path) -> None:
         done = CliRunner().invoke(app, [*given, str(tmp_path / name), *words, "--json"])
         assert done.exit_code == 0, done.output
         assert json.loads(done.stdout)["rows"] == 3
-        with open(tmp_path / name, newline="", encoding="utf-8") as file:
-            return [row["state"] for row in csv.DictReader(file)]
+        return column_of(tmp_path / name, "state", ";", "latin-1")
 
     assert found("a.csv", "--date-format", "dd/mm/yyyy") == [LOW, HIGH, HIGH]
     assert found("b.csv", "--date-format", "mm/dd/yyyy") == [LOW, LOST, HIGH]

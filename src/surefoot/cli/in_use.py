@@ -85,6 +85,9 @@ def apply(
         str | None,
         option(COLUMNS, "NAME,...", "What was done, in FILE; '-' if there is none.", default=False),
     ] = None,
+    decimal: Annotated[
+        str, option(READING, "CHARACTER", "The decimal sign of numbers in text.")
+    ] = ".",
     delimiter: Annotated[
         str, option(READING, "SIGN", "What separates the columns of text.", default="found")
     ] = "",
@@ -95,7 +98,7 @@ def apply(
     With --file nothing is done but written down (shadow mode): the rows with the decision and its
     probability, how often it differs from the action in the file and from the baseline beside the
     policy, and which states the policy does not know. They stay open unless --otherwise names an
-    action.
+    action. Text is written as it was read: the same delimiter, decimal sign and encoding.
     """
     if (state is None) == (file is None):
         raise ParameterError("give one of --state (one decision) and --file (one for every row)")
@@ -116,7 +119,7 @@ def apply(
         done = decide(
             policy, file, out, otherwise=otherwise, state_column=state_column,
             action_column=action_column, sample=sample, seed=seed, column=column,
-            delimiter=delimiter, encoding=encoding, progress=shown,
+            decimal=decimal, delimiter=delimiter, encoding=encoding, progress=shown,
         )  # fmt: skip
     document = _document(done, policy, file, out)
     show_document("apply", document, lambda: _lines(document), as_json)
@@ -363,7 +366,8 @@ def discretize(
     """Make a state column from continuous features.
 
     It saves the encoder for new rows, and says how much different situations mix in one state.
-    --decimal, --delimiter, --encoding and --date-format are those of surefoot check.
+    --decimal, --delimiter, --encoding and --date-format are those of surefoot check. Text is
+    written as it was read, so the next command takes the same options.
     """
     from surefoot import serving
 

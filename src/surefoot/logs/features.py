@@ -68,7 +68,7 @@ class RawRows:
     names      of the columns; `physical` the name of each in `stored`
     features   the columns that make the state
     types      {name: the DuckDB type}
-    decimal    the decimal sign of numbers that are text
+    decimal, delimiter, encoding   of the text that it was, and that is made of it
     time_type  of a time that is text, as `Reading` has it
     carried    {feature: the column that holds it where it is carried forward}
     place      what says where a row lies in `stored`; of carried rows, in what they were made from
@@ -83,6 +83,8 @@ class RawRows:
     features: tuple[str, ...]
     types: Mapping[str, str]
     decimal: str = "."
+    delimiter: str = ","
+    encoding: str = "utf-8"
     time_type: str = ""
     carried: Mapping[str, str] = field(default_factory=dict)
     place: tuple[str, str] = PLACE
@@ -326,7 +328,7 @@ def open_rows(
         rows = _from_text(found, features, database, workspace, single(delimiter))
     else:
         rows = _from_tables(found, features, database, workspace)
-    return replace(rows, decimal=decimal)
+    return replace(rows, decimal=decimal, encoding=encoding if found.kind == "csv" else "utf-8")
 
 
 def _from_tables(
@@ -382,6 +384,7 @@ def _from_text(
         physical={name: f"c{i}" for i, name in enumerate(names)},
         features=features,
         types=dict.fromkeys(names, "VARCHAR"),
+        delimiter=delimiter,
     )
     for file, target in targets.items():
         title = rows.titles[target]

@@ -150,6 +150,29 @@ def as_utf8(source: Source, encoding: str, folder: Path) -> Source:
     return replace(source, files=tuple(copies))
 
 
+def encode(file: Path, title: Path, encoding: str, folder: Path) -> None:
+    """Give a file of UTF-8 text, which will be called `title`, this encoding, by a copy of it in
+    the folder.
+    """
+    if checked_encoding(encoding) == "utf-8":
+        return
+    copy = folder / "as-utf-8"
+    opened = gzip.open if title.name.lower().endswith(".gz") else open
+    shutil.copyfile(file, copy)  # the file itself stays, and with it its lock
+    try:
+        with (
+            opened(copy, "rt", encoding="utf-8", newline="") as text,
+            opened(file, "wt", encoding=encoding, newline="") as out,
+        ):
+            shutil.copyfileobj(text, out, 1 << 20)
+    except UnicodeError as error:
+        raise LogError(
+            f"{title} cannot be written as {encoding} ({error}): write a .parquet file, or rename"
+            " what has other letters"
+        ) from error
+    copy.unlink()
+
+
 def checked_encoding(encoding: str) -> str:
     """The name that Python has for an encoding."""
     try:

@@ -17,14 +17,11 @@ from surefoot.core.parameters import check_name
 from surefoot.logs.column_roles import find_columns, named_as
 from surefoot.logs.database import Database, Workspace, name_sql, text_sql
 from surefoot.logs.features import Mixing, RawRows, open_rows
+from surefoot.logs.store import encode
 from surefoot.serving.encoders import Encoder, encoder_text, fit_kmeans, fit_quantiles
 
 SAMPLE = 1_000_000  # rows an encoder is fitted to, drawn evenly from larger logs
-ENDINGS = {  # straight into the file that is named, which is being written already
-    ".csv": "format csv, header, use_tmp_file false",
-    ".csv.gz": "format csv, header, compression gzip, use_tmp_file false",
-    ".parquet": "format parquet, use_tmp_file false",
-}
+ENDINGS = {".csv": "csv, header", ".csv.gz": "csv, header, compression gzip", ".parquet": "parquet"}
 METHODS = ("quantile", "kmeans")
 LAST = "last"
 FILLED = ("bin", LAST)  # what may be done with rows without a number
@@ -64,6 +61,8 @@ def discretize(
     date_format: str = "",
 ) -> Discretized:
     """Write the log `source` to `out` (.csv, .csv.gz or .parquet) with a column of states.
+
+    Text is written as it was read, with the same delimiter, decimal sign and encoding.
 
     features, states, method   fit an encoder: "quantile" bins or "kmeans"
     edges                      {feature: edges of its bins}, instead of quantiles; or
@@ -153,21 +152,31 @@ def _write(
     states = f"([{labels}])[code + 1] as {name_sql(column)}"
     targets = (out,) if save is None else (out, save)
     with whole_files(*targets) as (part, *beside):
-        database.run(
-            f"writing {out}",
-            f"copy (select {rows.all_columns}, {states} from {rows.sql} positional join codes) to"
-            f" {text_sql(str(part))} ({file_format(out)})",
-        )
+        query = f"select {rows.all_columns}, {states} from {rows.sql} positional join codes"
+        write_rows(database, rows, query, out, part)
         for file in beside:
             file.write_text(encoder_text(encoder), encoding="utf-8")
 
 
 def file_format(out: Path) -> str:
     """How DuckDB writes a file, by its ending."""
-    for ending, file_format in ENDINGS.items():
+    for ending, kind in ENDINGS.items():
         if out.name.lower().endswith(ending):
-            return file_format
+            return kind
     raise ParameterError(f"{out} must end in {', '.join(ENDINGS)}")
+
+
+def write_rows(database: Database, rows: RawRows, query: str, out: Path, part: Path) -> None:
+    """Write a query over the rows of a log into `part`, which becomes `out`: text with the
+    delimiter and in the encoding of theirs.
+    """
+    kind = file_format(out)
+    sign = "" if kind == "parquet" else f", delim {text_sql(rows.delimiter)}"
+    # straight into the file that is named, which is being written already
+    how = f"format {kind}{sign}, use_tmp_file false"
+    database.run(f"writing {out}", f"copy ({query}) to {text_sql(str(part))} ({how})")
+    if kind != "parquet":
+        encode(part, out, rows.encoding, database.folder)
 
 
 def check_targets(out: Path | None, save: Path | None, column: str, rows: RawRows) -> None:
@@ -197,9 +206,9 @@ def _roles(
         ("next_state", "terminal", "truncated"), "-"
     )
     without = not (given.get("reward") or named_as("reward", rows.names))
-    given = {**given, "reward": first} if without else given
+    more = {"reward": first} if without else {}
     try:
-        found = find_columns(rows.names, rows.name, **unused, **given)
+        found = find_columns(rows.names, rows.name, **unused, **{**given, **more})
     except LogError:
         if needed or carried or any(given.values()):
             raise

@@ -21,9 +21,8 @@ from surefoot.core.policy import framed
 from surefoot.logs.column_roles import NONE, named_as
 from surefoot.logs.database import Database, Progress, Workspace, name_sql, parquet_sql, text_sql
 from surefoot.logs.features import BLOCK, RawRows, open_rows
-from surefoot.logs.store import as_utf8, find_source, single
 from surefoot.serving.controller import Controller, check_seed, controller_of, most_probable
-from surefoot.serving.discretize import check_targets, file_format
+from surefoot.serving.discretize import check_targets, file_format, write_rows
 from surefoot.serving.encoders import Encoder
 
 MOST_LABELS = 1_000_000  # different states of a file
@@ -116,6 +115,7 @@ def apply(
     sample: bool = False,
     seed: int | None = None,
     column: str = "decision",
+    decimal: str = ".",
     delimiter: str = "",
     encoding: str = "utf-8",
     progress: Progress | None = None,
@@ -133,6 +133,7 @@ def apply(
                     second policy (a file of one as a Path)
     state_column, action_column  columns of the rows (several joined by commas make one label),
                     found by name unless given; action_column="-": compare with nothing
+    decimal, delimiter, encoding  of text files, as in `read_log`; text is written as it was read
 
     >>> import surefoot
     >>> rule = {"low": {"up": 0.7, "stay": 0.3}, "high": {"stay": 1}}
@@ -146,10 +147,9 @@ def apply(
         out = Path(out)
         file_format(out)
     with closing(Workspace()) as workspace, Database(workspace, progress=progress) as database:
-        text = as_utf8(find_source(source), encoding, workspace.path)
         encoder = controller.encoder
         features = () if encoder is None else encoder.features
-        rows = open_rows(text, features, database, workspace, single(delimiter))
+        rows = open_rows(source, features, database, workspace, delimiter, encoding, decimal)
         for name in (column, f"{column}_probability"):
             check_targets(out, None, name, rows)
         taken = _action_columns(rows, action_column)
@@ -362,15 +362,20 @@ def _drawn(pi: np.ndarray, state: np.ndarray, rng: np.random.Generator) -> np.nd
 def _write(database: Database, rows: RawRows, plan: _Plan, out: Path, column: str) -> None:
     """The rows of the file with their decisions, in their order."""
     names = [as_text(a) for a in plan.actions]
+    p = "p"
     if not out.name.lower().endswith(".parquet"):
         names = [as_cell(x) for x in names]
+        p = p if rows.decimal == "." else "replace(p::varchar, '.', ',')"
     label = f"case when a >= 0 then ([{', '.join(map(text_sql, names))}])[a + 1] end"
-    chance = f"case when a >= 0 then p end as {name_sql(f'{column}_probability')}"
+    chance = f"case when a >= 0 then {p} end as {name_sql(f'{column}_probability')}"
     with whole_file(out) as part:
-        database.run(
-            f"writing {out}",
-            f"copy (select {rows.all_columns}, {label} as {name_sql(column)}, {chance} from"
-            f" {rows.sql} positional join decisions) to {text_sql(str(part))} ({file_format(out)})",
+        write_rows(
+            database,
+            rows,
+            f"select {rows.all_columns}, {label} as {name_sql(column)}, {chance} from {rows.sql}"
+            " positional join decisions",
+            out,
+            part,
         )
 
 
