@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import surefoot
+from support import logfiles
 from support.logfiles import said
 from support.naive_bias import bias_by_loops
 from surefoot import LogError, NotAvailableError, ParameterError, Problem, read_log
@@ -22,6 +25,7 @@ from surefoot.core import known_model
 from surefoot.core.evidence import GROUP, GUARD, Evidence, Part
 from surefoot.evidence import units_of
 from surefoot.logs import Log
+from surefoot.logs.column_roles import Groupings
 from surefoot.planning import evaluate_at_start
 from surefoot.problems.guards import with_guards
 
@@ -58,7 +62,7 @@ def table(
 
 
 def posed(
-    columns: dict[str, Any], *guards: str, group: str | None = None, baseline: bool = True
+    columns: dict[str, Any], *guards: str, group: Groupings = None, baseline: bool = True
 ) -> tuple[Log, Problem]:
     names = [x.split(":")[0] for x in guards] or None
     log = read_log(columns, guard=names, group=group, terminal_to_end=True)
@@ -69,7 +73,7 @@ def posed(
 def advised(
     columns: dict[str, Any],
     *guards: str,
-    group: str | None = None,
+    group: Groupings = None,
     baseline: bool = True,
     **given: Any,
 ) -> Advice:
@@ -336,3 +340,58 @@ def test_the_reason_names_the_guard_where_it_holds_a_state_back() -> None:
     assert set(held[:3]) == {GUARDED}
     assert GUARDED not in free
     assert GUARDED not in cheap
+
+
+def wards(**given: Any) -> dict[str, Any]:
+    """A log whose groups are wards; each patient has a sex, too, which says nothing."""
+    columns = table(episodes=1200, **given)
+    sex = np.random.default_rng(9).choice(["f", "m"], 1200)
+    return {**columns, "ward": columns["sex"], "sex": np.repeat(sex, 10).tolist()}
+
+
+def test_of_several_groupings_each_group_has_the_bounds_of_its_grouping_alone() -> None:
+    columns = wards()
+    both = advised(columns, group=["sex", "ward"])
+    assert both.reason.endswith("groups sex: f, sex: m, ward: f, ward: m")
+    alone = [x for name in ("sex", "ward") for x in advised(columns, group=name).gates]
+    assert [x.part.name for x in alone] == ["f", "m", "f", "m"]
+    assert alone == list(advised(columns, group=["sex"]).gates + tuple(alone[2:]))
+    for one, other in zip(both.gates, alone, strict=True):
+        assert replace(one, part=other.part, together=other.together) == other
+        # all four are told at once
+        assert one.together[0] < other.together[0] < other.low
+        assert one.together[1] > other.together[1] > other.high
+    assert "all 4 groups at once (5 % together)" in said(summarise(both, "log.csv"))
+
+
+def test_a_group_that_loses_in_any_grouping_stops_what_another_would_support() -> None:
+    columns = wards(effect=(0.6, -0.4), shares=(0.7, 0.3))
+    assert advised(columns, group="sex").supported
+    found = advised(columns, group=["sex", "ward"])
+    assert not found.supported
+    assert "but the group ward: m gets WORSE: -" in found.reason
+    # the combinations are smaller groups, and another question
+    crossed = advised(columns, group="sex,ward")
+    assert [x.part.name for x in crossed.gates] == ["f, f", "f, m", "m, f", "m, m"]
+
+
+def test_the_command_takes_several_groupings_and_the_page_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = wards()
+    log = logfiles.write(
+        tmp_path / "log.csv", [*columns], [*zip(*columns.values(), strict=True)]
+    )  # fmt: skip
+    asked = ("improve", str(log), "--gamma", "0.8", "--out", str(tmp_path / "new"))
+    both = ("--group", "sex", "--group", "ward")
+    code, text, complaint = logfiles.run(monkeypatch, capsys, *asked, *both, "--explain")
+    assert code == 0, complaint
+    assert "group sex: f (" in logfiles.one_line(text)
+    page = (tmp_path / "new" / "report.html").read_text(encoding="utf-8")
+    assert all(x in page for x in ("sex: f", "sex: m", "ward: f", "ward: m"))
+    document = json.loads((tmp_path / "new" / "summary.json").read_text(encoding="utf-8"))
+    found = surefoot.advise(log, gamma=0.8, group=("sex", "ward"))
+    assert document["groups"] == json.loads(json.dumps(found.document["groups"]))
+    refused = logfiles.run(monkeypatch, capsys, *asked, "--group", "sex", "--group", "sex")
+    assert refused[0] == 2
+    assert "episodes are grouped by sex twice: say it once" in logfiles.one_line(refused[2])

@@ -13,6 +13,7 @@ import pytest
 
 from support import logfiles
 from surefoot import LogError, ParameterError, read_log
+from surefoot.advice.gates import groups_of
 from surefoot.advice.safety import Sample, guarded_safety_test, sample_test, whole_sample
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.core.evidence import Evidence
@@ -22,6 +23,7 @@ from surefoot.problems.guards import guards_of
 
 B, PI = np.array([0.7, 0.3]), np.array([0.2, 0.8])
 STANDARD = Standard(reward_range=(0.0, 1.0), horizon=1)
+GROUPS = groups_of({"group": ("f", "m")})
 
 
 def table(
@@ -49,11 +51,10 @@ def sample(columns: dict[str, Any]) -> Sample:
 
 
 def judged(
-    columns: dict[str, Any], *guards: str, groups: tuple[str, ...] = (), **asked: Any
+    columns: dict[str, Any], *guards: str, groups: tuple[str, ...] = (), tolerance: float = 0.0
 ) -> tuple[str, tuple[Evidence, ...]]:
-    found = guarded_safety_test(
-        None, sample(columns), 0.9, STANDARD, guards_of(guards), groups, **asked
-    )
+    named = groups_of({"group": groups} if groups else {}, tolerance)
+    found = guarded_safety_test(None, sample(columns), 0.9, STANDARD, guards_of(guards), named)
     return found.verdict, found.rows[1:]
 
 
@@ -82,7 +83,7 @@ def test_a_group_that_is_harmed_fails_though_the_mean_gains() -> None:
     verdict, parts = judged(harmed, groups=("f", "m"))
     assert verdict == FAILS
     assert [row.worse for row in parts] == [False, True]
-    assert judged(harmed, groups=("f", "m"), group_tolerance=np.inf)[0] == PASSES
+    assert judged(harmed, groups=("f", "m"), tolerance=np.inf)[0] == PASSES
 
 
 def test_a_small_group_is_no_evidence() -> None:
@@ -96,7 +97,7 @@ def test_a_small_group_is_no_evidence() -> None:
 def test_the_bounds_of_a_part_are_those_of_a_test_of_it_alone() -> None:
     whole = sample(table())
     guards = guards_of(["cost:lower:0:0,1"])
-    found = guarded_safety_test(None, whole, 0.9, STANDARD, guards, ("f", "m"))
+    found = guarded_safety_test(None, whole, 0.9, STANDARD, guards, GROUPS)
     parts, batch = found.rows[1:], whole.batch
     turned = replace(whole, batch=replace(batch, reward=-batch.beside["g0"]))
     men = replace(whole, batch=take_episodes(batch, batch.beside["group"] == 1))
@@ -134,11 +135,12 @@ def test_a_guarded_reward_has_the_range_of_the_reward() -> None:
 
 
 def test_wrong_questions_get_a_sentence() -> None:
-    asked = None, sample(table()), 0.9, STANDARD, ()
     with pytest.raises(LogError, match="every episode belongs to the group 'f'"):
-        guarded_safety_test(*asked, ("f",))
+        groups_of({"group": ("f",)})
+    with pytest.raises(LogError, match="every episode belongs to the group 'ward: 7'"):
+        groups_of({"group: sex": ("f", "m"), "group: ward": (7,)})
     with pytest.raises(ParameterError, match="tolerance of groups"):
-        guarded_safety_test(*asked, ("f", "m"), -1)
+        groups_of({"group": ("f", "m")}, -1)
 
 
 def write(path: Path, columns: dict[str, Any]) -> str:
@@ -194,3 +196,16 @@ def test_the_command_says_it(
     document = json.loads(said)
     assert [x["name"] for x in document["guards"]] == ["cost"]
     assert [x["name"] for x in document["groups"]] == ["f", "m"]
+
+
+def test_groups_of_several_groupings_share_the_level_of_a_loss() -> None:
+    columns = table()
+    ward = np.where(np.random.default_rng(2).random(3000) < 0.5, "a", "b").tolist()
+    log = read_log(columns | {"ward": ward}, group=["sex", "ward"], terminal_to_end=True)
+    rows = (log.n_states, 1)
+    whole = whole_sample(log.problem(0.9, np.tile(B, rows)), np.tile(PI, rows))
+    found = guarded_safety_test(None, whole, 0.9, STANDARD, (), groups_of(log.groups))
+    assert [x.part.name for x in found.rows[1:]] == ["sex: f", "sex: m", "ward: a", "ward: b"]
+    assert found.document["delta_of_loss"] == STANDARD.delta / 2 / 5
+    one = guarded_safety_test(None, sample(columns), 0.9, STANDARD, (), GROUPS)
+    assert [x.low for x in found.rows[:3]] == [x.low for x in one.rows]  # a gain is shown by all

@@ -76,3 +76,39 @@ def test_text_in_a_guarded_column_is_named() -> None:
 def test_a_missing_group_is_named() -> None:
     with pytest.raises(LogError, match="1 rows without a group"):
         read_log(table(sex=[*table()["sex"][:-1], None]), group="sex")
+
+
+def test_several_groupings_come_along_each_by_itself() -> None:
+    ward = np.repeat(np.random.default_rng(3).choice([7, 8, 9], 30), 10)
+    columns = table(ward=ward)
+    log = read_log(columns, group=["sex", "ward", "sex,ward"])
+    named = {"group: sex": ("f", "m"), "group: ward": (7, 8, 9)}
+    assert log.groups == named | {"group: sex + ward": log.groups["group: sex + ward"]}
+    kept, batch = np.arange(300) % 10 < 9, log.batch()
+    for name, x in (("sex", np.asarray(columns["sex"])), ("ward", ward)):
+        labels = np.asarray(log.groups[f"group: {name}"])[batch.beside[f"group: {name}"]]
+        assert np.array_equal(labels, x[kept])
+    assert set(log.groups["group: sex + ward"]) == set(
+        zip(columns["sex"], ward.tolist(), strict=True)
+    )
+    assert "group = sex and ward and sex + ward" in log.columns
+    alone = read_log(columns, group=["sex"])
+    assert alone.groups == read_log(columns, group="sex").groups == {"group": ("f", "m")}
+    assert alone.columns.endswith("group = sex")
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        (["sex", "sex"], "episodes are grouped by sex twice: say it once"),
+        (["sex,state", ("state", "sex")], "grouped by state and sex twice"),
+        (["sex", "site"], "no column 'site'"),
+        (["sex", 5], "no column '5'"),
+        (["sex", "state"], "the group state changes within episode"),
+        (["sex", "late"], "1 rows without a group, .*late missing"),
+    ],
+)
+def test_a_wrong_grouping_among_others_is_named(group: Any, words: str) -> None:
+    late = [*table()["sex"][:-1], None]
+    with pytest.raises(LogError, match=words):
+        read_log(table(late=late), group=group)

@@ -6,8 +6,8 @@ and as data for machines. A policy is supported only if none of them is worse:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,8 @@ def gates_of(
 
     A test that needs the Markov property is not done where the gain has none either.
     """
-    labels = _groups(log, problem)
-    if not (problem.guards or labels):
+    groups = _groups(log, problem, group_tolerance)
+    if not (problem.guards or groups):
         return ()
     batch = rows_with(problem, "guards and groups")
     if len(units.unit) != len(batch):
@@ -60,19 +60,17 @@ def gates_of(
         row = Evidence(part=guard.part, unit=gain.evidence.unit, within=within)
         column = replace(units, r=other.log.reward)
         found.append(_tested(row, other, column, column, gain, pi_b, len(problem.guards)))
-    check_group_tolerance(group_tolerance)
-    for code, label in enumerate(labels):
-        mine = batch.beside["group"] == code
+    for group in groups:
+        mine = group.rows(batch)
         part = replace(problem, guards=(), log=take_rows(batch, mine))
-        group = Part(kind=GROUP, name=as_text(label), tolerance=group_tolerance)
-        row, own = Evidence(part=group, unit=gain.evidence.unit), _rows_of(units, batch, mine)
-        found.append(_tested(row, part, own, units, gain, pi_b, len(labels)))
+        row, own = Evidence(part=group.part, unit=gain.evidence.unit), _rows_of(units, batch, mine)
+        found.append(_tested(row, part, own, units, gain, pi_b, len(groups)))
     return tuple(found)
 
 
 def check_gates(log: Log, problem: Problem) -> None:
     """Raise where a log's guards and groups cannot be looked after."""
-    _groups(log, problem)
+    _groups(log, problem, 0.0)
     held = () if problem.log is None else [x for x in problem.log.beside if x == "g0"]
     if len(held) and not problem.guards:
         raise ParameterError(
@@ -81,32 +79,49 @@ def check_gates(log: Log, problem: Problem) -> None:
         )
 
 
-def _groups(log: Log, problem: Problem) -> tuple[Any, ...]:
-    """The labels of the groups; () where the log has none."""
-    labels = log.beside.get("group", ())
-    if not labels:
-        return ()
-    rows_with(problem, "groups")
-    check_several(labels)
-    return labels
+def _groups(log: Log, problem: Problem, tolerance: float) -> list[Group]:
+    """The groups of a log whose rows are in memory; [] where it has none."""
+    if log.groups:
+        rows_with(problem, "groups")
+    return groups_of(log.groups, tolerance)
 
 
-def check_several(labels: tuple[Any, ...]) -> None:
-    """Raise where a log has groups, but only one."""
-    if len(labels) == 1:
-        raise LogError(
-            f"every episode belongs to the group {as_text(labels[0])!r}: there are no groups to"
-            " tell apart; leave --group out, or name another column"
-        )
+@dataclass(frozen=True)
+class Group:
+    """A group: what a Batch calls its grouping, its code there, and what a row of evidence says
+    that it is about.
+    """
+
+    grouping: str
+    code: int
+    part: Part
+
+    def rows(self, batch: Batch) -> np.ndarray:
+        """Which rows are of this group."""
+        return np.asarray(batch.beside[self.grouping] == self.code)
 
 
-def check_group_tolerance(tolerance: float) -> None:
-    """Raise unless it is a loss, or none at all that would matter."""
+def groups_of(groupings: Mapping[str, Sequence[Any]], tolerance: float = 0.0) -> list[Group]:
+    """The groups of all groupings of a log (`Log.groups`); raise where a grouping has only one, or
+    the loss that is allowed is none. Of several groupings a name says which: "sex: f".
+    """
+    found = []
+    for grouping, labels in groupings.items():
+        title = grouping.removeprefix(GROUP).removeprefix(": ")
+        names = [f"{title}: {as_text(x)}" if title else as_text(x) for x in labels]
+        if len(names) == 1:
+            raise LogError(
+                f"every episode belongs to the group {names[0]!r}: there are no groups to tell"
+                " apart; leave --group out, or name another column"
+            )
+        for code, name in enumerate(names):
+            found.append(Group(grouping, code, Part(kind=GROUP, name=name, tolerance=tolerance)))
     if not 0 <= tolerance <= math.inf:
         raise ParameterError(
             "the tolerance of groups is a loss that would not matter, a number >= 0 or inf; it is"
             f" {tolerance:g}"
         )
+    return found
 
 
 def _rows_of(units: Units, batch: Batch, mine: np.ndarray) -> Units:

@@ -391,9 +391,7 @@ def _check_refit(
         f"{algorithm.name} has a threshold, and near it the same method can do otherwise with more"
         " rows (docs/supported.md has figures)": not algorithm.smooth,
         f"{option('most_changes')} chooses states on one half": most_changes is not None,
-        "guards and groups hold for the tested policy alone": bool(
-            problem.guards or log.beside.get("group")
-        ),
+        "guards and groups hold for the tested policy alone": bool(problem.guards or log.groups),
     }
     for why, so in reasons.items():
         if so:

@@ -28,7 +28,7 @@ from surefoot.logs import (
     read_log,
     read_policy,
 )
-from surefoot.logs.column_roles import NONE, Column
+from surefoot.logs.column_roles import NONE, Column, Groupings
 from surefoot.logs.database import Progress
 from surefoot.logs.description import PATHS, POSING, described, description_of
 from surefoot.logs.given_policies import baseline_of, policy_for, with_exploration
@@ -110,13 +110,13 @@ class Question(Posing, total=False):
     """And what looks after more than the reward, or is about this machine.
 
     guard     further columns that must not get worse, such as "cost:lower"
-    group     the column with the group of an episode
+    group     the column with the group of an episode; several, for several groupings
     dask      the address of a scheduler to count on
     progress  called with (what is read, share done)
     """
 
     guard: Sequence[str] | None
-    group: Column
+    group: Groupings
     dask: Any
     progress: Progress | None
 
@@ -193,7 +193,7 @@ def _pose(
     allowed: Any = None,
     forbidden: Any = None,
     guard: Sequence[str] | None = None,
-    group: Column = None,
+    group: Groupings = None,
     dask: Any = None,
     progress: Progress | None = None,
     **reading: Unpack[Reading],
@@ -256,7 +256,7 @@ def of_the_whole(how: Mapping[str, Any]) -> None:
 
 def check_tolerance(posed: Posed, group_tolerance: float) -> None:
     """Raise where a loss of groups is allowed, and there are none."""
-    if group_tolerance and "group" not in posed.log.beside:
+    if group_tolerance and not posed.log.groups:
         raise ParameterError("--group-tolerance is about groups: name their column with --group")
 
 
@@ -305,7 +305,7 @@ def read(
     source: Any,
     *,
     guard: Sequence[str] | None = None,
-    group: Column = None,
+    group: Groupings = None,
     dask: Any = None,
     progress: Progress | None = None,
     **reading: Unpack[Reading],

@@ -18,13 +18,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surefoot.advice.answers import Paged
-from surefoot.advice.gates import check_group_tolerance, check_several, parts_summary
+from surefoot.advice.gates import Group, parts_summary
 from surefoot.advice.provenance import Fingerprints, shared_episodes
 from surefoot.advice.verdict import NO_EVIDENCE, by_two_sides
 from surefoot.core import Batch
 from surefoot.core.errors import LogError, NotAvailableError, ParameterError, SurefootError
-from surefoot.core.evidence import GROUP, GUARD, LOWER, Evidence, Part
-from surefoot.core.labels import as_text
+from surefoot.core.evidence import GROUP, GUARD, LOWER, Evidence
 from surefoot.core.text import impossible, plural
 from surefoot.evidence.episode_values import GAIN, LOSS, Standard, episode_values
 from surefoot.evidence.estimates import EpisodeValues
@@ -387,17 +386,14 @@ def guarded_safety_test(
     gamma: float,
     standard: Standard,
     guards: tuple[Guard, ...] = (),
-    groups: tuple[Any, ...] = (),
-    group_tolerance: float = 0.0,
+    groups: Sequence[Group] = (),
     *,
     same_codes: bool = True,
     accept_observed: bool = False,
 ) -> Tested:
-    """The test of the policy and of what it must not harm: guards, and groups by the labels of
-    their codes; its verdict is that of all of them.
+    """The test of the policy and of what it must not harm, guards and groups; its verdict is that
+    of all of them.
     """
-    check_several(groups)
-    check_group_tolerance(group_tolerance)
     if groups and training is not None and not same_codes:
         raise ParameterError(
             "groups are tested with bounds that need no other log: leave out --training, or take"
@@ -416,10 +412,9 @@ def guarded_safety_test(
         own = _standard_of(standard, guard, held_out)
         parts.append(_tested_part(row, first, second, gamma, own, given))
     seen = standard.having_seen(held_out.batch.reward)  # by all groups
-    for code, label in enumerate(groups):
-        first, second = (_of_group(x, code) for x in (training, held_out))
-        group = Part(kind=GROUP, name=as_text(label), tolerance=group_tolerance)
-        row = Evidence(part=group, units=0 if second is None else second.batch.n_episodes)
+    for group in groups:
+        first, second = (_of_group(x, group) for x in (training, held_out))
+        row = Evidence(part=group.part, units=0 if second is None else second.batch.n_episodes)
         parts.append(_tested_part(row, first, second, gamma, seen, given))
     return _with_parts(whole, tuple(parts), accept_observed)
 
@@ -467,11 +462,11 @@ def _standard_of(standard: Standard, guard: Guard, sample: Sample) -> Standard:
     return replace(standard, reward_range=declared, return_range=returns, seen=None)
 
 
-def _of_group(sample: Sample | None, code: int) -> Sample | None:
+def _of_group(sample: Sample | None, group: Group) -> Sample | None:
     """The episodes of a group; None where there are none."""
     if sample is None:
         return None
-    mine = sample.batch.beside["group"][sample.batch.first] == code
+    mine = group.rows(sample.batch)[sample.batch.first]
     return replace(sample, batch=take_episodes(sample.batch, mine)) if mine.any() else None
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
 from surefoot.advice.answers import Answer
+from surefoot.advice.gates import groups_of
 from surefoot.advice.posing import (
     Posed,
     Posing,
@@ -152,7 +153,7 @@ def safety_test(
         first, held_out = held_out.split(share)
     found = guarded_safety_test(
         first, held_out, posed.problem.gamma, standard, posed.problem.guards,
-        posed.log.beside.get("group", ()), group_tolerance,
+        groups_of(posed.log.groups, group_tolerance),
         same_codes=other is None, accept_observed=observed_range,
     )  # fmt: skip
     document: dict[str, Any] = {

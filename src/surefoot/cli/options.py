@@ -492,11 +492,13 @@ class GuardedOptions(LogOptions):
         ),
     ] = None
     group: Annotated[
-        str | None,
+        list[str] | None,
         option(
             METHOD,
             "NAME,...",
-            "Column that names each episode's group: the policy must be no worse for any group.",
+            "Column that names each episode's group: the policy must be no worse for any group."
+            " May be repeated: --group sex --group ward looks after both groupings, --group"
+            " sex,ward after every combination.",
         ),
     ] = None
     group_tolerance: Annotated[

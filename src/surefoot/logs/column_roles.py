@@ -11,7 +11,7 @@ import numpy as np
 
 from surefoot.core.array_checks import pair_of_numbers
 from surefoot.core.errors import LogError, option
-from surefoot.core.evidence import HIGHER, LOWER
+from surefoot.core.evidence import GROUP, HIGHER, LOWER
 from surefoot.core.labels import nearest
 from surefoot.problems.guards import directed
 
@@ -41,6 +41,7 @@ TURNED = frozenset(
     )
 )  # fmt: skip
 Column = str | Iterable[str] | None
+Groupings = str | Iterable[str | Iterable[str]] | None  # one, or several
 NONE = "-"  # given as a column: this role has none, whatever the names say
 # Names are compared without case, spaces and punctuation: "Next State", "next_state" and
 # "nextState" are one.
@@ -78,7 +79,8 @@ SINGLE = ("time", "reward", "terminal", "truncated", "propensity")
 @dataclass(frozen=True)
 class Columns:
     """The columns of every role; () where the log has none. An episode of no columns: the whole
-    log is one episode. `direction` is that of the reward, see `Reward`.
+    log is one episode. `direction` is that of the reward, see `Reward`. The columns of the groups
+    are those of all groupings, one grouping after the other, each of so many as `grouped` says.
     """
 
     episode: tuple[str, ...]
@@ -94,6 +96,17 @@ class Columns:
     group: tuple[str, ...] = ()
     guard: tuple[str, ...] = ()
     direction: str = ""
+    grouped: tuple[int, ...] = ()
+
+    @property
+    def groupings(self) -> dict[str, range]:
+        """{what a log calls a grouping beside its steps: the places of its columns in `group`}."""
+        found, first = {}, 0
+        for n in self.grouped:
+            title = f": {' + '.join(self.group[first : first + n])}" if self.grouped[1:] else ""
+            found[GROUP + title] = range(first, first + n)
+            first += n
+        return found
 
     @property
     def of_reward(self) -> Reward:
@@ -108,14 +121,20 @@ class Columns:
         return {f"{role}_{i}": name for role, i, name in found}
 
     def __str__(self) -> str:
-        found = ((role, " + ".join(getattr(self, role))) for role in SYNONYMS)
-        return ", ".join(f"{role} = {names}" for role, names in found if names)
+        found = {role: " + ".join(getattr(self, role)) for role in SYNONYMS}
+        if self.grouped[1:]:
+            found[GROUP] = " and ".join(x.removeprefix(f"{GROUP}: ") for x in self.groupings)
+        return ", ".join(f"{role} = {names}" for role, names in found.items() if names)
 
 
-def find_columns(names: Sequence[str], where: str, **given: Column) -> Columns:
+def find_columns(
+    names: Sequence[str], where: str, *, group: Groupings = None, **given: Column
+) -> Columns:
     """The columns of all roles among the names of `where`."""
     given["reward"], direction = _directed(given.get("reward"), names)
     found = {role: _given(role, given.get(role), names, where) for role in SYNONYMS}
+    groupings = _groupings(group, names, where)
+    found[GROUP] = tuple(name for columns in groupings for name in columns)
     taken = {
         name for role, columns in found.items() if role not in SHARED for name in columns or ()
     }
@@ -127,7 +146,11 @@ def find_columns(names: Sequence[str], where: str, **given: Column) -> Columns:
     for role, columns in found.items():
         if columns is None:
             found[role] = _by_name(role, [name for name in names if name not in taken], where)
-    made = Columns(**{x: columns or () for x, columns in found.items()}, direction=direction)
+    made = Columns(
+        **{x: columns or () for x, columns in found.items()},
+        direction=direction,
+        grouped=tuple(map(len, groupings)),
+    )
     if made.next_state and len(made.next_state) != len(made.state):
         raise LogError(
             f"state is made of {len(made.state)} columns ({', '.join(made.state)}) and next_state"
@@ -135,6 +158,17 @@ def find_columns(names: Sequence[str], where: str, **given: Column) -> Columns:
             " order"
         )
     return made
+
+
+def _groupings(given: Groupings, names: Sequence[str], where: str) -> list[tuple[str, ...]]:
+    """The columns of every grouping."""
+    each = (given,) if isinstance(given, str) else given or ()
+    several = (x if isinstance(x, (list, tuple)) else str(x) for x in each)
+    found = [x for x in (_given(GROUP, one, names, where) for one in several) if x]
+    twice = [x for i, x in enumerate(found) if set(x) in map(set, found[:i])]
+    if twice:
+        raise LogError(f"episodes are grouped by {' and '.join(twice[0])} twice: say it once")
+    return found
 
 
 def _directed(option: Column, names: Sequence[str]) -> tuple[Column, str]:

@@ -18,12 +18,13 @@ import numpy as np
 
 from surefoot.core.array_checks import SMALLEST
 from surefoot.core.errors import LogError, SurefootError
+from surefoot.core.evidence import GROUP
 from surefoot.core.labels import as_text
 from surefoot.logs.accounting import AT_LIMIT, CUT, accounting, nothing_left
 from surefoot.logs.column_roles import MISSING
 from surefoot.logs.database import Database, text_sql
 from surefoot.logs.faults import find_forbidden, unrewarded_in, without_faults, wrong_alone
-from surefoot.logs.query import BESIDE_LABELS, USED, Part, Reading, with_time_type
+from surefoot.logs.query import USED, Part, Reading, with_time_type
 from surefoot.logs.store import sorted_store
 from surefoot.logs.tally import TO_END, Tally, plain_label
 
@@ -245,26 +246,26 @@ def code_labels(database: Database) -> dict[str, tuple[Any, ...]]:
 def code_beside(database: Database, reading: Reading) -> dict[str, tuple[Any, ...]]:
     """{role: labels} of the labels beside the steps (policies, groups), coded as states are."""
     found = {}
-    for name, role in BESIDE_LABELS.items():
-        if name in reading.beside:
-            query = f"select distinct {name} as x from {reading.steps()}"
-            found[role] = _coded(database, name, query)
-    if "grp" in reading.beside:
-        _check_groups(database, reading)
+    for name, what in reading.beside_labels.items():
+        query = f"select distinct {name} as x from {reading.steps()}"
+        found[what] = _coded(database, name, query)
+    for name, what in reading.beside_labels.items():
+        if what.startswith(GROUP):
+            _check_groups(database, reading, name, what)
     return found
 
 
-def _check_groups(database: Database, reading: Reading) -> None:
+def _check_groups(database: Database, reading: Reading, name: str, what: str) -> None:
     """Raise where the group changes within an episode."""
     found = database.rows(
         "looking at groups",
-        f"""select episode, min(grp), max(grp), count(*) over () from {reading.steps()}
-            group by episode having min(grp) <> max(grp) order by episode limit 1""",
+        f"""select episode, min({name}), max({name}), count(*) over () from {reading.steps()}
+            group by episode having min({name}) <> max({name}) order by episode limit 1""",
     )
     if found:
         episode, low, high = (as_text(plain_label(x)) for x in found[0][:3])
         raise LogError(
-            f"the group changes within episode {episode!r}: {low!r} and {high!r} ({found[0][3]:,}"
+            f"the {what.replace(':', '')} changes within episode {episode!r}: {low!r} and {high!r} ({found[0][3]:,}"
             " such episodes): a group belongs to a whole episode; put what changes into the state,"
             " or split the episodes"
         )

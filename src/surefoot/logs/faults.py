@@ -12,7 +12,7 @@ from surefoot.core.labels import match, places_of
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, REMEDIES, no_reward_at_all
 from surefoot.logs.column_roles import MISSING
 from surefoot.logs.database import Database, text_sql
-from surefoot.logs.query import BESIDE_LABELS, ZONED, Part, Reading
+from surefoot.logs.query import ZONED, Part, Reading
 from surefoot.logs.store import rewritten, write_parquet
 from surefoot.logs.tally import plain_label
 
@@ -167,10 +167,12 @@ def _faults_alone(reading: Reading) -> dict[str, str]:
 
 def _faults_beside(reading: Reading) -> dict[str, str]:
     """What can be wrong beside the step of a row."""
-    guards = [x for x in reading.beside if x[0] == "g" and x != "grp"]
+    guards = [x for x in reading.beside if x[0] == "g" and x[1:].isdigit()]
+    labels = reading.beside_labels
     found = {
         "propensity": ["p"] if "p" in reading.beside else [],
-        **{role: [x] for x, role in BESIDE_LABELS.items() if x in reading.beside},
+        "policy": [x for x, what in labels.items() if what == "policy"],
+        "group": [x for x, what in labels.items() if what != "policy"],
         "guard": guards,
     }
     return {

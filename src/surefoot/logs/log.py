@@ -12,6 +12,7 @@ import numpy as np
 
 from surefoot.core import Batch, Counts, Labels, Policy, Returns, count_batch
 from surefoot.core.errors import LogError, NotAvailableError, ProblemError
+from surefoot.core.evidence import GROUP
 from surefoot.core.labels import as_text, match, places_of
 from surefoot.core.plain_values import Shown
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, Accounting
@@ -19,7 +20,7 @@ from surefoot.logs.column_roles import Reward
 from surefoot.logs.database import Database, Workspace, path_sql
 from surefoot.logs.given_policies import baseline_of, labelled
 from surefoot.logs.policy_files import permitted
-from surefoot.logs.query import BESIDE_LABELS, Reading
+from surefoot.logs.query import Reading
 from surefoot.logs.tally import TO_END, plain_label
 from surefoot.problems import Problem, monte_carlo
 from surefoot.problems.build import build, uneven
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 Columns = dict[str, np.ndarray]
 BLOCK = 1_000_000  # rows of a block, unless another number is asked for
-BESIDE_NAMES = {"p": "propensity", **BESIDE_LABELS}  # how a Batch calls them
 # rows up to which a Problem carries them, so that every kind of Monte-Carlo return can be computed
 # from it
 IN_MEMORY = 2_000_000
@@ -54,7 +54,8 @@ class Log(Shown):
                   are minus the column, and what is declared of the column is turned (`problem`)
     accounting    rows read = rows used + rows left out, by reason
     notes         what a user should know; first the `warnings`, which put the result in doubt
-    beside        the labels of "policy" and "group" where the log has such columns
+    beside        the labels of "policy" and "group" where the log has such columns; of several
+                  groupings "group: sex" and so on
     view          how rows are to be read where this log was made from another: with histories, or
                   with the length of steps
     pace          how long steps take, where a discount counts time
@@ -120,6 +121,11 @@ class Log(Shown):
     def n_episodes(self) -> int | None:
         """The number of episodes; None where the order of rows was not looked at."""
         return None if self.starts is None else int(self.starts.sum())
+
+    @property
+    def groups(self) -> dict[str, tuple[Any, ...]]:
+        """{what a grouping is called beside the steps: the labels of its groups}."""
+        return {name: x for name, x in self.beside.items() if name.startswith(GROUP)}
 
     @property
     def has_propensities(self) -> bool:
@@ -428,7 +434,7 @@ def _chunks(database: Database, log: Log, reading: Reading, rows: int) -> Iterat
     one file at a time.
     """
     database.run("reading rows", "set disabled_optimizers = 'join_order,build_side_probe_side'")
-    coded = [x for x in BESIDE_LABELS if x in reading.beside]
+    coded = reading.beside_labels
     for name in ("states", "actions", *coded):
         file = path_sql(str(database.folder / name))
         database.run("reading labels", f"create temp table {name} as from read_parquet({file})")
@@ -478,6 +484,7 @@ def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterato
         follow, keep = np.where(last, end, np.append(rows["s"][1:], end)), ~last | ends
     if not keep.any():
         return
+    called = {"p": "propensity", **reading.beside_labels}
     number = np.cumsum(new)[keep]
     episode = np.cumsum(np.append(False, number[1:] != number[:-1]))
     follow = follow[keep].astype(np.int64)
@@ -496,7 +503,7 @@ def _batch(log: Log, reading: Reading, rows: Columns, first_row: int) -> Iterato
         has_end=log.has_end,
         left_out=int((~keep).sum()),
         labels=log.labels,
-        beside={BESIDE_NAMES.get(x, x): rows[x][keep] for x in reading.beside},
+        beside={called.get(x, x): rows[x][keep] for x in reading.beside},
     )
 
 

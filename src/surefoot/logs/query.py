@@ -6,6 +6,7 @@ The letters are those of the glossary: s, a, r, and s2 for s'.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,7 +45,6 @@ NO_SECONDS = "^([^:]*:[0-9][0-9])([Z +-])"
 NO_OFFSET = ":.*[^0-9:. ]"
 EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 ROUNDING = 1e-9  # a probability may lie above 1 by so much
-BESIDE_LABELS = {"policy": "policy", "grp": "group"}  # {name in `steps`: role}, of labels
 USED = "(s2 is not null or ends)"  # whether a row leads somewhere
 Part = tuple[int, int] | None  # part i of k of the episodes
 
@@ -113,7 +113,8 @@ class Reading:
     filled        whether the reward was missing and is the `missing_reward`
     ends, cut     the flags terminal and truncated; NULL where unreadable, false where empty
     p             the propensity as DOUBLE; NULL where it is no number in (0, 1]
-    policy, grp   labels of the policy that chose the action, and of the group
+    policy        the label of the policy that chose the action
+    grp0, ...     labels of the group, one for each grouping
     g0, g1, ...   guarded columns as DOUBLE; NULL where they are no finite number
     file, row     where the user finds the row; `at` is its row in the file that is read
 
@@ -213,16 +214,27 @@ class Reading:
         if self.store.of("propensity"):
             p = self._number("propensity_0", "propensity")
             found["p"] = f"case when {p} > 0 and {p} <= {1 + ROUNDING!r} then least({p}, 1.0) end"
-        for name, role in BESIDE_LABELS.items():
-            if self.store.of(role):
-                found[name] = self.label(role)
+        if self.store.of("policy"):
+            found["policy"] = self.label("policy")
+        for i, places in enumerate(self.store.columns.groupings.values()):
+            found[f"grp{i}"] = self._joined([f"group_{j}" for j in places], "group")
         for i, x in enumerate(self.store.of("guard")):
             found[f"g{i}"] = self._number(x, "guarded")
         return found
 
+    @property
+    def beside_labels(self) -> dict[str, str]:
+        """{name in `steps`: what a log calls it} of those beside the steps that are labels."""
+        groupings = {f"grp{i}": x for i, x in enumerate(self.store.columns.groupings)}
+        return ({"policy": "policy"} if self.store.of("policy") else {}) | groupings
+
     def label(self, role: str) -> str:
+        """The label of a role."""
+        return self._joined(self.store.of(role), role)
+
+    def _joined(self, names: Sequence[str], role: str) -> str:
         """One column as it is; several together as one struct, missing where any is."""
-        parts = [self._label(name, role) for name in self.store.of(role)]
+        parts = [self._label(name, role) for name in names]
         if len(parts) == 1:
             return parts[0]
         packed = ", ".join(f"k{i} := {part}" for i, part in enumerate(parts))

@@ -19,7 +19,7 @@ from surefoot.core.cluster import cluster, computed
 from surefoot.core.errors import LogError, option
 from surefoot.core.labels import as_text, in_kind_of, match, places_of, unknown
 from surefoot.logs.accounting import droppable, notes_on, warnings_on
-from surefoot.logs.column_roles import ALONG, NONE, SYNONYMS, Column
+from surefoot.logs.column_roles import ALONG, NONE, SYNONYMS, Column, Groupings
 from surefoot.logs.counting import code_beside, count_log
 from surefoot.logs.database import Database, Progress, Workspace
 from surefoot.logs.description import POSING, is_description, read_description
@@ -47,7 +47,7 @@ def read_log(
     truncated: Column = None,
     propensity: Column = None,
     policy: Column = None,
-    group: Column = None,
+    group: Groupings = None,
     guard: Column = None,
     terminal_states: Iterable[Any] = (),
     actions: Iterable[Any] | None = None,
@@ -84,7 +84,8 @@ def read_log(
                           without a direction, more is better
     propensity            the probability with which the action was chosen; found by name too
     policy                which policy chose the action
-    group                 a group that the episode belongs to, constant in it
+    group                 a group that the episode belongs to, constant in it; ["sex", "ward"] are
+                          two groupings, "sex,ward" is one, with a group for every combination
     guard                 further numbers to look after, each a column of its own
     terminal_states       labels of states that end an episode; states that flagged rows lead to are
                           added
@@ -167,7 +168,8 @@ def options_of(
     columns = {role: given.pop(role, None) for role in SYNONYMS}
     for role, x in columns.items():
         if x is not None and not isinstance(x, str):
-            columns[role] = tuple(x) if isinstance(x, Iterable) else str(x)
+            several = x if isinstance(x, Iterable) else (x,)
+            columns[role] = tuple(tuple(y) if isinstance(y, (list, tuple)) else y for y in several)
     if given.get("bandit"):
         named = [x for x in ALONG if columns[x] not in (None, NONE)]
         if named:
