@@ -69,7 +69,7 @@ def plan(source: Any, *, loss: float | None = None, **how: Unpack[Question]) -> 
     loss = FREE_LOSS * problem.return_range.width if loss is None else loss
     chosen = tuple(trials(problem, advice.candidate, advice.pi_b, loss))
     document = {
-        "log": log_summary(advice.log, posed.source),
+        "log": log_summary(advice.log, posed.source, problem),
         "gamma": posed.gamma,
         "start": problem.start_from,
         "verdict": advice.verdict,

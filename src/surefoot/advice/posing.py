@@ -5,7 +5,7 @@ the words and defaults of the command line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from types import NoneType
@@ -70,6 +70,7 @@ class Reading(TypedDict, total=False):
     encoding: str
     date_format: str
     values: Mapping[str, float] | Iterable[str]
+    unit: str
     history: int
     discount_per: str | float | None
     bandit: bool
@@ -327,7 +328,9 @@ def read(
             "--dask counts alone, and weighs nothing: --propensity, --policy-column and --bandit"
             " need the rows; leave --dask out"
         )
-    return log_and_units_on_dask(dask, source, **{**how, "propensity": NONE})
+    unit = how.pop("unit", "")
+    log, units = log_and_units_on_dask(dask, source, **{**how, "propensity": NONE})
+    return replace(log, reward=replace(log.reward, unit=unit)), units
 
 
 def _check_read(log: Log, how: Mapping[str, Any]) -> None:

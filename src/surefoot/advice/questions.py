@@ -257,7 +257,7 @@ def compare(
     posed = pose(source, **how)
     findings = findings_about(posed.log, posed.problem)
     document = {
-        "log": log_summary(posed.log, posed.source),
+        "log": log_summary(posed.log, posed.source, posed.problem),
         "gamma": posed.gamma,
         "vetoes": [x.key for x in findings if x.vetoes],
         "algorithms": list(_compared(posed, findings, several(only) or list(ALGORITHMS), shown)),
@@ -335,7 +335,7 @@ def evaluate_policy(source: Any, policy: Any, **how: Unpack[Question]) -> Evalua
     of_the_whole(how)
     posed = pose(source, **how)
     document = {
-        "log": log_summary(posed.log, posed.source),
+        "log": log_summary(posed.log, posed.source, posed.problem),
         "policy": in_words(policy),
         "gamma": posed.gamma,
         **evaluation(posed.log, posed.problem, policy_over(policy, posed.log).pi),
@@ -406,7 +406,7 @@ def certify_policy(
         found = replace(found, assumptions=(*found.assumptions, unchecked))
     certificate = found if isinstance(found, Certificate) else None
     document = {
-        "log": log_summary(posed.log, posed.source),
+        "log": log_summary(posed.log, posed.source, posed.problem),
         "policy": in_words(policy),
         "gamma": posed.gamma,
         **assurance_summary(found),

@@ -41,6 +41,7 @@ from surefoot.evidence.confounding import confounding_summary
 from surefoot.evidence.unit_model import DELTA, EVENTS, Comparison
 from surefoot.evidence.value_on_log import GIVEN_WEIGHTS
 from surefoot.logs import Disagreement, Log, remembered
+from surefoot.problems import Problem
 from surefoot.report.folder import TRAINING
 
 # fields of an improvement that hold labels, names or one of a few words
@@ -69,7 +70,7 @@ OTHERWISE = {
 }
 
 
-def log_summary(log: Log, source: str) -> dict[str, Any]:
+def log_summary(log: Log, source: str, problem: Problem) -> dict[str, Any]:
     """What was read, row by row accounted for."""
     account = log.accounting
     return {
@@ -89,11 +90,20 @@ def log_summary(log: Log, source: str) -> dict[str, Any]:
         "pairs_seen": int((log.n_sa > 0).sum()),
         "reward_lowest": log.rewards[0],
         "reward_highest": log.rewards[1],
-        "reward": log.reward_summary,
+        "reward": log.reward_summary | {"share": _is_share(log, problem)},
         "warnings": list(log.warnings),
         "history": remembered(log)[1],
         "discount_per": None if log.pace is None else log.pace.unit,
     }
+
+
+def _is_share(log: Log, problem: Problem) -> bool:
+    """Whether a mean return is a share: every reward is 0 or 1 in the column, no return can be
+    below 0 or above 1, and none is discounted.
+    """
+    ends = (log.reward.sign * x for x in (problem.return_range.lo, problem.return_range.hi))
+    whole = (problem.gamma == 1 or log.bandit) and all(0 <= x <= 1 for x in ends)
+    return whole and log.reward_is_binary
 
 
 def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, Any]:
@@ -121,6 +131,18 @@ def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, An
             "baseline": compared.baseline.value,
         }
     return found
+
+
+def _relative(rows: list[dict[str, Any]], gain: Gain | None, sign: float) -> float | None:
+    """The held-out gain as a share of what the baseline is worth there, in the units of the
+    column; None unless that is clearly above 0: its 90 % interval lies above half of it.
+    """
+    own = [x for x in rows if x["data"] == "held-out half" and x["of"] == "baseline"]
+    if gain is None or not own:
+        return None
+    value, ends = sign * own[0]["value"], (sign * own[0]["low"], sign * own[0]["high"])
+    clear = value > 0 and min(ends) > 0.5 * value
+    return sign * gain.evidence.estimate / value if clear else None
 
 
 def estimates(advice: Advice) -> list[dict[str, Any]]:
@@ -153,7 +175,7 @@ def _estimate(
 def summarise(advice: Advice, source: str, compared: Disagreement | None = None) -> dict[str, Any]:
     """Everything about an improvement, for summary.json and --json."""
     problem, solution, worth = advice.problem, advice.solution, advice.over_renormalised
-    gain = advice.gain
+    gain, rows = advice.gain, estimates(advice)
     found: dict[str, Any] = {
         "surefoot": surefoot.__version__,
         "verdict": advice.verdict,
@@ -162,7 +184,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "supported": advice.supported,
         "accepted_unsupported": advice.accepted,
         "policy_is": _policy_is(advice),
-        "log": log_summary(advice.log, source),
+        "log": log_summary(advice.log, source, problem),
         "against": [_finding(x, advice) for x in advice.against if x.looked],
         "not_looked_at": [_finding(x, advice) for x in advice.against if not x.looked],
         "slight": [_finding(x, advice) for x in advice.slight],
@@ -205,7 +227,8 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             else int(gain.outside.sum()),
         },
         "worth": gain_summary(advice.gain, advice.in_sample)
-        | {"over_renormalised": worth, "estimates": estimates(advice)},
+        | {"over_renormalised": worth, "estimates": rows}
+        | {"relative": _relative(rows, gain, advice.log.reward.sign)},
         "made_of": _made_of(advice),
         **parts_summary(advice.gates),
         "own_return": None if advice.own is None else asdict(advice.own),

@@ -68,8 +68,8 @@ KEPT = frozenset(
     (
         "episode", "time", "state", "action", "reward", "next_state", "terminal", "truncated",
         "terminal_states", "episode_end", "order", "terminal_to_end", "actions", "drop_bad_rows",
-        "missing_reward", "decimal", "delimiter", "encoding", "date_format", "values", "gamma",
-        "reward_range", "return_range", "horizon", "propensity", "delta", "estimator",
+        "missing_reward", "decimal", "delimiter", "encoding", "date_format", "values", "unit",
+        "gamma", "reward_range", "return_range", "horizon", "propensity", "delta", "estimator",
         "exploration", *FILES,
     )
 )  # fmt: skip
@@ -157,7 +157,7 @@ def safety_test(
         same_codes=other is None, accept_observed=observed_range,
     )  # fmt: skip
     document: dict[str, Any] = {
-        "log": log_summary(posed.log, posed.source),
+        "log": log_summary(posed.log, posed.source, posed.problem),
         "policy": in_words(policy),
         "policy_fingerprint": file_hash(Path(policy)) if isinstance(policy, (str, Path)) else None,
         "gamma": posed.gamma,
@@ -254,7 +254,8 @@ def watch(
         asked.pop(name, None)
     _check_kept(asked, "" if source is given else f"{given} says so; ")
     state_file = Path(state_file)
-    kept = {**asked, "horizon": horizon, "delta": delta, "estimator": estimator}
+    kept = {x: asked[x] for x in asked if x != "unit"}  # a word for people may change
+    kept |= {"horizon": horizon, "delta": delta, "estimator": estimator}
     with alone(state_file):
         before = load_watch(state_file, _parameters(policy, kept))
         posed = pose_episodes(source, progress=progress, **_knowing_actions(asked, policy))
@@ -276,7 +277,7 @@ def watch(
         )
         _save(after, before, state_file)
     document: dict[str, Any] = {
-        "log": log_summary(posed.log, posed.source),
+        "log": log_summary(posed.log, posed.source, posed.problem),
         "policy": in_words(policy),
         "gamma": posed.gamma,
         "state_file": str(state_file),

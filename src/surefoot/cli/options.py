@@ -372,6 +372,16 @@ class LogOptions:
         ),
     ] = ""
 
+    unit: Annotated[
+        str,
+        option(
+            READING,
+            "WORDS",
+            "What people call the reward, such as survival or EUR: gains are told in it. A return"
+            " from 0 to 1 that is not discounted is told in percentage points.",
+            default=False,
+        ),
+    ] = ""
     history: Annotated[
         int,
         option(

@@ -15,6 +15,7 @@ from surefoot.core.evidence import GROUP, HIGHER, LOWER
 from surefoot.core.labels import nearest
 from surefoot.problems.guards import directed
 
+MOST_OF_UNIT = 40  # characters
 RANGES = ("reward_range", "return_range")
 # words of a name that say harm: more of it is rarely better
 HARM = frozenset(
@@ -250,10 +251,20 @@ def _plain(name: str) -> str:
 class Reward:
     """The column of the reward and its direction: "higher" or "lower" is better; "" where nobody
     said it, which is taken as "higher". Where lower is better, the reward is minus the column.
+    `unit`: what a reader calls it, such as "survival" or "EUR"; "": nobody said it.
     """
 
     column: str
     direction: str = ""
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        unit = self.unit
+        if not isinstance(unit, str) or not unit.isprintable() or len(unit) > MOST_OF_UNIT:
+            raise LogError(
+                f"{option('unit')} is what people call the reward, a word or a few on one line,"
+                f" such as survival or EUR, got {unit!r}"
+            )
 
     @property
     def sign(self) -> float:
@@ -297,5 +308,7 @@ class Reward:
             "direction_given": bool(self.direction),
             "mean": mean,
             "mean_an_episode": each,
+            "unit": self.unit or None,
+            "share": False,
             "sentence": words,
         }

@@ -55,6 +55,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "encoding": Key(str, "a name", "utf-8"),
         "date_format": Key(str, "such as dd/mm/yyyy hh:mm", "", "how times are written"),
         "values": Key(list[str], 'such as ["survived=1", "died=0"]', (), "words of the reward"),
+        "unit": Key(str, "a word or a few", "", "what people call the reward"),
         "history": Key(int, "a whole number", 0, "steps that a state remembers"),
         "discount_per": Key(str | float, "a number or a unit of time", None, "the unit of gamma"),
     },
@@ -74,7 +75,7 @@ KEYS: dict[str, dict[str, Key]] = {
 }
 DEFAULTS = {key: x.default for keys in KEYS.values() for key, x in keys.items()}
 POSING = tuple(KEYS["problem"])
-OF_REWARD = {"reward_range", "return_range", "missing_reward", "values"}
+OF_REWARD = {"reward_range", "return_range", "missing_reward", "values", "unit"}
 
 
 @dataclass(frozen=True, kw_only=True)

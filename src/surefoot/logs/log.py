@@ -153,6 +153,22 @@ class Log(Shown):
         return self.reward.summary(mean, self.n_episodes, used)
 
     @property
+    def reward_is_binary(self) -> bool:
+        """Whether every reward is 0 or 1 in the column: between them, only these are their own
+        squares.
+        """
+        low, high = sorted(self.reward.sign * x for x in self.rewards)
+        if low < 0 or high > 1:
+            return False
+        n, r = self.counts.n_sas, self.counts.r_sas
+        if self.counts.is_sparse:
+            rows, columns = r.nonzero()
+            n, r = n[rows, columns], r[rows, columns]
+        n, r = np.asarray(n, dtype=float), np.asarray(r, dtype=float)
+        squares = float(self.counts.r_rest.sum()) + float((r**2 / np.maximum(n, 1.0)).sum())
+        return bool(np.isclose(squares, abs(r).sum(), rtol=1e-9, atol=0.0))
+
+    @property
     def time_limit(self) -> int:
         """Without next_state: the number of rows after which all episodes are cut; 0: none."""
         return self.reading.limit if self.reading is not None else 0

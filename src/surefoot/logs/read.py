@@ -69,6 +69,7 @@ def read_log(
     bandit: bool = False,
     date_format: str = "",
     values: Mapping[str, float] | Iterable[str] = (),
+    unit: str = "",
 ) -> Log:
     """Read and count a log with one row a step.
 
@@ -125,6 +126,8 @@ def read_log(
                           found
     values                the numbers that the words of the reward stand for, such as
                           {"survived": 1, "died": 0} or ["survived=1", "died=0"]
+    unit                  what people call the reward, such as "survival" or "EUR": gains are told
+                          in it
 
     Times are numbers, or dates with or without a UTC offset, which is used: in one log all have
     one, or none. Dates without one that run back as on a night when clocks are put back are an
@@ -137,7 +140,8 @@ def read_log(
         described = read_description(source)
         source, given = described.source, described.over(given)
         given = {key: value for key, value in given.items() if key not in POSING}
-    steps, per = checked_steps(given.pop("history")), given.pop("discount_per")
+    steps, per, unit = (given.pop(x) for x in ("history", "discount_per", "unit"))
+    steps = checked_steps(steps)
     checked_per(per)
     sparse, progress = given.pop("sparse"), given.pop("progress")
     options, ends = options_of(**given)
@@ -153,7 +157,8 @@ def read_log(
         beside=beside,
     )
     log = with_pace(remember(log, steps), per)
-    return replace(log, labels=replace(log.labels, library=library_of(source)))
+    labels = replace(log.labels, library=library_of(source))
+    return replace(log, labels=labels, reward=replace(log.reward, unit=unit))
 
 
 def options_of(

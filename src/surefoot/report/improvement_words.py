@@ -18,15 +18,18 @@ from surefoot.report.log_words import (
     WHERE,
     amount,
     baseline_statement,
+    difference,
     disagreement,
+    figure,
     log_warnings,
     lower,
+    more,
     notes,
+    own_unit,
     reward_words,
     rows_read,
     span,
     turned,
-    unit,
     value,
     warning,
 )
@@ -151,12 +154,16 @@ def _worth(document: Mapping[str, Any]) -> Statement:
     """What it is worth in the units of the reward, and what more of that means."""
     found, log, where = held_out_gain(document), document["log"], WHERE[document["start"]]
     c = document["certificate"] or {}
-    if found is not None:
+    if found is not None and own_unit(log):
+        words = f"{difference(found[0], log)} ({_interval(document)})"
+        words += f"{_of_baseline(document, ', {}')}{relative_words(document)}"
+    elif found is not None:
         words = amount(found[0], log) if lower(log) else signed(found[0])
         words += f"{_of_baseline(document)}; {_interval(document)}"
+    if found is not None:
         words = words if document["supported"] else f"for information only: {words}"
     elif document["supported"] and known(c.get("bound")):
-        words = f"at least {amount(c['bound'], log)} {unit(log)} than the baseline"
+        words = f"at least {more(c['bound'], log)} than the baseline"
     else:
         words = "it could not be measured on held-out data"
     if found is not None or document["supported"]:
@@ -180,14 +187,23 @@ def _worth(document: Mapping[str, Any]) -> Statement:
 def _interval(document: Mapping[str, Any]) -> str:
     """Between which changes the gain lies, in the units of the reward's column."""
     log, (_, low, high) = document["log"], held_out_gain(document) or (0.0, None, None)
-    if not (known(low) and known(high)):
+    if low is None or high is None or not (known(low) and known(high)):
         return span(low, high, log)
+    level = f"{100 * (1 - 2 * document['worth']['held_out'].get('delta', 0.05)):.0f} % interval"
+    if own_unit(log):
+        pair = (-high, -low) if lower(log) else (low, high)
+        return f"{' to '.join(figure(x, log) for x in pair)}, {level}"
     ends = span(low, high, log) if lower(log) else f"{signed(low)} to {signed(high)}"
-    level = 1 - 2 * document["worth"]["held_out"].get("delta", 0.05)
-    return f"{100 * level:.0f} % interval {ends.removeprefix('between ')}"
+    return f"{level} {ends.removeprefix('between ')}"
 
 
-def _of_baseline(document: Mapping[str, Any]) -> str:
+def relative_words(document: Mapping[str, Any]) -> str:
+    """The gain beside what the baseline is worth; "" where that is not clearly above 0."""
+    found = document["worth"].get("relative")
+    return "" if not known(found) else f"; {100 * found:+.2g} % relative to the baseline"
+
+
+def _of_baseline(document: Mapping[str, Any], form: str = " ({})") -> str:
     """What baseline and policy are worth on the same data, where their difference is the gain."""
     log, gain = document["log"], (held_out_gain(document) or (math.nan,))[0]
     worth = {
@@ -199,8 +215,8 @@ def _of_baseline(document: Mapping[str, Any]) -> str:
         return ""
     new, old = worth.get("candidate", math.nan), worth["baseline"]
     if math.isclose(new - old, gain, rel_tol=1e-6, abs_tol=1e-12):
-        return f" (from {value(old, log)} to {value(new, log)})"
-    return f" (the baseline: {value(old, log)})"
+        return form.format(f"from {value(old, log)} to {value(new, log)}")
+    return form.format(f"the baseline: {value(old, log)}")
 
 
 def _own(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -306,7 +322,7 @@ def _each_alone(document: Mapping[str, Any]) -> list[Statement]:
         ends = span(x["low"], x["high"], log)
         lines.append(
             f"in {x['state']!r} (visited {x['visits']:,} times) {x['more_of']!r} instead of"
-            f" {x['less_of']!r}: {amount(x['gain'], log)} {unit(log)} if this were the only change,"
+            f" {x['less_of']!r}: {more(x['gain'], log)} if this were the only change,"
             f" {ends}: {by_itself}"
         )
     if len(found) > MOST_ALONE:

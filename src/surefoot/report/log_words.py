@@ -123,10 +123,59 @@ def notes(said: Sequence[str], log: Mapping[str, Any]) -> list[Statement]:
     return [listed("note", told)] if told else []
 
 
+def own_unit(log: Mapping[str, Any]) -> str:
+    """What people call the reward; "" where nobody said it."""
+    return log.get("reward", {}).get("unit") or ""
+
+
+def points(log: Mapping[str, Any]) -> bool:
+    """Whether amounts are told in percentage points."""
+    return bool(own_unit(log) and log["reward"].get("share"))
+
+
+def figure(x: float, log: Mapping[str, Any], sign: str = "") -> str:
+    """A number of the reward, in the reader's unit where there is one, without its name."""
+    if not own_unit(log):
+        return f"{x:{sign}.4g}"
+    x *= 100 if points(log) else 1
+    if x == 0 or (points(log) and abs(x) >= 0.1):
+        return f"{x:{sign}.1f}"
+    return f"{x:{sign},.0f}" if abs(x) >= 1000 else f"{x:{sign}.3g}"
+
+
+def units_of(log: Mapping[str, Any], *, whole: bool = False) -> str:
+    """What follows such a number, with its space; `whole`: with the name of what it is a share of;
+    "" where there is no unit.
+    """
+    name = own_unit(log)
+    if not points(log):
+        return f" {name}" if name else ""
+    return " percentage points" + f" of {name}" * whole
+
+
 def amount(x: float, log: Mapping[str, Any]) -> str:
     """A difference in the units of the reward's column: "0.5 more", "0.2 less"."""
     x = -x if lower(log) else x
-    return f"{abs(x):.4g} {'less' if x < 0 else 'more'}"
+    return f"{figure(abs(x), log)}{units_of(log)} {'less' if x < 0 else 'more'}"
+
+
+def more(x: float, log: Mapping[str, Any]) -> str:
+    """The same, with what it is an amount of."""
+    if own_unit(log) and not points(log):
+        return amount(x, log)
+    return f"{amount(x, log)} {unit(log)}"
+
+
+def rough(x: float, log: Mapping[str, Any]) -> str:
+    """An amount to three digits, with its unit."""
+    if own_unit(log):
+        return f"{figure(x, log)}{units_of(log, whole=True)}"
+    return f"{x:.3g} {unit(log)}"
+
+
+def difference(x: float, log: Mapping[str, Any]) -> str:
+    """A difference with its sign, as the column has it, and its unit: "+0.56 EUR"."""
+    return f"{figure(-x if lower(log) else x, log, '+')}{units_of(log, whole=True)}"
 
 
 def column(log: Mapping[str, Any]) -> str:
@@ -138,7 +187,7 @@ def column(log: Mapping[str, Any]) -> str:
 def unit(log: Mapping[str, Any]) -> str:
     """The same behind an amount."""
     name = column(log)
-    return name if name == REWARD else f"({name})"
+    return own_unit(log) or (name if name == REWARD else f"({name})")
 
 
 def lower(log: Mapping[str, Any]) -> bool:
@@ -148,7 +197,8 @@ def lower(log: Mapping[str, Any]) -> bool:
 
 def value(x: float, log: Mapping[str, Any]) -> str:
     """A value in the units of the reward's column."""
-    return f"{-x if lower(log) else x:.4g}"
+    x = -x if lower(log) else x
+    return f"{figure(x, log)}{' %' if points(log) else units_of(log)}"
 
 
 def span(low: float | None, high: float | None, log: Mapping[str, Any]) -> str:
@@ -156,7 +206,7 @@ def span(low: float | None, high: float | None, log: Mapping[str, Any]) -> str:
     ends = [amount(x, log) for x in (low, high) if known(x) and x is not None]
     if len(ends) == 2:
         one, two = (x.split() for x in ends)
-        return f"between {one[0] if one[1] == two[1] else ends[0]} and {ends[1]}"
+        return f"between {one[0] if one[-1] == two[-1] else ends[0]} and {ends[1]}"
     if known(low):
         return f"at least {ends[0]}"
     return f"at most {ends[0]}" if ends else "without any bound"

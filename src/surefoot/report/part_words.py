@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from surefoot.core.text import signed, some
+from surefoot.core.text import aligned, some
+from surefoot.report.log_words import figure, units_of
 from surefoot.report.statements import Statement, known
 
 KINDS = (("guard", "guards"), ("group", "groups"))
 MOST_NAMED = 2  # parts that fail and are named unasked
 ALIKE = ("the baseline treats all groups", "the baseline treats all groups alike")
 ALL_CHECKED = 0.995  # share of moves beyond which it is not told
+HEADINGS = ("", "change", "at least", "at most", "allowed", "tested", "result")
 WAYS = {"guard": ("fall", "rise"), "group": ("lose", "gain")}  # what less and more of it are called
 
 
@@ -45,27 +47,67 @@ def parts(document: Mapping[str, Any]) -> list[Statement]:
     found = [(kind, x) for kind, many in KINDS for x in document.get(many, ())]
     if not found:
         return []
-    detail = [_part(kind, x, whole=True) for kind, x in found]
+    detail = aligned([HEADINGS, *part_rows(document)], "<>>>>><")
+    detail += [f"{x['name']}{words}" for _, x in found if (words := _undeclared(x))]
     detail.append(_rule(document))
     for kind, many in KINDS:
         detail += _at_once(kind, document.get(many, ()))
     label = "guards" if document.get("guards") else "groups"
-    return [Statement(label, _in_short(found), tuple(detail))]
+    return [Statement(label, _in_short(found, document["log"]), tuple(detail))]
 
 
-def _in_short(found: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+def part_rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """A row for each guard and group, as `HEADINGS` says: changes of guards in the unit of their
+    column, gains of groups in that of the reward.
+    """
+    return [_row(kind, x, document["log"]) for kind, many in KINDS for x in document.get(many, ())]
+
+
+def _row(kind: str, x: Mapping[str, Any], log: Mapping[str, Any]) -> tuple[str, ...]:
+    """One guard or group, cell by cell."""
+    of, name = _unit_of(kind, log), f"{x['name']} ({x['better']} is better)"
+    if kind == "group":
+        name = f"group {x['name']}" + (f" ({units_of(of).strip()})" if units_of(of) else "")
+    ends = [figure(y, of, "+") if known(y) else "-" for y in (x["change"], x["low"], x["high"])]
+    allowed = (
+        "" if x["tolerance"] is None else figure(x["tolerance"], of) if x["tolerance"] else "0"
+    )
+    tested = f"{_tested(x):,}" if _tested(x) is not None else ""
+    if _in_part(x):
+        tested += f", {x['share_checked']:.0%} of the changes"
+    return (name, *ends, allowed, tested, _verdict(x) if known(x["change"]) else _untested(x))
+
+
+def _tested(x: Mapping[str, Any]) -> int | None:
+    """On how many units."""
+    found: int | None = x.get("units_tested", x.get("episodes_tested"))
+    return found
+
+
+def _in_part(x: Mapping[str, Any]) -> bool:
+    """Whether some of its changes could not be tested."""
+    share = x.get("share_checked")
+    return known(share) and share is not None and share <= ALL_CHECKED
+
+
+def _unit_of(kind: str, log: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The log whose unit counts for a part: groups earn the reward, guards have their own."""
+    return log if kind == "group" else {}
+
+
+def _in_short(found: Sequence[tuple[str, Mapping[str, Any]]], log: Mapping[str, Any]) -> str:
     """The parts that fail; else the one that is nearest to it."""
     asked = [(kind, x) for kind, x in found if x["tolerance"] is not None]
     if not asked:
-        return some([_part(k, x) for k, x in found], MOST_NAMED)
+        return some([_part(k, x, log) for k, x in found], MOST_NAMED)
     worst_first = sorted(asked, key=lambda pair: _slack(pair[1]))
-    failing = [_part(kind, x) for kind, x in worst_first if not x["holds"]]
+    failing = [_part(kind, x, log) for kind, x in worst_first if not x["holds"]]
     passing = [(kind, x) for kind, x in worst_first if x["holds"]]
     if failing:
         rest = len(failing) - MOST_NAMED
         more = [f"{rest} more: NOT PASSED"] * (rest > 0)
         return "; ".join([*failing[:MOST_NAMED], *more, *_passing(passing, others=True)])
-    nearest = _part(*worst_first[0])
+    nearest = _part(*worst_first[0], log)
     if len(asked) == 1:
         return nearest
     return f"{_passing(passing)[0]}; closest to failing: {nearest}"
@@ -91,40 +133,48 @@ def _slack(x: Mapping[str, Any]) -> float:
     return float(((x["tolerance"] or 0.0) - harm) / ((high - low) or 1.0))
 
 
-def _part(kind: str, x: Mapping[str, Any], *, whole: bool = False) -> str:
-    """One guard or group with its change, in the unit of its column; `whole`: with both bounds."""
-    what = x["name"] + f" ({x['better']} is better)" * whole
+def _part(kind: str, x: Mapping[str, Any], log: Mapping[str, Any]) -> str:
+    """One guard or group with its change, in the unit of its column."""
+    what, result = x["name"], _row(kind, x, log)[-1]
     if kind == "group":
-        tested, unit = x.get("units_tested", x.get("episodes_tested")), x.get("unit", "episodes")
-        share = x.get("share_checked")
-        checked = known(share) and share is not None and share <= ALL_CHECKED
-        what = f"group {x['name']} ({tested:,} {unit}"
-        what += f", {share:.0%} of the changes could be tested)" if checked else ")"
+        what = f"group {what} ({_tested(x):,} {x.get('unit', 'episodes')}"
+        what += (
+            f", {x['share_checked']:.0%} of the changes could be tested)" if _in_part(x) else ")"
+        )
     if not known(x["change"]):
-        return f"{what}: {_untested(x)}"
-    ends = f"at least {_end(x['low'])}, at most {_end(x['high'])}" if whole else _worst(kind, x)
+        return f"{what}: {result}"
     allowed = f"; {x['tolerance']:g} is allowed" if x["tolerance"] else ""
-    return f"{what} {_moved(kind, x['change'])} ({ends}{allowed}): {_verdict(x)}"
+    moved, worst = _moved(kind, x["change"], log), _worst(kind, x, log)
+    return f"{what} {moved} ({worst}{allowed}): {result}{_undeclared(x)}"
 
 
-def _moved(kind: str, change: float) -> str:
+def _moved(kind: str, change: float, log: Mapping[str, Any]) -> str:
     """What it does on average."""
     if not change:
         return "stays the same"
-    way = WAYS[kind][change > 0]
-    return f"{way}s {'by ' if kind == 'guard' else ''}{abs(change):.4g}"
+    return f"{WAYS[kind][change > 0]}s {_by(kind)}{_size(kind, change, log)}"
 
 
-def _worst(kind: str, x: Mapping[str, Any]) -> str:
+def _by(kind: str) -> str:
+    return "by " if kind == "guard" else ""
+
+
+def _size(kind: str, x: float, log: Mapping[str, Any]) -> str:
+    """A change without its sign, in its unit."""
+    of = _unit_of(kind, log)
+    return f"{figure(abs(x), of)}{units_of(of)}"
+
+
+def _worst(kind: str, x: Mapping[str, Any], log: Mapping[str, Any]) -> str:
     """How bad it may be, by the bound that its verdict needs."""
     lower = x["better"] == "lower"
     end = x["high"] if lower else x["low"]
     if not known(end):
         return "no bound"
-    way, by = WAYS[kind][end > 0], " by" if kind == "guard" else ""
+    way = WAYS[kind][end > 0]
     if (end > 0) == lower:
-        return f"it may {way}{by} {abs(end):.4g}"
-    return f"it {way}s{by} at least {abs(end):.4g}"
+        return f"it may {way} {_by(kind)}{_size(kind, end, log)}"
+    return f"it {way}s {_by(kind)}at least {_size(kind, end, log)}"
 
 
 def _untested(x: Mapping[str, Any]) -> str:
@@ -141,18 +191,19 @@ def _verdict(x: Mapping[str, Any]) -> str:
     if x["tolerance"] is not None:
         words = "passes" if x["holds"] else "NOT PASSED"
         words = "WORSE" if x["verdict"] == "worse" else words
-    if x.get("range_seen") is not None:
-        low, high = x["range_seen"]
-        declare = f"{x['name']}:{x['better']}:{x['tolerance'] or 0:g}:LOW,HIGH"
-        words += (
-            f", as nobody declared the range of {x['name']}, seen from {low:g} to {high:g} (--guard"
-            f" {declare})"
-        )
     return words
 
 
-def _end(x: float | None) -> str:
-    return signed(x) if known(x) else "no bound"
+def _undeclared(x: Mapping[str, Any]) -> str:
+    """That nobody declared the range of its column, where that decides."""
+    if x.get("range_seen") is None:
+        return ""
+    low, high = x["range_seen"]
+    declare = f"{x['name']}:{x['better']}:{x['tolerance'] or 0:g}:LOW,HIGH"
+    return (
+        f", as nobody declared the range of {x['name']}, seen from {low:g} to {high:g} (--guard"
+        f" {declare})"
+    )
 
 
 def _rule(document: Mapping[str, Any]) -> str:

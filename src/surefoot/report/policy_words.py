@@ -22,12 +22,13 @@ from surefoot.report.log_words import (
     amount,
     in_brackets,
     log_warnings,
+    more,
     notes,
     reward_words,
+    rough,
     rows_read,
     span,
     turned,
-    unit,
     urgent,
     warning,
 )
@@ -194,14 +195,14 @@ def _tried(document: Mapping[str, Any]) -> Statement:
     lines = [
         f"{x['action']!r} in {x['state']!r}: in {x['share']:.1%} of decisions there instead of"
         f" {x['now']:.1%} (about {x['more']:,.0f} more in a log of this size; tried"
-        f" {x['visits']:,.0f} times so far). It costs at most {x['costs']:.3g} and could be worth"
-        f" up to {x['could_gain']:.3g} {unit(log)}, each at its 95 % bound"
+        f" {x['visits']:,.0f} times so far). It costs at most {rough(x['costs'], log)} and could"
+        f" be worth up to {rough(x['could_gain'], log)}, each at its 95 % bound"
         for x in found
     ]
     first = lines[0] + (f"; {len(lines) - 1} more: {ASK}" if len(lines) > 1 else "")
     more = [
-        f"all of it together costs at most {document['loss']:.4g} (--loss); a rare disaster that no"
-        " row has shown is not in these figures: ask those who know the action"
+        f"all of it together costs at most {rough(document['loss'], log)} (--loss); a rare"
+        " disaster that no row has shown is not in these figures: ask those who know the action"
     ]
     return Statement("try", first, (*lines, *more), in_full=True)
 
@@ -286,7 +287,7 @@ def _worse(found: Mapping[str, Any]) -> str:
 def _gain(found: Mapping[str, Any]) -> Statement:
     """The gain with its bounds, and how certain they are."""
     log, low, high = found["log"], found["gain_at_least"], found["gain_at_most"]
-    words = f"{amount(found['estimated_gain'], log)} {unit(log)} than the baseline"
+    words = f"{more(found['estimated_gain'], log)} than the baseline"
     words += f" in an episode, {span(low, high, log)}"
     if known(low) or known(high):
         how = "about " if found["bound"] in APPROXIMATE_BOUNDS else ""
@@ -379,7 +380,7 @@ def _watch_gain(found: Mapping[str, Any]) -> Statement:
     log, gain = found["log"], found["estimated_gain"]
     if gain is None:
         return Statement("reward", reward_words(log), tuple(turned(log)))
-    words = f"about {amount(gain, log)} {unit(log)} than the baseline in an episode"
+    words = f"about {more(gain, log)} than the baseline in an episode"
     return Statement("worth", f"{words}{in_brackets(log)}", tuple(turned(log)))
 
 

@@ -55,6 +55,11 @@ class Reward(Part):
     direction_given: bool = said("whether that was given")
     mean: Number = said("its mean a row, in the unit of the column")
     mean_an_episode: Number = said("its mean an episode; `null` where all have one row")
+    unit: str | None = said("what people call the reward (`--unit`); `null`: nobody said it")
+    share: bool = said(
+        "whether returns are shares, from 0 to 1 and not discounted: with a unit, amounts are told"
+        " in percentage points of it; `false` where the problem was not looked at"
+    )
     sentence: str = said("all of this in words")
 
 
@@ -353,6 +358,10 @@ class Worth(Part):
         "the gain over the baseline without its forbidden actions; `null`: none were taken out"
     )
     estimates: list[Estimate] = said("values of both policies and the gain, with 90 % intervals")
+    relative: Number = said(
+        "the held-out gain divided by what the baseline is worth there, both in the units of the"
+        " column; `null` unless the 90 % interval of that worth lies above half of it, and above 0"
+    )
 
 
 class CannotExclude(Part):
