@@ -51,17 +51,19 @@ def algorithm(name: str, hyper: dict[str, Any]) -> Any:
         )
     if name.startswith("DUIPI"):
         return surefoot.algorithm(
-            "duipi", xi=hyper["xi"], prior="bayesian" if hyper["bayesian"] else "frequentist"
+            "duipi",
+            conventions="scholl2022",
+            xi=hyper["xi"],
+            prior="bayesian" if hyper["bayesian"] else "frequentist",
         )
     ours = name.split("_")[0].lower().replace("1-step-", "one-step+")
-    published = {"published": True} if "approx" in ours else {}
     return surefoot.algorithm(
         ours,
         epsilon=hyper["epsilon"],
         delta=hyper["delta"],
         error=hyper["error_kind"],
         g_max=hyper["g_max"],
-        **published,
+        conventions="scholl2022",
     )
 
 
@@ -82,8 +84,7 @@ def case(file: str, sparse: bool = False) -> tuple[Any, surefoot.Problem, surefo
         start=int(z["initial_state"]),
         terminal_states=z["terminal_states"],
         reward_table=z["R_true_ss"],
-        unseen_states="first-action",
-        ties="lowest-index",
+        conventions="scholl2022",
         sparse=sparse,
     )
     true = surefoot.known_model(

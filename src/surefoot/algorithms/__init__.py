@@ -27,6 +27,7 @@ from surefoot.algorithms.certified_advantage import (
     PlannedAdvantage,
     ScreenedAdvantage,
 )
+from surefoot.algorithms.conventions import conventions_of
 from surefoot.algorithms.duipi import DUIPI, CentredDUIPI
 from surefoot.algorithms.hcpi import HCPI
 from surefoot.algorithms.one_step import OneStep
@@ -81,16 +82,22 @@ _ALL: tuple[type[Algorithm], ...] = (
 ALGORITHMS: Mapping[str, type[Algorithm]] = MappingProxyType({str(cls.name): cls for cls in _ALL})
 
 
-def algorithm(name: str, **parameters: float | str | None) -> Algorithm:
+def algorithm(
+    name: str, *, conventions: str | None = None, **parameters: float | str | None
+) -> Algorithm:
     """The algorithm of this name with these hyper-parameters; "values+limits" combines two, and
-    "package.module:Class" is one of your own.
+    "package.module:Class" is one of your own. `conventions="scholl2022"` sets, of the parameters
+    that are not given, those in which the published code differs (docs/deviations.md).
 
     >>> algorithm("pi-b-spibb", n_wedge=10)
     PiBSPIBB(n_wedge=10)
+    >>> algorithm("duipi", xi=0.1, conventions="scholl2022").max_steps
+    5000
     >>> algorithm("ramdp+lower-exact-soft-spibb", kappa=0.1, epsilon=1.5, delta=1).name
     'ramdp+lower-exact-soft-spibb'
     """
     classes = parts(name)
+    parameters = conventions_of(conventions).of_algorithm(name) | parameters
     if len(classes) == 1:
         return make(name, classes[0], parameters)
     check_known(name, parameters, sorted({x for cls in classes for x in names_of(cls)}))

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from surefoot.algorithms import algorithm as by_name
 from surefoot.algorithms.algorithm import Algorithm, solve
+from surefoot.algorithms.conventions import conventions_of
 from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.core import FilePath, Policy, PolicyLike, RowsLike, Solution, Status
 from surefoot.core.arrays import Array, namespace, row_sum
@@ -34,8 +35,9 @@ def problem(
     reward_range: Sequence[float] | None = None,
     return_range: Sequence[float] | None = None,
     reward_table: ArrayLike | None = None,
-    unseen_states: str = "baseline",
-    ties: str = "baseline",
+    unseen_states: str | None = None,
+    ties: str | None = None,
+    conventions: str | None = None,
     masked_baseline: str = "error",
     cut_returns: str | int = "as-end",
     needs_returns: bool | None = None,
@@ -65,8 +67,9 @@ def problem(
     reward_range, return_range  (low, high), declared, of returns from any state on; else
                           observed, and noted as an assumption
     reward_table          [S'], [S, S'] or [S, A, S'], where known
-    unseen_states, ties   "first-action", "lowest-index": as the published code; the defaults keep
-                          the baseline
+    unseen_states, ties   "first-action", "lowest-index": as the published code; "baseline", the
+                          default, keeps it
+    conventions           "scholl2022" sets both as the published code has them
     masked_baseline       "renormalise" takes forbidden actions out of the baseline
     cut_returns           how Monte-Carlo returns treat cut episodes, see `surefoot.monte_carlo`
     needs_returns         of a log: see `Log.problem`
@@ -89,8 +92,8 @@ def problem(
         "reward_range": reward_range,
         "return_range": return_range,
         "reward_table": reward_table,
-        "unseen_states": unseen_states,
-        "ties": ties,
+        **conventions_of(conventions).problem,
+        **{k: v for k, v in (("unseen_states", unseen_states), ("ties", ties)) if v is not None},
         "masked_baseline": masked_baseline,
         "cut_returns": cut_returns,
     }

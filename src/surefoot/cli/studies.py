@@ -23,6 +23,15 @@ Trials = Annotated[
     int | None,
     option(METHOD, "NUMBER", "How many trials to run.", default="as the study says"),
 ]
+Conventions = Annotated[
+    str | None,
+    option(
+        METHOD,
+        "NAME",
+        "scholl2022: all that the published code of that paper does differently.",
+        default="as the study says",
+    ),
+]
 Workers = Annotated[
     int | None,
     option(METHOD, "NUMBER", "How many local processes to use.", default="one for each core"),
@@ -38,6 +47,7 @@ def run(
     file: Annotated[Path, typer.Argument(metavar="STUDY", help="The study: a TOML file.")],
     out: Out,
     trials: Trials = None,
+    conventions: Conventions = None,
     workers: Workers = None,
     device: Device = "cpu",
     dask: Dask = None,
@@ -50,10 +60,16 @@ def run(
     from surefoot.research.figures import RunOptions, draw_study, run_study, write_page
     from surefoot.research.studies.spec import read_study
 
-    study = read_study(file, trials=trials)
+    study = read_study(file, trials, conventions)
     with _resumable(out) as progress:
         options = RunOptions(
-            out=out, trials=trials, workers=workers, device=device, dask=dask, progress=progress
+            out=out,
+            trials=trials,
+            conventions=conventions,
+            workers=workers,
+            device=device,
+            dask=dask,
+            progress=progress,
         )
         done = run_study(study, out, options)
         made = [*draw_study(done), write_page(done)]
@@ -73,6 +89,7 @@ def reproduce(
     ],
     out: Out = Path("results"),
     trials: Trials = None,
+    conventions: Conventions = None,
     workers: Workers = None,
     device: Device = "cpu",
     dask: Dask = None,
@@ -87,7 +104,13 @@ def reproduce(
 
     with _resumable(out) as progress:
         options = RunOptions(
-            out=out, trials=trials, workers=workers, device=device, dask=dask, progress=progress
+            out=out,
+            trials=trials,
+            conventions=conventions,
+            workers=workers,
+            device=device,
+            dask=dask,
+            progress=progress,
         )
         verdicts = reproduce_target(target, options)
     for verdict in verdicts:

@@ -231,10 +231,13 @@ def _span(sizes: Sequence[int]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How to run: where to, how many trials (None: as many as the study says), and on what."""
+    """How to run: where to, how many trials and with which conventions (None: as the study says),
+    and on what.
+    """
 
     out: Path
     trials: int | None = None
+    conventions: str | None = None
     workers: int | None = None
     device: str = "cpu"
     dask: str | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from surefoot.algorithms.conventions import conventions_of
 from surefoot.core.errors import UnknownNameError
 from surefoot.core.parameters import is_own, look_up, make, own_class
 from surefoot.research.benchmarks.benchmark import NORMALISED, VALUE, Benchmark
@@ -28,12 +29,16 @@ _ALL: tuple[type[Benchmark], ...] = (
 BENCHMARKS: Mapping[str, type[Benchmark]] = MappingProxyType({cls.name: cls for cls in _ALL})
 
 
-def benchmark(name: str, **parameters: Any) -> Benchmark:
+def benchmark(name: str, *, conventions: str | None = None, **parameters: Any) -> Benchmark:
     """The benchmark of this name with these parameters; "package.module:Class" is one of your own.
+
+    `conventions="scholl2022"` sets, of the parameters that are not given, those in which the
+    published code differs (docs/deviations.md).
 
     >>> benchmark("wet-chicken", epsilon=0.2).epsilon
     0.2
     """
+    parameters = conventions_of(conventions).of_benchmark(name) | parameters
     if not is_own(name):
         return make(name, look_up("benchmark", name, BENCHMARKS), parameters)
     found = own_class("benchmark", name)

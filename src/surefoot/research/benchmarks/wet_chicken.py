@@ -11,7 +11,7 @@ import numpy as np
 from surefoot.core import Model, known_model
 from surefoot.core.arrays import Array
 from surefoot.core.errors import ParameterError
-from surefoot.core.parameters import check_number
+from surefoot.core.parameters import check_flag, check_number
 from surefoot.problems import ReturnRange
 from surefoot.research.benchmarks.benchmark import VALUE, check_whole
 from surefoot.research.simulate.sampling import Episodes
@@ -32,7 +32,9 @@ class WetChicken:
     y, start (0, 0).
 
     The baseline steers to (2, 2) by a rule of thumb and takes a random action with probability
-    epsilon.
+    epsilon. Its logs start at (0, 0). In the published code, which lets one boat drift from log to
+    log, they start where it happens to be: `resets=False` draws that from where the baseline is in
+    the long run. Policies are valued at (0, 0) in both.
     """
 
     name: ClassVar[str] = "wet-chicken"
@@ -44,11 +46,13 @@ class WetChicken:
     max_velocity: float = 3.0
     epsilon: float = 0.1
     gamma: float = 0.95
+    resets: bool = True
 
     def __post_init__(self) -> None:
         check_whole(self, "length", low=1)
         check_whole(self, "width", low=1)
         check_number(self, "epsilon", low=0, high=1)
+        check_flag(self, "resets")
         check_number(self, "gamma", low=0, high=1, open_high=True)
         if not (self.turbulence < float("inf") and self.max_velocity >= 0):
             raise ParameterError(
@@ -107,6 +111,16 @@ class WetChicken:
         reward = self.reward_table[:, None, :] + np.zeros_like(self.p)
         return known_model(self.p, reward, self.gamma)
 
+    @cached_property
+    def long_run(self) -> np.ndarray:
+        """Where the baseline is in the long run: d = d P_pi_b, [S]."""
+        chain = np.einsum("sa,sat->st", self.pi_b, self.p)
+        balance = np.vstack([chain.T - np.eye(self.n_states), np.ones(self.n_states)])
+        found: np.ndarray = np.linalg.lstsq(balance, np.eye(len(balance))[-1], rcond=None)[0].clip(
+            0
+        )
+        return found
+
     def episodes(self, size: int) -> Episodes:
         """One trajectory of `size` steps."""
         return Episodes(size, 1, size)
@@ -120,6 +134,7 @@ class WetChicken:
             reward_table=self.reward_table[:, None, :],
             pi_b=self.pi_b,
             start=np.eye(self.n_states)[0],
+            log_start=None if self.resets else self.long_run,
             gamma=self.gamma,
             reward_range=(0.0, float(far)),
             return_range=ReturnRange(0.0, far / (1 - self.gamma), declared=True),

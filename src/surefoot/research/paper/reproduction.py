@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 
+from surefoot.algorithms.conventions import conventions_of
 from surefoot.core.atomic import write_csv, write_whole
 from surefoot.core.errors import StudyError
 from surefoot.report.style import save
@@ -57,6 +58,7 @@ def reproduce(target: str, options: RunOptions) -> Verdicts:
     if options.out.exists() and not options.out.is_dir():
         raise StudyError(f"{options.out} is a file: choose a folder with --out")
     check_device(options.device)
+    conventions_of(options.conventions)
     verdicts = TARGETS[target](options)
     if verdicts:
         name = "claims.md" if target == "all" else f"claims-{target}.md"
@@ -66,7 +68,8 @@ def reproduce(target: str, options: RunOptions) -> Verdicts:
 
 def _shipped(name: str, options: RunOptions) -> FinishedStudy:
     """A shipped study, run or resumed in its own folder."""
-    return run_study(shipped_study(name, trials=options.trials), options.out / name, options)
+    study = shipped_study(name, options.trials, options.conventions)
+    return run_study(study, options.out / name, options)
 
 
 def _figures(options: RunOptions, names: Sequence[str] = BENCHMARKS) -> Verdicts:

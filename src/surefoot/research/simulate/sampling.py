@@ -264,7 +264,8 @@ def _chain(worlds: Worlds) -> _Chain:
         x = xp.reshape(x, (w, -1))
         return xp.concat([x, xp.zeros_like(x[:, : 2 * k]) + rest], axis=-1)
 
-    start, start_alias = alias_tables(worlds.start)
+    begins = worlds.start if worlds.log_start is None else worlds.log_start
+    start, start_alias = alias_tables(begins)
     return _Chain(
         keep=rested(xp.stack([keep, keep], axis=-1), 1),
         onward=rested(2 * k * after, 2 * k * s),

@@ -33,7 +33,8 @@ class Worlds:
 
     successor, probability [W, S, A, K]: where each pair leads (a padding entry has probability 0; a
     state may occur twice); reward_table [W, 1 or S, 1 or A, S']; pi_b and allowed [W, S, A]; start
-    and terminal [W, S]. No trial leaves a terminal state.
+    and terminal [W, S]. No trial leaves a terminal state. Policies are valued at `start`; logs
+    begin there, too, or as `log_start` [W, S] says.
     """
 
     successor: Array
@@ -46,6 +47,7 @@ class Worlds:
     gamma: float
     reward_range: tuple[float, float]
     return_range: ReturnRange
+    log_start: Array | None = None
 
     def __repr__(self) -> str:
         w, s, a = self.pi_b.shape
@@ -147,6 +149,8 @@ class Worlds:
         parts: dict[str, Any] = {
             name: to_numpy(getattr(self, name)[w : w + 1, ...]) for name in names
         }
+        if self.log_start is not None:
+            parts["log_start"] = to_numpy(self.log_start[w : w + 1, ...])
         return replace(self, **parts)
 
     def problem_of_log(
@@ -229,6 +233,7 @@ def shared_world(
     start: np.ndarray,
     terminal_states: Sequence[int] = (),
     allowed: np.ndarray | None = None,
+    log_start: np.ndarray | None = None,
     **facts: Any,
 ) -> Worlds:
     """The MDP with these lists of successors [S, A, K] and reward_table [1 or S, 1 or A, S'] that
@@ -243,6 +248,7 @@ def shared_world(
         "start": start,
         "terminal": np.isin(np.arange(len(pi_b)), list(terminal_states)),
         "allowed": np.ones_like(pi_b, dtype=bool) if allowed is None else allowed,
+        **({} if log_start is None else {"log_start": log_start}),
     }
     placed: dict[str, Any] = {
         name: xp.asarray(np.ascontiguousarray(x[None]), device=device) for name, x in arrays.items()

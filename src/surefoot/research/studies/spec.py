@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from surefoot.algorithms import Algorithm, algorithm
+from surefoot.algorithms.conventions import conventions_of
 from surefoot.core.errors import StudyError, SurefootError
 from surefoot.core.parameters import is_own, source_digest
 from surefoot.core.text import parameters_text
 from surefoot.research.benchmarks import benchmark
 from surefoot.research.benchmarks.benchmark import Benchmark
 
-Scalar = bool | int | float | str
 Size = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -36,7 +36,7 @@ class _Named(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
 
-    def grid(self) -> Iterator[tuple[dict[str, Scalar], dict[str, Scalar]]]:
+    def grid(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         """The parameters of every variant, the product of all lists; and those that vary."""
         given = sorted((self.model_extra or {}).items())
         values = {k: v if isinstance(v, list) else [v] for k, v in given}
@@ -136,28 +136,42 @@ def _check_distinct(key: str, labels: list[str]) -> None:
         raise StudyError(f"{key}: {twice!r} is asked for twice")
 
 
-def read_study(path: str | Path, trials: int | None = None) -> Study:
-    """The study in a TOML file, checked; `trials` replaces what the file says."""
+def read_study(
+    path: str | Path, trials: int | None = None, conventions: str | None = None
+) -> Study:
+    """The study in a TOML file, checked; `trials` and `conventions` replace what the file says."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{path} cannot be read: {error}") from error
-    return parse_study(text, str(path), trials)
+    return parse_study(text, str(path), trials, conventions)
 
 
-def parse_study(text: str, source: str, trials: int | None = None) -> Study:
-    """The study in a text, checked down to every parameter of every algorithm."""
+def parse_study(
+    text: str, source: str, trials: int | None = None, conventions: str | None = None
+) -> Study:
+    """The study in a text, checked down to every parameter of every algorithm.
+
+    `conventions = "scholl2022"` in it sets what it does not say itself; given beside it, also what
+    it says, but for lists: what a study varies, it goes on to vary.
+    """
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{source} is not a TOML file: {error}") from error
     content |= {} if trials is None else {"trials": trials}
+    said = content.pop("conventions", None)
     try:
         study = Study(**content)
     except ValidationError as error:
         raise StudyError(f"{source}: {_first_complaint(error)}") from error
     try:
+        with _blame("conventions"):
+            if conventions is None:
+                study = _with_conventions(study, said, content.get("problem", {}))
+            else:
+                study = _with_conventions(study, conventions)
         sizes = study.benchmark.sizes
         if len(set(sizes)) < len(sizes):
             raise StudyError("benchmark.sizes: a size is given twice")
@@ -166,6 +180,23 @@ def parse_study(text: str, source: str, trials: int | None = None) -> Study:
     except StudyError as error:
         raise StudyError(f"{source}: {error}") from error
     return study
+
+
+def _with_conventions(study: Study, name: str | None, said: dict[str, Any] | None = None) -> Study:
+    """The study with these conventions, which give way to what it has `said` (None: to lists)."""
+    chosen = conventions_of(name)
+
+    def met(one: _Named, by: dict[str, Any]) -> dict[str, Any]:
+        own = one.model_dump()
+        stays = {k: v for k, v in own.items() if said is not None or isinstance(v, list)}
+        return own | by | stays
+
+    changes = {
+        "problem": study.problem.model_dump() | dict(chosen.problem) | (said or {}),
+        "benchmark": met(study.benchmark, chosen.of_benchmark(study.benchmark.name)),
+        "algorithms": [met(x, chosen.of_algorithm(x.name)) for x in study.algorithms],
+    }
+    return Study(**study.model_dump() | changes)
 
 
 def shipped_studies() -> dict[str, str]:
@@ -178,12 +209,12 @@ def shipped_studies() -> dict[str, str]:
     }
 
 
-def shipped_study(name: str, trials: int | None = None) -> Study:
+def shipped_study(name: str, trials: int | None = None, conventions: str | None = None) -> Study:
     """A study that comes with the package, by name."""
     known = shipped_studies()
     if name not in known:
         raise StudyError(f"no study is called {name!r}; these are: {', '.join(sorted(known))}")
-    return parse_study(known[name], f"{name}.toml", trials)
+    return parse_study(known[name], f"{name}.toml", trials, conventions)
 
 
 def _first_complaint(error: ValidationError) -> str:
@@ -194,7 +225,8 @@ def _first_complaint(error: ValidationError) -> str:
         missing = [_key(x["loc"]) for x in error.errors() if x["type"] == "missing"]
         return f"{', '.join(missing)}: must be given"
     if first["type"] == "extra_forbidden":
-        known = (_ProblemSpec if first["loc"][0] == "problem" else Study).model_fields
+        known = [*(_ProblemSpec if first["loc"][0] == "problem" else Study).model_fields]
+        known += ["conventions"] * (first["loc"][0] != "problem")
         return f"{where}: there is no such key; here these can be given: {', '.join(known)}"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{where}: {first['msg']}, got {first['input']!r}{more}"
