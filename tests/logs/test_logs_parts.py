@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,10 @@ import pytest
 from test_logs_read import same
 from test_logs_returns import columns
 
-from surefoot import LogError
 from surefoot.logs import (
     add_up,
     count_part,
     make_log,
-    minari_columns,
     read_log,
     rollout_columns,
 )
@@ -86,34 +83,6 @@ def test_a_cluster_counts_what_one_machine_counts(tmp_path: Path, options: dict[
     assert np.array_equal(found.counts.n_sas, whole.counts.n_sas)
     assert np.allclose(found.counts.r_rest, whole.counts.r_rest)
     assert (found.states, found.accounting) == (whole.states, whole.accounting)
-
-
-def test_a_minari_dataset_is_read_as_its_episodes() -> None:
-    def episode(number: int, path: list[int], ended: bool) -> Any:
-        n = len(path) - 1
-        flag = np.arange(n) == n - 1
-        return SimpleNamespace(
-            id=number,
-            observations=np.array(path),
-            actions=np.zeros(n, dtype=int),
-            rewards=np.ones(n),
-            terminations=flag & ended,
-            truncations=flag & (not ended),
-        )
-
-    dataset = SimpleNamespace(
-        iterate_episodes=lambda: iter([episode(0, [0, 1, 2], True), episode(1, [1, 0], False)])
-    )
-    log = read_log(minari_columns(dataset))
-    assert log.states == (0, 1, 2)
-    assert log.terminal.tolist() == [False, False, True]
-    assert log.counts.n_sas[:, 0, :].tolist() == [[0, 1, 0], [1, 0, 1], [0, 0, 0]]
-
-
-def test_a_minari_dataset_that_is_not_discrete_is_refused() -> None:
-    wrong = SimpleNamespace(id=0, observations=np.zeros((3, 2)), actions=np.zeros(2, dtype=int))
-    with pytest.raises(LogError, match="discrete"):
-        minari_columns(SimpleNamespace(iterate_episodes=lambda: iter([wrong])))
 
 
 def test_a_gymnasium_rollout_is_a_log() -> None:

@@ -12,7 +12,7 @@ import pytest
 from test_logs_read import same
 
 from surefoot.core.errors import LogError
-from surefoot.logs import minari_columns, read_log, rollout_columns
+from surefoot.logs import read_log, rollout_columns
 
 
 def rollouts() -> dict[str, np.ndarray]:
@@ -75,8 +75,8 @@ def test_a_minari_dataset_on_disk_is_the_log_of_its_episodes(
     )
     whole = read_log(table)
     assert whole.terminal.any()
-    same(whole, read_log(minari_columns(dataset)))
-    same(whole, read_log(minari_columns("lake/rollouts-v0")))
+    same(whole, read_log(dataset))
+    same(whole, read_log(minari.load_dataset("lake/rollouts-v0")))
 
 
 @pytest.mark.slow

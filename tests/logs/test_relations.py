@@ -82,5 +82,5 @@ def test_a_table_with_a_missing_measurement_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", [7, object(), [], {}])
 def test_what_is_no_log_is_refused(source: Any) -> None:
-    with pytest.raises(LogError, match="polars or Arrow table, or a DuckDB relation"):
+    with pytest.raises(LogError, match="polars or Arrow table, a DuckDB relation"):
         read_log(source)

@@ -34,8 +34,8 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="LOG",
-        help="The log: a CSV or Parquet file, a folder, a pattern such as 'a*.csv', or the .toml"
-        " file that surefoot check --save wrote.",
+        help="The log: a CSV or Parquet file, a folder, a pattern such as 'a*.csv', a .npz or .hdf5"
+        " file of D4RL's arrays, or the .toml file that surefoot check --save wrote.",
     ),
 ]
 # what commands other than check and improve take, too, and do not show: they refer to check

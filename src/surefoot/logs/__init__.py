@@ -17,7 +17,7 @@ from surefoot.logs.policy_files import (
 )
 from surefoot.logs.query import Options
 from surefoot.logs.read import count_part, make_log, read_log
-from surefoot.logs.rollouts import minari_columns, rollout_columns
+from surefoot.logs.rollouts import rollout_columns
 from surefoot.logs.tally import Tally, add_up
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "disagreement",
     "load_policy",
     "make_log",
-    "minari_columns",
     "permitted",
     "progress_bar",
     "read_allowed",

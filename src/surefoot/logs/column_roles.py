@@ -68,6 +68,15 @@ SYNONYMS = {
         "guard": "",
     }.items()
 }
+# names that count in datasets alone, where a role has no other (see `logs.rollouts`)
+OF_DATASETS = {
+    "state": "observations",
+    "action": "actions",
+    "reward": "rewards",
+    "next_state": "next_observations",
+    "terminal": "terminals",
+    "truncated": "timeouts",
+}
 # how other programs write a missing value
 MISSING = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "null", "NULL", "None")
 NEEDED = ("episode", "state", "action", "reward")
@@ -146,7 +155,8 @@ def find_columns(
             found["next_state"] = tuple(name for name in follow if name is not None)
     for role, columns in found.items():
         if columns is None:
-            found[role] = _by_name(role, [name for name in names if name not in taken], where)
+            left = [name for name in names if name not in taken]
+            found[role] = _by_name(role, left, where, of_dataset(names))
     made = Columns(
         **{x: columns or () for x, columns in found.items()},
         direction=direction,
@@ -218,13 +228,21 @@ def _given(role: str, option: Column, names: Sequence[str], where: str) -> tuple
     return tuple(wanted)
 
 
-def _by_name(role: str, names: Sequence[str], where: str) -> tuple[str, ...]:
+def _by_name(role: str, names: Sequence[str], where: str, dataset: bool) -> tuple[str, ...]:
     """The one column whose name says that it plays the role."""
-    found = named_as(role, names)
+    found = named_as(role, names, dataset)
     if len(found) > 1:
         raise LogError(
             f"{where} has {len(found)} columns that could be the {role}:"
             f" {', '.join(map(repr, found[:4]))}. Name the right one with {option(role)}"
+        )
+    many = [x for x in names if x.startswith(f"{OF_DATASETS.get(role, NONE)}_")] if dataset else []
+    if not found and many and role in NEEDED:
+        raise LogError(
+            f"{where} has numbers for the {role} ({many[0]} to {many[-1]}), and no {role}s: make"
+            f" them first, surefoot discretize ... --features {','.join(many[:3])}"
+            f"{',...' * (len(many) > 3)} --column {role} (surefoot.discretize in Python). Whole"
+            f" numbers can be named as they are, with {option(role, ','.join(many[:2]))}"
         )
     if not found and role in NEEDED:
         hint = (
@@ -237,10 +255,17 @@ def _by_name(role: str, names: Sequence[str], where: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def named_as(role: str, names: Sequence[str]) -> list[str]:
-    """The names that say that a column plays the role."""
+def named_as(role: str, names: Sequence[str], dataset: bool | None = None) -> list[str]:
+    """The names that say that a column plays the role; `dataset`: they are of a dataset."""
     known = {_plain(name) for name in SYNONYMS[role]}
-    return [name for name in names if _plain(name) in known]
+    found = [name for name in names if _plain(name) in known]
+    of_it = of_dataset(names) if dataset is None else dataset
+    return found or [name for name in names if of_it and name == OF_DATASETS.get(role)]
+
+
+def of_dataset(names: Sequence[str]) -> bool:
+    """Whether these columns are the arrays of a dataset."""
+    return "rewards" in names and not {"observations", "observations_0"}.isdisjoint(names)
 
 
 def _plain(name: str) -> str:

@@ -347,7 +347,7 @@ def _from_tables(
     names = tuple(name for name, _ in described if name not in PLACE)
     return RawRows(
         name=found.name,
-        files=() if found.kind == "table" else found.files,
+        files=found.titles,
         titles={} if found.kind == "table" else dict(zip(found.files, found.files, strict=True)),
         stored=found.files,
         names=names,

@@ -75,7 +75,8 @@ def read_log(
 
     source                a CSV or Parquet file (also .gz), a folder, a pattern, a list of them
                           (taken in the order of their names), a pandas, polars or Arrow table, a
-                          DuckDB relation, whatever has `__arrow_c_stream__`,
+                          DuckDB relation, whatever has `__arrow_c_stream__`, arrays by D4RL's
+                          names (a dict, .npz, .hdf5), a dataset of Minari or d3rlpy,
                           or the TOML file that `surefoot check --save` wrote: what stands there
                           holds where a keyword has its default
     episode ... truncated columns by role: a name, or several joined by commas that make one label
@@ -375,6 +376,8 @@ def tallies_on_dask(
     address   of the scheduler, such as "tcp://host:8786", or a dask.distributed Client
     """
     files = [os.path.abspath(file) for file in find_source(source).files]
+    if not files:
+        raise LogError("a Dask cluster reads CSV and Parquet files: write the log as one of them")
     marks = {file: mark(file) for file in files}
     with cluster(address) as client:
         k = parts or max(fewest, len(client.scheduler_info()["workers"]))

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +35,14 @@ from surefoot.logs.database import (
     path_sql,
     text_sql,
 )
+from surefoot.logs.rollouts import (
+    FILES,
+    arrays_of,
+    dataset_columns,
+    episode_columns,
+    is_dataset,
+    plain,
+)
 
 ColumnOptions = dict[str, Column]
 BLOCK = 1 << 23  # a line that holds a whole block of so many bytes is no row
@@ -44,13 +53,16 @@ NAME_IT = (
     "name its encoding, such as --encoding latin-1 (encoding='latin-1', 'cp1252' or 'utf-16' in"
     " Python), or convert the file to UTF-8"
 )
-ENDINGS = ", ".join(f".{ending}" for ending in (*TEXT, *PARQUET)) + ", each also with .gz"
+ENDINGS = (
+    ", ".join(f".{ending}" for ending in (*TEXT, *PARQUET)) + ", each also with .gz,"
+    f" {', '.join(FILES)}"
+)
 
 
 @dataclass(frozen=True)
 class Source:
-    """`kind` is "csv", "parquet" or "table"; files are sorted by name, and `titles` is how the user
-    knows them, where they are copies.
+    """`kind` is "csv", "parquet" or "table" (in memory, or the arrays of a file); files are sorted
+    by name, and `titles` is how the user knows them, where they are copies.
     """
 
     kind: str
@@ -61,7 +73,7 @@ class Source:
     @property
     def name(self) -> str:
         """The source in words."""
-        if self.kind == "table":
+        if not self.titles:
             return "the table"
         others = f" (and {len(self.files) - 1} more)" if len(self.files) > 1 else ""
         return self.titles[0] + others
@@ -73,6 +85,14 @@ def _column(values: Any) -> Any:
         return values
     same = len({type(x) for x in values}) == 1 and isinstance(values[0], (str, int, float))
     return np.array(values, dtype=None if same else object)
+
+
+def _table(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Named columns, or named arrays of a dataset, as columns."""
+    arrays = source if isinstance(source, dict) else plain(source)
+    if is_dataset(arrays):
+        return dict(dataset_columns(arrays))
+    return {name: _column(x) for name, x in arrays.items()}
 
 
 def _arrow(source: Any) -> Any:
@@ -102,8 +122,10 @@ def find_source(source: Any) -> Source:
         and all(isinstance(x, (str, os.PathLike)) for x in source)
     ):
         files = [file for x in source for file in _files(os.fspath(x))]
-    elif isinstance(source, dict) and source:
-        return Source("table", table={name: _column(x) for name, x in source.items()})
+    elif isinstance(source, Mapping) and source:
+        return Source("table", table=_table(source))
+    elif hasattr(source, "iterate_episodes") or hasattr(source, "episodes"):
+        return Source("table", table=episode_columns(source))
     elif type(source).__module__.partition(".")[0] in TABLES or is_relation(source):
         return Source("table", table=source)
     elif hasattr(source, "__arrow_c_stream__"):
@@ -111,9 +133,15 @@ def find_source(source: Any) -> Source:
     else:
         raise LogError(
             "a log is a file, a folder, a pattern, a list of them, or a pandas, polars or Arrow"
-            f" table, or a DuckDB relation; got {type(source).__name__}"
+            " table, a DuckDB relation, arrays by name, or a dataset of episodes as Minari and"
+            f" d3rlpy have them; got {type(source).__name__}"
         )
     files = sorted(files)
+    arrays = [file for file in files if file.lower().endswith(FILES)]
+    if arrays and len(files) > 1:
+        raise LogError(f"{arrays[0]} holds a whole log: give it alone, not with other files")
+    if arrays:
+        return Source("table", titles=(files[0],), table=_table(arrays_of(files[0])))
     real = [os.path.realpath(file) for file in files]
     if len(set(real)) < len(real):
         twice = next(file for file, path in zip(files, real, strict=True) if real.count(path) > 1)
