@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 import circumstances
 import hostile
 import stopping
-from hidden_worlds import Case, bandit, case, coin, normal
+from hidden_worlds import Case, World, bandit, case, coin, normal
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,42 @@ def estimated(rng: np.random.Generator, n: int) -> Case:
     return case(
         bandit(np.tile([0.6, 0.2, 0.2], (5, 1)), means, normal(means)), rng, 1, n, given=False
     )
+
+
+def over_rule(
+    rng: np.random.Generator,
+    better: float,
+    *,
+    states: int = 12,
+    episodes: int = 150,
+    steps: int = 10,
+    noise: float = 0.3,
+    given: bool = True,
+    clicks: bool = False,
+) -> Case:
+    """A rule with its noise, asked about with --against mode: the second action is better by
+    `better` (standard deviations, or of a success of .1) in every state, the third much worse, so
+    that exploring costs. `steps` of an episode, 1 being decisions by themselves; the next state
+    leans to where the third action leads less often.
+    """
+    pi_b = np.tile([1 - noise, 0.6 * noise, 0.4 * noise], (states, 1))
+    means = np.tile([0.0, better, -1.0], (states, 1))
+    draw = normal(means)
+    if clicks:
+        means = np.tile([0.1, 0.1 + better, 0.02], (states, 1))
+        draw = coin(means)
+    world = bandit(pi_b, means, draw, ends=True)
+    if steps > 1:
+        p = np.full((states, 3, states), 0.7 / states)
+        p[np.arange(states), :2, (np.arange(states) + 1) % states] += 0.3
+        p[np.arange(states), 2, 0] += 0.3
+        means = means + np.linspace(-0.5, 0.5, states)[:, None]
+        start = np.full(states, 1 / states)
+        world = World(p=p, r=means, draw=normal(means), start=start, gamma=0.9, pi_b=pi_b)
+    rule = np.eye(3)[world.pi_b.argmax(axis=1)]
+    more = {"reward_range": "0,1"} if clicks else {}
+    options = {"against": "mode", "episode_end": "terminal", **more}
+    return case(replace(world, behaviour=rule), rng, episodes, steps, given=given, options=options)
 
 
 RANDOM_NULL = partial(hostile.benchmark, name="random-mdps", size=100, null=True)
@@ -327,6 +363,37 @@ TRUE = (
     Family("turbine-26000", "a turbine, 26,000 rows, 10 % exploration", stopping.turbine),
     Family("turbine-100000", "the same, 100,000 rows", partial(stopping.turbine, rows=100_000)),
 )
+# Asked for by name or kind: gains over the baseline's rule, which is worth more than the baseline.
+RULES_FALSE = (
+    Family(
+        "rule-equal", "the second action is as good as the rule's", partial(over_rule, better=0)
+    ),
+    Family("rule-worse", "it is worse by .1", partial(over_rule, better=-0.1)),
+    Family(
+        "rule-many",
+        "100 states with ten visits each, worse by .05, noise .5",
+        partial(over_rule, better=-0.05, states=100, episodes=1000, steps=1, noise=0.5),
+    ),
+    Family(
+        "rule-clicks",
+        "success .1, as good, single decisions: weights may judge",
+        partial(over_rule, better=0, states=4, episodes=2000, steps=1, clicks=True),
+    ),
+    Family(
+        "rule-estimated",
+        "as good, the rule taken from the log itself",
+        partial(over_rule, better=0, noise=0.5, given=False),
+    ),
+)
+RULES_TRUE = (
+    Family("rule-better", "the second action is better by .5", partial(over_rule, better=0.5)),
+    Family(
+        "rule-clicks-better",
+        "success .1 against .2",
+        partial(over_rule, better=0.1, states=4, episodes=2000, steps=1, clicks=True),
+    ),
+)
+RULES = (*RULES_FALSE, *RULES_TRUE)
 # The benchmarks at the sizes of the studies; ICU-Sepsis takes seconds a log, so it is asked for by
 # name.
 STUDIES = tuple(

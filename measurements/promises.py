@@ -1,8 +1,9 @@
 """How often `surefoot improve` promises what is not true, and how often it finds what is: families
 of logs with known truth.
 
-    python measurements/promises.py [--logs 300] [--only NAME,NAME] [--kind false|true|studies]
-    [--direct] [--algorithm NAME] [--refit] [--rule mixture|mode] [--workers 2] [--out FILE]
+    python measurements/promises.py [--logs 300] [--only NAME,NAME]
+    [--kind false|true|rules|studies] [--direct] [--algorithm NAME] [--refit]
+    [--rule mixture|mode] [--workers 2] [--out FILE]
 
 Each log is a CSV file that goes through the command line (`surefoot improve`, in this process);
 exit code 0 is SUPPORTED, 5 SUPPORTED despite what was waived. A false promise is a supported policy
@@ -29,7 +30,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from families import FALSE, STUDIES, TRUE, seed_of
+from families import FALSE, RULES, STUDIES, TRUE, seed_of
 from hidden_worlds import Case
 
 SURE = 0.99
@@ -99,12 +100,17 @@ def direct(case: Case, rule: str | None = None) -> tuple[bool, float]:
     the findings of `check`. `rule`: as --deterministic.
     """
     from surefoot.advice import held_out_gain
+    from surefoot.advice.made_of import most_frequent
     from surefoot.algorithms.one_action import with_one_action
     from surefoot.evidence import units_of_batch
 
     problem, algorithm = posed(case)
     algorithm = with_one_action(algorithm, rule)
-    found = held_out_gain(problem, units_of_batch(problem.log, problem.gamma), algorithm)
+    over = None
+    if case.options.get("against") == "mode":
+        over = most_frequent(problem.pi_b, problem.allowed & ~problem.terminal[:, None])
+    units = units_of_batch(problem.log, problem.gamma)
+    found = held_out_gain(problem, units, algorithm, over=over)
     if not found.evidence.positive or np.abs(found.pi - problem.pi_b).max() < 1e-9:
         return False, 0.0
     return True, case.world.gain(np.where(problem.terminal[:, None], case.world.pi_b, found.pi))
@@ -155,7 +161,7 @@ def one(
     """What happens on log i of a family; `algorithm` stands in for the default; `refit`: with the
     gain of the policy learned from all rows, where the tested one is supported.
     """
-    family = {f.name: f for f in (*FALSE, *TRUE, *STUDIES)}[name]
+    family = {f.name: f for f in (*FALSE, *TRUE, *RULES, *STUDIES)}[name]
     made = family.make(np.random.default_rng([seed_of(name), i]))
     made = replace(made, algorithm=made.algorithm or algorithm)
     if quick:
@@ -182,7 +188,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--logs", type=int, default=300, help="of each family")
     parser.add_argument("--only", default="", help="names of families, joined by commas")
-    parser.add_argument("--kind", choices=("false", "true", "studies"), default=None)
+    parser.add_argument("--kind", choices=("false", "true", "rules", "studies"), default=None)
     parser.add_argument(
         "--direct",
         action="store_true",
@@ -201,11 +207,11 @@ def main() -> None:
     )
     given = parser.parse_args()
     names = {x for x in given.only.split(",") if x}
-    kinds = {"false": FALSE, "true": TRUE, "studies": STUDIES}
+    kinds = {"false": FALSE, "true": TRUE, "rules": RULES, "studies": STUDIES}
     asked = [
         f
         for kind, fs in kinds.items()
-        if given.kind in (None if kind != "studies" else kind, kind)
+        if given.kind in (kind, None if kind in ("false", "true") else kind)
         for f in fs
     ]
     chosen = [f for fs in kinds.values() for f in fs if f.name in names] if names else asked

@@ -25,10 +25,11 @@ import numpy as np
 from surefoot.advice.few_changes import check_most, few_changes
 from surefoot.algorithms import Algorithm
 from surefoot.algorithms.improvement import improve
-from surefoot.algorithms.one_action import OneAction
-from surefoot.core import Solution
+from surefoot.algorithms.one_action import MODE, OneAction
+from surefoot.core import Batch, Solution
 from surefoot.core.errors import SurefootError
 from surefoot.core.evidence import FINITE_SAMPLE, Evidence
+from surefoot.core.policy import CHANGED
 from surefoot.evidence import EpisodeValues, Standard
 from surefoot.evidence.circumstances import Circumstances, circumstances_of
 from surefoot.evidence.episode_values import LOSS, episode_values
@@ -73,6 +74,7 @@ class Gain:
                     since their change is worth less than that of the others; None where there is no
                     such limit
     values          both policies in the model of the held-out half
+    over            the policy [S, A] that the gain is over; None: the one that made the log
     """
 
     pi: np.ndarray
@@ -90,6 +92,7 @@ class Gain:
     most: int | None = None
     outside: np.ndarray | None = None
     values: Comparison | None = None
+    over: np.ndarray | None = None
 
     @property
     def weighed(self) -> bool:
@@ -105,6 +108,7 @@ def held_out_gain(
     pi_b: np.ndarray | None = None,
     markov: bool = True,
     most_changes: int | None = None,
+    over: np.ndarray | None = None,
     seed: int = 0,
 ) -> Gain:
     """Learn a policy from a random half of the units, and test it on the others.
@@ -114,7 +118,8 @@ def held_out_gain(
     each value has the gain as its mean given all that came before.
     `pi_b` made the log (default: the baseline). With markov=False the finite-sample test, which
     does not need it, is used wherever it is possible. At most `most_changes` states change, chosen
-    by the half that the policy is learned from.
+    by the half that the policy is learned from. The gain is that over the policy `over` [S, A]
+    (default: pi_b); what stays as it was in a rule does what that does.
     """
     check_most(most_changes)
     pi_b = np.asarray(problem.pi_b if pi_b is None else pi_b)
@@ -123,7 +128,7 @@ def held_out_gain(
     varies = rows is not None and rows.policy_varies
     if units.turn is not None:
         learning = np.arange(units.number) < units.number // 2
-    found = _learned(problem, units, learning, algorithm, most_changes)
+    found = _learned(problem, units, learning, algorithm, most_changes, over)
     few = f"the log has {units.number} {units.kind}, at least {FEWEST_UNITS} are needed"
     row = replace(found.evidence, units=int((~learning).sum()))
     if units.number < FEWEST_UNITS:
@@ -146,17 +151,25 @@ def held_out_gain(
 
 
 def _learned(
-    problem: Problem, units: Units, chosen: np.ndarray, algorithm: Algorithm, most: int | None
+    problem: Problem,
+    units: Units,
+    chosen: np.ndarray,
+    algorithm: Algorithm,
+    most: int | None,
+    over: np.ndarray | None,
 ) -> Gain:
     """What the chosen units teach; nothing is tested yet."""
     learned = part_problem(problem, units, chosen)
     solution = improve(learned, algorithm)
     pi, outside = np.asarray(solution.pi), None
+    if over is not None and isinstance(algorithm, OneAction) and algorithm.otherwise == MODE:
+        stays = np.abs(pi - np.asarray(algorithm.untouched(learned))).max(axis=1) <= CHANGED
+        pi = np.where(stays[:, None], over, pi)
     if most is not None:
         pi, outside = few_changes(problem, units, chosen, pi, most)
     return Gain(
         pi=pi, solution=solution, learned=learned, units=units.number, blocks=units.blocks,
-        most=most, outside=outside, evidence=Evidence(delta=DELTA, unit=units.kind),
+        most=most, outside=outside, evidence=Evidence(delta=DELTA, unit=units.kind), over=over,
     )  # fmt: skip
 
 
@@ -183,10 +196,13 @@ def _asymptotic(
     model = model_of_units(problem, units, held_out, pi_b)
     tested = model.checkable(found.pi)
     if isinstance(algorithm, OneAction):
-        tested = _whole_rows(model, found.pi, np.asarray(algorithm.untouched(problem)))
+        stay = np.asarray(algorithm.untouched(problem))
+        if found.over is not None and algorithm.otherwise == MODE:
+            stay = found.over
+        tested = _whole_rows(model, found.pi, stay)
     visits = model.n_sa.sum(axis=1, keepdims=True)
     moved, kept = (float((np.abs(x - problem.pi_b) * visits).sum()) for x in (found.pi, tested))
-    compared = model.compare(tested, strict=True)
+    compared = model.compare(tested, strict=True, against=found.over)
     low, high = compared.gain.interval()
     around = circumstances_of(problem, units, compared)
     row = replace(
@@ -228,7 +244,7 @@ def _finite_sample(
     """The test on weighted episodes; None where it is not possible, or not `forced` and the
     learning half lets it expect no clear answer.
     """
-    log = problem.log
+    log, base = weighed_rows(problem.log, pi_b, found.over)
     if log is None or units.blocks or problem.pi_b_estimated or problem.start_from != EPISODES:
         return None  # possible are whole episodes of the given baseline, from start to end
     unit = units.unit[log.first]  # of every episode
@@ -241,28 +257,30 @@ def _finite_sample(
     )
 
     def values(chosen: np.ndarray, pi: np.ndarray) -> EpisodeValues:
-        return episode_values(take_episodes(log, chosen[unit]), pi, pi_b, problem.gamma, standard)
+        return episode_values(take_episodes(log, chosen[unit]), pi, base, problem.gamma, standard)
 
     try:
         if not forced:
             # half of the learning half makes a policy, the rest stands for what is held out
             first = learning & (rng.random(units.number) < 0.5)
-            pi = _learned(problem, units, first, algorithm, found.most).pi
+            pi = _learned(problem, units, first, algorithm, found.most, found.over).pi
             if not _clear(values(learning & ~first, pi), n):
                 return None
         tested = values(~learning, found.pi)
         turn = None if units.turn is None else units.turn[~learning[unit]]
         part = take_episodes(log, ~learning[unit])
-        loss = evidence_of(LOSS, part, found.pi, pi_b, problem.gamma, standard, turn=turn)
+        loss = evidence_of(LOSS, part, found.pi, base, problem.gamma, standard, turn=turn)
     except SurefootError:  # weights or ranges that this test cannot use
         return None
     order = rng.permutation(n) if turn is None else np.argsort(turn)
     # propensities have a bet of their own, on all rows (`checks.propensities`)
-    mistrust = "" if log.propensity is not None else tested.too_heavy(order)
+    told = problem.log is not None and problem.log.propensity is not None
+    mistrust = "" if told else tested.too_heavy(order)
     row = replace(found.evidence, validity=FINITE_SAMPLE, trouble="")
     if mistrust:
         return replace(found, evidence=replace(row, trouble=OTHER_BASELINE.format(mistrust)))
-    compared = model_of_units(problem, units, ~learning, pi_b).compare(found.pi)
+    model = model_of_units(problem, units, ~learning, pi_b)
+    compared = model.compare(found.pi, against=found.over)
     low, high = bound_of(tested, standard, turn=np.argsort(order)).low, -loss.low
     around = circumstances_of(problem, units, compared)
     row = replace(
@@ -270,6 +288,18 @@ def _finite_sample(
         explained=explained_by(around, ~learning, compared),
     )  # fmt: skip
     return replace(found, evidence=row, longest=longest, values=compared, circumstances=around)
+
+
+def weighed_rows(
+    log: Batch | None, pi_b: np.ndarray, over: np.ndarray | None
+) -> tuple[Batch | None, np.ndarray]:
+    """(the rows whose episodes are weighed, the policy that the gain is over): one that did not
+    make the log is weighed, too, by the probabilities with which pi_b chose.
+    """
+    if log is None or over is None:
+        return log, pi_b
+    p = pi_b[log.state, log.action] if log.propensity is None else log.propensity
+    return replace(log, beside={**log.beside, "propensity": p}), over
 
 
 def _clear(sketch: EpisodeValues, n: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.advice.gain import FEWEST_UNITS, Gain, explained_by
+from surefoot.advice.gain import FEWEST_UNITS, Gain, explained_by, weighed_rows
 from surefoot.core import Batch
 from surefoot.core.errors import LogError, NotAvailableError, ParameterError, SurefootError
 from surefoot.core.evidence import GROUP, GUARD, Evidence, Part
@@ -158,7 +158,8 @@ def _tested(
     if small:
         return row
     model = model_of_units(problem, units, held_out, pi_b, known)
-    strict, plain = model.compare(gain.pi, strict=True), model.compare(gain.pi)
+    strict = model.compare(gain.pi, strict=True, against=gain.over)
+    plain = model.compare(gain.pi, against=gain.over)
     visits = model.n_sa.sum(axis=1, keepdims=True)
     moved = np.abs(gain.pi - np.asarray(problem.pi_b)) * visits
     total = float(moved.sum())
@@ -190,7 +191,7 @@ def _weighed(
     number: int,
 ) -> Evidence:
     """The row by weighted episodes; a bound that there is not stays NaN."""
-    log = problem.log
+    log, base = weighed_rows(problem.log, pi_b, gain.over)
     assert log is not None and gain.held_out is not None
     mine = held_out[units.unit[log.first]]
     part = take_episodes(log, mine)
@@ -202,11 +203,12 @@ def _weighed(
 
     def bound(quantity: str, delta: float) -> float:
         level = replace(standard, delta=delta)
-        return evidence_of(quantity, part, gain.pi, pi_b, problem.gamma, level, turn=turn).low
+        return evidence_of(quantity, part, gain.pi, base, problem.gamma, level, turn=turn).low
 
     try:
-        values = episode_values(part, gain.pi, pi_b, problem.gamma, standard)
-        compared = model_of_units(problem, units, held_out, pi_b).compare(gain.pi)
+        values = episode_values(part, gain.pi, base, problem.gamma, standard)
+        model = model_of_units(problem, units, held_out, pi_b)
+        compared = model.compare(gain.pi, against=gain.over)
         around = circumstances_of(problem, units, compared)
         low, loss = bound(GAIN, DELTA), bound(LOSS, DELTA)
         low_of_all, loss_of_all = bound(GAIN, DELTA / number), bound(LOSS, DELTA / number)

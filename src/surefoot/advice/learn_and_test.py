@@ -16,7 +16,7 @@ from surefoot.advice.answers import Paged
 from surefoot.advice.assurance import assure, proof
 from surefoot.advice.gain import Gain, held_out_gain
 from surefoot.advice.gates import check_gates, gates_of
-from surefoot.advice.made_of import MadeOf, made_of
+from surefoot.advice.made_of import MODE, MadeOf, made_of, most_frequent
 from surefoot.advice.posing import Posed, posed_by_hand
 from surefoot.advice.provenance import can_be_told
 from surefoot.advice.verdict import (
@@ -28,6 +28,7 @@ from surefoot.advice.verdict import (
     hardly_matter,
     judge,
     objections_of,
+    over_rule,
     to_weights,
     too_few_missing,
 )
@@ -36,7 +37,7 @@ from surefoot.algorithms.improvement import improve
 from surefoot.checks import Finding, check_log
 from surefoot.checks.finding import MARKOV, OK, check_keys
 from surefoot.core import Policy, Solution
-from surefoot.core.errors import ParameterError, option
+from surefoot.core.errors import NotAvailableError, ParameterError, option
 from surefoot.core.evidence import Evidence
 from surefoot.core.policy import CHANGED, framed
 from surefoot.evidence.bound import Certificate
@@ -51,6 +52,12 @@ from surefoot.report.improvement_words import improvement_statements, with_state
 from surefoot.report.statements import text
 
 NO_ALTERNATIVE = "nothing to learn from: the log never tried an alternative"
+MADE_IT = "baseline"  # what a gain is over: the policy that made the log, or its mode
+NO_PROOF = (
+    "every proof compares with the baseline as it made the log, and --against mode asks for a gain"
+    " over its rule"
+)
+NOT_OVER_RULE = "it is worked out for gains over the baseline as it made the log"
 NOT_HELD = (
     "the rows of this log are not held in memory: the test that weighs whole episodes was not tried"
 )
@@ -77,7 +84,9 @@ class Advice(Paged):
     are findings that would forbid the promise if they changed this gain enough. `refitted` is what
     the tested method learns from all rows, where that was asked for; it was not tested itself.
     `assurance` is a certificate of the candidate, or why there is none, and `made_of` what the gain
-    is made of; None: not asked for.
+    is made of; None: not asked for. `over` is the policy that the test compares with where that is
+    not the one that made the log (`--against mode`), in `tied` visited states the first of several
+    most frequent actions.
     """
 
     command: ClassVar[str] = "improve"
@@ -103,6 +112,8 @@ class Advice(Paged):
     sensitivity: Sensitivity | None = None
     gates: tuple[Evidence, ...] = ()
     made_of: MadeOf | None = None
+    over: np.ndarray | None = None
+    tied: int = 0
 
     def __repr__(self) -> str:
         return f"Advice({self.verdict}: {self.reason})"
@@ -256,6 +267,7 @@ def learn_and_test(
     most_changes: int | None = None,
     group_tolerance: float = 0.0,
     refit: bool = False,
+    compared_with: str = MADE_IT,
     seed: int = 0,
 ) -> Advice:
     """Improve the baseline of a log's problem, and say whether the data support it.
@@ -272,9 +284,12 @@ def learn_and_test(
     learned from (`few_changes`); what is tested has no others, and no proof stands in for the test.
     Where the problem has guards, or the log was read with a group, none of them may be worse on the
     held-out half, groups not by more than `group_tolerance` (`gates`). `refit`: where it is
-    supported, learn once more, from all rows; that policy was not tested.
+    supported, learn once more, from all rows; that policy was not tested. `compared_with`: with
+    "mode" all gains are over the rule that always does the baseline's most frequent action, of
+    several the first; no proof and no hidden cause is worked out then.
     """
     check_keys(despite)
+    over, tied = _rule_of(log, problem, compared_with)
     check_gates(log, problem)
     if refit:
         _check_refit(log, problem, algorithm, most_changes)
@@ -282,7 +297,7 @@ def learn_and_test(
     advice = Advice(
         log=log, problem=problem, algorithm=algorithm, pi_b=made,
         candidate=np.asarray(problem.pi_b), judged=Verdict(NOTHING_TO_LEARN, NO_ALTERNATIVE),
-        despite=tuple(despite),
+        despite=tuple(despite), over=over, tied=tied,
     )  # fmt: skip
     if int((log.n_sa > 0).sum(axis=1).max()) <= 1:
         return advice
@@ -296,13 +311,13 @@ def learn_and_test(
     #    Markov property only the test that does not need it may be used.
     gain = held_out_gain(
         problem, units, algorithm, pi_b=made, markov=objections.markov, most_changes=most_changes,
-        seed=seed)  # fmt: skip
+        over=over, seed=seed)  # fmt: skip
     gates = gates_of(log, problem, units, gain, made, group_tolerance)
     # 3. An algorithm may prove its policy instead, from all data; a proof compares with the
     #    problem's own baseline, and needs the Markov property.
     objections = to_weights(objections, told) if gain.weighed else objections
     proved = None
-    if assured and most_changes is None and not gates and not advice.masked:
+    if assured and most_changes is None and not gates and not advice.masked and over is None:
         proved = proof(problem, algorithm, [x.key for x in objections.overruled])
     if proved is None:
         objections = _for_this_gain(objections, advice, gain, gates)
@@ -314,6 +329,7 @@ def learn_and_test(
     advice = _valued(advice, units, gain.solution if proved is None else proved[0])
     # 5. The verdict.
     whole = by_test(gain.evidence, problem, changed=bool((advice.moved > CHANGED).any()))
+    whole = whole if over is None else over_rule(whole, advice.candidate, over, problem)
     whole = whole if proved is None else by_proof(proved[1], gain.evidence)
     stands = objections.stands if len(advice.changed) else ()
     verdict = judge(whole, gates, stands, objections.overruled)
@@ -324,12 +340,17 @@ def learn_and_test(
     # 6. The certificate that fits the algorithm, how strong a hidden cause would have to be, and
     #    what the gain is made of.
     solution = replace(gain.solution if proved is None else proved[0], pi=advice.candidate)
-    found = assure(problem, solution, algorithm, against=objections.raised, despite=despite)
+    found: Certificate | str = NO_PROOF
+    if over is None:
+        found = assure(problem, solution, algorithm, against=objections.raised, despite=despite)
     hidden = _hidden(advice, units, markov=objections.markov)
     parts = None
     if proved is None and objections.markov and not advice.masked:
         shown = advice.supported and not advice.waived
-        parts = made_of(problem, units, gain, advice.pi_b, advice.moved, shown=shown)
+        moved = advice.moved
+        if over is not None:
+            moved = np.where(moved > CHANGED, 0.5 * np.abs(gain.pi - over).sum(axis=1), 0.0)
+        parts = made_of(problem, units, gain, advice.pi_b, moved, shown=shown)
     return replace(advice, assurance=found, sensitivity=hidden, made_of=parts)
 
 
@@ -346,7 +367,10 @@ def _valued(advice: Advice, units: Units, solution: Solution) -> Advice:
     """With the candidate, and what it is worth in the model of all data."""
     problem = advice.problem
     pi = np.asarray(solution.pi) if advice.gain is None else advice.gain.pi
-    compared = model_of_units(problem, units, pi_b=advice.pi_b).compare(pi)
+    model = model_of_units(problem, units, pi_b=advice.pi_b)
+    compared = model.compare(pi)
+    if advice.over is not None:
+        compared = replace(compared, gain=model.compare(pi, against=advice.over).gain)
     left = None
     if advice.masked:
         known = replace(problem, pi_b_estimated=False)
@@ -375,12 +399,38 @@ def _hidden(advice: Advice, units: Units, *, markov: bool) -> Sensitivity | None
     estimate = advice.in_sample.gain.value if gain is None else gain.evidence.estimate
     if not (len(advice.changed) and estimate > 0):
         return None
+    if advice.over is not None:
+        return Sensitivity(not_given=NOT_OVER_RULE)
     if problem.n_states > MOST_STATES:
         return Sensitivity(not_given=MANY_STATES)
     half = None if gain is None else gain.held_out
     return sensitivity(
         problem, units, advice.candidate, chosen=half, pi_b=advice.pi_b, markov=markov
     )
+
+
+def _rule_of(log: Log, problem: Problem, compared_with: str) -> tuple[np.ndarray | None, int]:
+    """(the policy that a gain is over where that is not the one that made the log, in how many
+    visited states several actions are as frequent).
+    """
+    if compared_with not in (MADE_IT, MODE):
+        raise ParameterError(
+            f"{option('against')} is {MADE_IT} (the policy that made the log) or {MODE} (its most"
+            f" frequent action in every state), got {compared_with!r}"
+        )
+    if compared_with == MADE_IT:
+        return None, 0
+    if problem.pi_b_renormalised:
+        raise NotAvailableError(
+            "--against mode does not go with --renormalise: what the baseline's rule does where its"
+            " most frequent action is forbidden is not known; give the policy it will be, with"
+            " --baseline"
+        )
+    pi_b = np.asarray(problem.pi_b)
+    best = pi_b >= pi_b.max(axis=1, keepdims=True) - CHANGED
+    acts = (log.n_sa.sum(axis=1) > 0) & ~np.asarray(problem.terminal)
+    over = most_frequent(pi_b, np.asarray(problem.allowed) & ~problem.terminal[:, None])
+    return over, int((best.sum(axis=1) > 1)[acts].sum())
 
 
 def _check_refit(

@@ -29,8 +29,8 @@ class MadeOf:
     alone       of each change by itself {state: evidence}, those that move most decisions
     preferred   in how many of the states that change another action is preferred now
     mode        what it is worth to do always what the baseline does most
-    beyond      what the policy is worth beyond that; None: the baseline never chooses by lots, or
-                nothing could be measured
+    beyond      what the policy is worth beyond that; None: the baseline never chooses by lots,
+                nothing could be measured, or the gain is over the mode already
     """
 
     alone: Mapping[int, Evidence]
@@ -55,7 +55,7 @@ def single_changes(
     visits = model.n_sa.sum(axis=1)
     weight = np.where(moved > CHANGED, moved * visits, 0.0)
     order = [int(s) for s in np.argsort(-weight, kind="stable")[:MOST] if weight[s] > 0]
-    compared = {s: _alone(model, gain.pi, s) for s in order}
+    compared = {s: _alone(model, gain, s) for s in order}
     explained = {s: _explained(gain, x) for s, x in compared.items()}
     level = 0.0
     if shown:
@@ -76,11 +76,12 @@ def single_changes(
     return found
 
 
-def _alone(model: UnitModel, pi: np.ndarray, s: int) -> Comparison:
+def _alone(model: UnitModel, gain: Gain, s: int) -> Comparison:
     """The policy that changes one state and nothing else."""
-    only = np.array(model.pi_b)
+    pi, over = gain.pi, gain.over
+    only = np.array(model.pi_b if over is None else over)
     only[s] = pi[s]
-    return model.compare(only, strict=True)
+    return model.compare(only, strict=True, against=over)
 
 
 def _explained(gain: Gain, compared: Comparison) -> float:
@@ -127,8 +128,10 @@ def made_of(
     if not changed.any() or not (np.abs(mode - pi_b) > CHANGED).any():
         return MadeOf(alone, preferred)
     row = Evidence(units=int(gain.held_out.sum()), unit=gain.evidence.unit)
-    parts = _row(row, MODE, model, mode, None), _row(row, BEYOND, model, gain.pi, mode)
-    return MadeOf(alone, preferred, *parts)
+    by_mode = _row(row, MODE, model, mode, None)
+    if gain.over is not None:
+        return MadeOf(alone, preferred, by_mode)
+    return MadeOf(alone, preferred, by_mode, _row(row, BEYOND, model, gain.pi, mode))
 
 
 def _row(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Unpack
 from surefoot.advice.answers import Answer, Paged
 from surefoot.advice.assurance import assurance_summary, unless_contradicted
 from surefoot.advice.few_changes import check_most
-from surefoot.advice.learn_and_test import Advice, findings_about, learn_and_test
+from surefoot.advice.learn_and_test import MADE_IT, Advice, findings_about, learn_and_test
 from surefoot.advice.posing import (
     GAMMA,
     Posed,
@@ -158,6 +158,7 @@ def advise(
     most_changes: int | None = None,
     refit: bool = False,
     deterministic: str | None = None,
+    against: str = MADE_IT,
     group_tolerance: float = 0.0,
     **how: Unpack[Question],
 ) -> Advice:
@@ -175,8 +176,8 @@ def advise(
     algorithm    its name, with `settings` as its parameters, or an object
     accept       use the policy even if the data do not support it
     despite      keys of findings to pass over; the verdict then names them
-    most_changes, refit, deterministic, guard, group, group_tolerance  as the options of the
-                 command
+    most_changes, refit, deterministic, against, guard, group, group_tolerance  as the options of
+                 the command
     """
     check_most(most_changes)
     posed = pose(source, **how) if problem is None else posed_by_hand(_log_of(source, how), problem)
@@ -189,7 +190,7 @@ def advise(
     advice = learn_and_test(
         posed.log, posed.problem, algorithm, units=posed.units, accept=accept, assured=True,
         despite=several(despite), most_changes=most_changes, group_tolerance=group_tolerance,
-        refit=refit,
+        refit=refit, compared_with=against,
     )  # fmt: skip
     return replace(advice, posed=posed)
 

@@ -16,6 +16,7 @@ from surefoot.advice.assurance import assurance_summary
 from surefoot.advice.gain import Gain
 from surefoot.advice.gates import parts_summary
 from surefoot.advice.learn_and_test import Advice
+from surefoot.advice.made_of import MODE
 from surefoot.advice.provenance import can_be_told
 from surefoot.advice.safety import ALIKE, NONE_MISSING
 from surefoot.algorithms import parameters_of
@@ -35,6 +36,7 @@ from surefoot.checks.finding import (
 )
 from surefoot.core.evidence import BETTER, GROUP
 from surefoot.core.labels import as_text
+from surefoot.core.policy import CHANGED
 from surefoot.core.text import in_rows, signed
 from surefoot.evidence.bound import Certificate, rows_left_out
 from surefoot.evidence.confounding import confounding_summary
@@ -151,7 +153,8 @@ def estimates(advice: Advice) -> list[dict[str, Any]]:
     """
     gain, rows = advice.gain, []
     if gain is not None and gain.values is not None:
-        rows += _model_estimates(gain.values, "held-out half", with_gain=gain.weighed)
+        compared = "baseline" if gain.over is None else "rule"
+        rows += _model_estimates(gain.values, "held-out half", compared, with_gain=gain.weighed)
         by, row = "weighted episodes" if gain.weighed else "model", gain.evidence
         rows.append(_estimate("held-out half", by, "gain", row.estimate, (row.low, row.high)))
     if advice.in_sample is not None:
@@ -159,8 +162,10 @@ def estimates(advice: Advice) -> list[dict[str, Any]]:
     return rows
 
 
-def _model_estimates(found: Comparison, data: str, *, with_gain: bool) -> list[dict[str, Any]]:
-    named = {"baseline": found.baseline, "candidate": found.policy}
+def _model_estimates(
+    found: Comparison, data: str, compared: str = "baseline", *, with_gain: bool
+) -> list[dict[str, Any]]:
+    named = {compared: found.baseline, "candidate": found.policy}
     named |= {"gain": found.gain} if with_gain else {}
     return [_estimate(data, "model", name, x.value, x.interval()) for name, x in named.items()]
 
@@ -209,6 +214,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             else as_text(advice.log.beside["policy"][problem.pi_b_policy]),
             **_disagreement(compared),
             "renormalised": worth is not None,
+            **_against(advice),
         },
         "reward_range": {
             "declared": problem.return_range.declared,
@@ -277,15 +283,26 @@ def _largest(advice: Advice) -> dict[str, Any] | None:
     return _change(advice, int(np.argmax(advice.moved * advice.log.n_sa.sum(axis=1))))
 
 
-def _change(advice: Advice, s: int) -> dict[str, Any]:
+def _against(advice: Advice) -> dict[str, Any]:
+    """What the gain is over, where that is the baseline's rule."""
+    if advice.over is None:
+        return {}
+    unlike = np.abs(advice.candidate - advice.over).max(axis=1) > CHANGED
+    acts = (advice.log.n_sa.sum(axis=1) > 0) & ~np.asarray(advice.problem.terminal)
+    return {
+        "against": MODE, "tied_states": advice.tied, "states_unlike_rule": int(unlike[acts].sum())
+    }  # fmt: skip
+
+
+def _change(advice: Advice, s: int, base: np.ndarray | None = None) -> dict[str, Any]:
     """What changes most in a state."""
-    moved = advice.candidate[s] - advice.pi_b[s]
+    moved = advice.candidate[s] - (advice.pi_b if base is None else base)[s]
     names = [as_text(a) for a in advice.log.actions]
     return {
         "state": as_text(advice.log.states[s]),
         "more_of": names[int(np.argmax(moved))],
         "less_of": names[int(np.argmin(moved))],
-        "moved": float(advice.moved[s]),
+        "moved": float(0.5 * np.abs(moved).sum()),
         "tried": int(advice.log.n_sa[s, int(np.argmax(moved))]),
     }
 
@@ -295,7 +312,7 @@ def _alone(advice: Advice) -> list[dict[str, Any]]:
     made = advice.made_of
     visits = advice.log.n_sa.sum(axis=1)
     return [
-        _change(advice, s)
+        _change(advice, s, advice.over)
         | {"visits": int(visits[s]), "shown": x.shown == BETTER}
         | {"gain": x.estimate, "low": x.low, "high": x.high}
         for s, x in ({} if made is None else made.alone).items()

@@ -29,6 +29,7 @@ from surefoot.checks.finding import (
     not_looked_at,
 )
 from surefoot.core.evidence import GROUP, GUARD, HIGHER, Evidence
+from surefoot.core.policy import CHANGED
 from surefoot.core.text import impossible, signed
 from surefoot.evidence.unit_model import DELTA
 from surefoot.problems import Problem
@@ -112,6 +113,20 @@ def by_test(row: Evidence, problem: Problem, *, changed: bool) -> Verdict:
         given = "" if declared else f", if no reward lies outside [{low:g}, {high:g}]"
         return Verdict(SUPPORTED, f"{words}, above 0{given}")
     return _no_gain(row, words)
+
+
+def over_rule(found: Verdict, pi: np.ndarray, over: np.ndarray, problem: Problem) -> Verdict:
+    """A verdict whose gain is that over the baseline's rule: it says so."""
+    acts = ~np.asarray(problem.terminal)
+    if np.abs(pi - over)[acts].max(initial=0.0) <= CHANGED:
+        why = "the policy learned from one half of the log is the baseline's rule itself"
+        return Verdict(NOT_SUPPORTED, why)
+    words = ": the comparison is with the baseline's rule, its most frequent action in every state"
+    return replace(found, reason=f"{found.reason}{words}", in_short=f"{_short_of(found)}{words}")
+
+
+def _short_of(found: Verdict) -> str:
+    return found.in_short or found.reason
 
 
 def _no_gain(row: Evidence, words: str) -> Verdict:
@@ -287,7 +302,7 @@ def hardly_matter(
     if found.log.n_episodes == len(found.log):
         return ()
     assert gain.held_out is not None
-    inside, checked = found.gain(problem, gain.held_out, gain.pi, pi_b)
+    inside, checked = found.gain(problem, gain.held_out, gain.pi, pi_b, gain.over)
     low, differs = inside.interval()[0], abs(row.estimate - inside.value)
     if not (low > 0 and BEYOND_SEEN * differs < row.low and checked > MOST_MOVES):
         return ()

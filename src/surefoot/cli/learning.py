@@ -81,6 +81,15 @@ Deterministic = Annotated[
         default=False,
     ),
 ]
+Against = Annotated[
+    str,
+    option(
+        METHOD,
+        "baseline|mode",
+        "What the gain is over: the baseline as it made the log; or mode, its rule without"
+        " exploration: its most frequent action in every state.",
+    ),
+]
 Folder = Annotated[
     Path, option(OUTPUT, "FOLDER", "Where policy.csv, report.html and the other files go.")
 ]
@@ -123,6 +132,7 @@ def improve(
     most_changes: MostChanges = None,
     refit: Refit = False,
     deterministic: Deterministic = None,
+    against: Against = "baseline",
     out: Folder = Path("improved"),
     no_report: NoReport = False,
     dask: Dask = None,
@@ -158,6 +168,7 @@ def improve(
             most_changes=most_changes,
             refit=refit,
             deterministic=deterministic,
+            against=against,
             dask=dask,
             progress=progress,
             **options.asking(),

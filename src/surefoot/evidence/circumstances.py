@@ -67,11 +67,16 @@ class Circumstances:
         return found * (INEXACT if found > 0 else 1.0)
 
     def gain(
-        self, problem: Problem, chosen: np.ndarray, pi: np.ndarray, pi_b: np.ndarray
+        self,
+        problem: Problem,
+        chosen: np.ndarray,
+        pi: np.ndarray,
+        pi_b: np.ndarray,
+        over: np.ndarray | None = None,
     ) -> tuple[UnitEstimate, float]:
         """(the gain in the chosen units if the state also said how good the circumstances are, in
-        LEVELS levels of the effect; the share of the moves that these units can check then). Both
-        policies look at the state alone, as before.
+        LEVELS levels of the effect; the share of the moves that these units can check then). The
+        policies look at the state alone, as before; the gain is over pi_b, or over `over`.
         """
         log, u = self.log, self.units
         cuts = np.quantile(self.effect, np.arange(1, LEVELS) / LEVELS)
@@ -86,9 +91,11 @@ class Circumstances:
             sample=None,
         )
         model = model_of_units(_widened(problem, wide), wide, chosen, _each(pi_b))
-        moved = np.abs(_each(pi - pi_b)) * model.n_sa.sum(axis=1, keepdims=True)
+        base = pi_b if over is None else over
+        moved = np.abs(_each(pi - base)) * model.n_sa.sum(axis=1, keepdims=True)
         checked = float((moved * model.often).sum() / max(moved.sum(), 1e-300))
-        return model.compare(_each(pi)).gain, checked
+        against = None if over is None else _each(over)
+        return model.compare(_each(pi), against=against).gain, checked
 
 
 def circumstances_of(problem: Problem, units: Units, compared: Comparison) -> Circumstances | None:

@@ -361,13 +361,13 @@ def estimates_table(summary: Mapping[str, Any]) -> PageTable | None:
         rows.setdefault(DATA[x["data"]] + by, {})[x["of"]] = cell
     if not rows:
         return None
-    columns = ("baseline", "candidate", "gain")
+    columns = ("baseline", *["rule"] * any("rule" in x for x in rows.values()), "candidate", "gain")
     return PageTable(
         f"What both policies are worth {WHERE[summary['start']]}, with 90 % intervals. The"
         " candidate was made from a part of all data, so it looks better there than it is.",
         ("measured on", *columns),
         [[name, *(cells.get(k, "–") for k in columns)] for name, cells in rows.items()],
-        frozenset({1, 2, 3}),
+        frozenset(range(1, len(columns) + 1)),
     )
 
 

@@ -121,10 +121,17 @@ def verdict_words(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         how = "held-out data show"
         if not document["worth"]["held_out"]:
             how = "it is proved, under the assumptions below,"
-        words = f"SUPPORTED: {how} that the new policy {_earns(document['log'])} than the baseline"
+        words = f"SUPPORTED: {how} that the new policy {_earns(document['log'])} than"
+        words += f" {compared_with(document)}"
         words += f" on average{none_worse(document)}"
     words += _condition(document)
     return words, () if reason.rstrip(".") in words else (sentence(reason),)
+
+
+def compared_with(document: Mapping[str, Any]) -> str:
+    """What the gain is over."""
+    rule = document["baseline"].get("against")
+    return "the baseline's rule (without its exploration)" if rule else "the baseline"
 
 
 def _earns(log: Mapping[str, Any]) -> str:
@@ -176,8 +183,9 @@ def _worth(document: Mapping[str, Any]) -> Statement:
         gamma = f"{document['gamma']:g}"
         detail.append(f"rewards count less by the discount factor {gamma} with every step")
     if (inside := document["worth"]["in_sample_optimistic"]) is not None:
+        over = " over the rule" if document["baseline"].get("against") else ""
         detail.append(
-            f"in sample, OPTIMISTIC: {amount(inside['gain'], log)} (baseline"
+            f"in sample, OPTIMISTIC: {amount(inside['gain'], log)}{over} (baseline"
             f" {value(inside['baseline'], log)}, candidate {value(inside['policy'], log)})"
         )
     detail += [*_kept_and_beyond(document)[0], *_own(document)[0]]
@@ -211,12 +219,14 @@ def _of_baseline(document: Mapping[str, Any], form: str = " ({})") -> str:
         for x in document["worth"].get("estimates", ())
         if x["data"] == "held-out half" and known(x["value"])
     }
-    if "baseline" not in worth:
+    base = worth.get("baseline", worth.get("rule"))
+    if base is None:
         return ""
-    new, old = worth.get("candidate", math.nan), worth["baseline"]
+    new, old = worth.get("candidate", math.nan), base
     if math.isclose(new - old, gain, rel_tol=1e-6, abs_tol=1e-12):
         return form.format(f"from {value(old, log)} to {value(new, log)}")
-    return form.format(f"the baseline: {value(old, log)}")
+    who = "the baseline" if "baseline" in worth else "the baseline's rule"
+    return form.format(f"{who}: {value(old, log)}")
 
 
 def _own(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -343,6 +353,11 @@ def _kept_and_beyond(document: Mapping[str, Any]) -> tuple[list[str], list[str]]
         warned.append(
             "no state prefers another action than before: the policy only takes the baseline's"
             " most frequent actions more often"
+        )
+    if mode is not None and document["baseline"].get("against"):
+        told.append(
+            "doing always what the baseline does most, its rule without exploration, is worth"
+            f" {_part(mode, log)}: that is not part of this gain"
         )
     if mode is None or beyond is None:
         return told, warned

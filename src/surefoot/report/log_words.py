@@ -233,6 +233,17 @@ def baseline_statement(document: Mapping[str, Any]) -> Statement:
             f"(over what is left of it: {signed(document['worth']['over_renormalised'])} in"
             " sample)",
         ]
+    if baseline.get("against"):
+        n = baseline["states_unlike_rule"]
+        detail.append(
+            "gains are over its rule: its most frequent action in every state, without exploration;"
+            f" the policy is not that rule in {n:,} visited {'state' if n == 1 else 'states'}"
+        )
+        if baseline["tied_states"]:
+            detail.append(
+                f"in {baseline['tied_states']:,} visited states several actions are as frequent:"
+                " the first in the order of the actions counts as the rule"
+            )
     if baseline.get("disagrees"):
         detail += [disagreement(baseline)]
         detail += [

@@ -268,6 +268,14 @@ class Baseline(OfBaseline):
     renormalised: bool = said("whether forbidden actions were taken out of it")
     disagrees: bool = at_times("whether a given one contradicts the log")
     impossible_rows: int = at_times("rows that a given one cannot have made")
+    against: Literal["mode"] = at_times(
+        "the gain is over the baseline's rule, its most frequent action in every state"
+    )
+    tied_states: int = at_times(
+        "visited states with several most frequent actions: the first counts, in the order of the"
+        " actions"
+    )
+    states_unlike_rule: int = at_times("visited states in which the candidate is not that rule")
     p_value: Number = at_times("of the test whether a given one made the log")
     worst_states: list[WorstState] = at_times("where a given one contradicts the log most")
 
@@ -345,7 +353,9 @@ class Estimate(Interval):
 
     data: Literal["held-out half", "all data"] = said("what it is measured on")
     by: Literal["model", "weighted episodes"] = said("how it is measured")
-    of: Literal["baseline", "candidate", "gain"] = said("what it is of")
+    of: Literal["baseline", "rule", "candidate", "gain"] = said(
+        "what it is of; `rule`: of the baseline's rule, where the gain is over that"
+    )
     optimistic: bool = said("whether the candidate looks better there than it is")
 
 
