@@ -80,11 +80,33 @@ def test_an_export_by_ending_is_sql_or_a_controller(tmp_path: Path, run: Run) ->
     assert (code, "fallback  decided 1 of these rows" in text) == (0, True), text
 
 
+def test_an_export_from_raw_readings_in_another_dialect_draws_by_a_key(
+    tmp_path: Path, run: Run
+) -> None:
+    policy = logfiles.coin(tmp_path / "p.csv", 0.8, wards=("p < 1", "p >= 1"))
+    encoder = tmp_path / "e.json"
+    write_encoder(QuantileEncoder(("p",), ((1.0,),)), encoder)
+    given = ("export", policy, "--out", tmp_path / "d.sql", "--encoder", encoder)
+    code, text, _ = run(*given, "--dialect", "sqlite", "--key", "stay,t", "--otherwise", "old")
+    assert (code, "draws its actions, here by a hash of stay, t: rows" in text) == (0, True)
+    sql = (tmp_path / "d.sql").read_text()
+    assert 'WHEN "p" IS NULL OR' in sql and 'CAST("stay" AS TEXT)' in sql
+    ours = tmp_path / "ours.sql"
+    surefoot.export(
+        policy, ours, encoder=encoder, dialect="sqlite", key=["stay", "t"], otherwise="old"
+    )
+    assert ours.read_text() == sql
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         (("--out", "d.txt"), "d.txt must end in .sql or .json"),
         (("--out", "d.json", "--numbers", "state"), "--numbers is for SQL"),
+        (("--out", "d.json", "--key", "stay"), "--key is for SQL"),
+        (("--out", "d.json", "--dialect", "tsql"), "--dialect is for SQL"),
+        (("--out", "d.json", "--state-column", "ward"), "--state-column is for SQL"),
+        (("--out", "d.sql", "--dialect", "oracle"), "must be one of 'duckdb', 'postgres'"),
         (("--out", "d.sql", "--numbers", "state"), "cannot be compared as a number"),
         (("--out", "d.sql", "--otherwise", "old", "--fallback", "x"), "give one of --otherwise"),
         (("--out", "d.json", "--encoder", "none"), "none is no encoder"),

@@ -48,7 +48,7 @@ def test_a_row_of_measurements_leads_to_an_action_whatever_its_form() -> None:
         ({"pulse": 60}, "has no 'age', of which the state is made; it has 'pulse'"),
         ([60.0], r"has 2 measurements \(pulse, age\), got 1"),
         ({"pulse": "fast", "age": 3}, "'pulse' must be a number, got 'fast'"),
-        ({"pulse": None, "age": 3}, "no state: feature 'pulse' is NaN"),
+        ({"pulse": None, "age": 3}, "no state: measurement 'pulse' is missing"),
         ([np.inf, 3], "'pulse' must be a finite number"),
         (
             "pulse < 60 and age < 50",

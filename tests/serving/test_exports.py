@@ -120,11 +120,7 @@ def test_what_is_lost_is_said_above_the_sql() -> None:
 
 
 def test_what_sql_cannot_say_is_refused() -> None:
-    from surefoot.serving import QuantileEncoder
-
     policy = one_hot(("p < 1", "p >= 1"), ("x", "y"))
-    with pytest.raises(ParameterError, match=r"SQL has no encoder: .*discretize --apply"):
-        case_when(Controller(policy=policy, encoder=QuantileEncoder(("p",), ((1.0,),))))
     with pytest.raises(ParameterError, match="no column 'grade'; those of its state are state"):
         case_when(Controller(policy=policy), numbers=["grade"])
     for label in ("p < 1", "nan", "1) or (1=1"):

@@ -132,24 +132,47 @@ def export(
     ],
     encoder: Annotated[
         Path | None,
-        option(POLICY, "FILE", "The encoder of surefoot discretize: for a .json file alone."),
+        option(
+            POLICY,
+            "FILE",
+            "The encoder of surefoot discretize, by which the states were made: decide from raw"
+            " measurements.",
+        ),
     ] = None,
     otherwise: Otherwise = None,
     fallback: Annotated[
         Path | None,
         option(POLICY, "FILE", "A policy for states that POLICY does not know, such as the rule."),
     ] = None,
+    dialect: Annotated[
+        str,
+        option(OUTPUT, "NAME", "Of SQL: duckdb, postgres, sqlite, bigquery, spark or tsql."),
+    ] = "duckdb",
+    key: Annotated[
+        str,
+        option(
+            METHOD,
+            "NAME,...",
+            "In SQL: draw actions by a hash of these columns, which tell all decisions apart, such"
+            " as stay_id,time.",
+            default="the most probable action",
+        ),
+    ] = "",
     numbers: Annotated[
         str,
         option(METHOD, "NAME,...", "In SQL: state columns that hold numbers, not text."),
     ] = "",
+    state_column: Annotated[
+        str | None,
+        option(COLUMNS, "NAME,...", "In SQL: the state.", default="as in the policy"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a policy for another program: SQL (CASE WHEN), or JSON.
 
-    The SQL is an expression for the most probable action of a row. The JSON has all probabilities;
-    with --encoder it goes from raw measurements to an action, and surefoot.load_controller reads
-    it.
+    The SQL is an expression for the action of a row: the most probable one, or with --key one drawn
+    by its probability, the same for the same key. The JSON has all probabilities, and
+    surefoot.load_controller reads it. With --encoder both go from raw measurements to an action.
     """
     from surefoot.serving import export as write
     from surefoot.serving.exports import export_notes
@@ -157,14 +180,18 @@ def export(
     if otherwise is not None and fallback is not None:
         raise ParameterError("give one of --otherwise (an action) and --fallback (a policy)")
     second = otherwise if fallback is None else fallback
-    controller = write(policy, out, encoder=encoder, otherwise=second, numbers=listed(numbers))
+    keys, sql = listed(key), out.suffix.lower() == ".sql"
+    controller = write(
+        policy, out, encoder=encoder, otherwise=second, dialect=dialect, key=keys,
+        numbers=listed(numbers), state_column=state_column,
+    )  # fmt: skip
     found: dict[str, Any] = {
         "out": str(out),
         "policy": str(policy),
         "format": out.suffix.lower()[1:],
         "states": len(controller.policy.labels.states),
         "otherwise": controller.fallback_words,
-        "notes": export_notes(controller),
+        "notes": export_notes(controller, keys, sql=sql),
     }
     show_document("export", found, lambda: _export_lines(found), as_json)
 

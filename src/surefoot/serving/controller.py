@@ -19,14 +19,18 @@ import numpy as np
 from surefoot.core import FilePath, LabelledPolicy, Labels, Policy, Solution
 from surefoot.core.array_checks import is_table
 from surefoot.core.atomic import read_json, write_whole
-from surefoot.core.errors import LogError, ParameterError, PolicyError, SurefootError, option
+from surefoot.core.errors import ParameterError, PolicyError, SurefootError, option
 from surefoot.core.labels import as_text, unknown
 from surefoot.logs.given_policies import own_policy
 from surefoot.logs.policy_files import policy_of_rows
-from surefoot.serving.encoders import Encoder, encoder_document, encoder_of, read_encoder
+from surefoot.serving.encoders import Encoder, codes, encoder_document, encoder_of, read_encoder
 
 FORMAT = "surefoot controller 1"
 TIE = 1e-12  # actions whose probabilities differ by less are equally probable
+
+
+class NoStateError(PolicyError):
+    """A row whose measurements make no state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +69,8 @@ class Controller:
                 rows have the state itself
     otherwise   what to do in a state that the policy does not know: None refuses (PolicyError), an
                 action's label takes that action, a second policy (such as the baseline; a file of
-                one as a Path) is asked instead
+                one as a Path) is asked instead. So it is where a measurement that the encoder needs
+                is missing or not finite; but a second policy has no state to go by, and it refuses
     """
 
     policy: Policy
@@ -111,10 +116,10 @@ class Controller:
         """
         if self.encoder is not None:
             x = _measurements(row, self.encoder.features)
-            try:
-                return self.encoder.labels[int(self.encoder.encode(x[None, :])[0])]
-            except LogError as error:
-                raise PolicyError(f"this row has no state: {error}") from error
+            code = int(codes(self.encoder, x[None, :])[0])
+            if code < 0:
+                raise NoStateError(f"this row has no state: {_lost(self.encoder, x)}")
+            return self.encoder.labels[code]
         if isinstance(row, Mapping):
             found = tuple(_parts_of(row, self.policy.labels.headers))
             return found if len(found) > 1 else found[0]
@@ -122,15 +127,23 @@ class Controller:
 
     def knows(self, row: Any) -> bool:
         """Whether the policy itself says what to do with a row."""
-        return self.policy.knows(self.state(row))
+        try:
+            return self.policy.knows(self.state(row))
+        except NoStateError:
+            return False
 
     def probabilities(self, row: Any) -> dict[Any, float]:
         """{action: probability} for a row."""
-        state = self.state(row)
-        if self.otherwise is None or self.policy.knows(state):
-            return self.policy.probabilities(state)
-        if isinstance(self.otherwise, Policy):
-            return self.otherwise.probabilities(state)
+        fixed = self.otherwise is not None and not isinstance(self.otherwise, Policy)
+        try:
+            state = self.state(row)
+            if self.otherwise is None or self.policy.knows(state):
+                return self.policy.probabilities(state)
+            if isinstance(self.otherwise, Policy):
+                return self.otherwise.probabilities(state)
+        except NoStateError:
+            if not fixed:
+                raise
         code = self.policy.labels.find_action(self.otherwise)
         return {a: float(i == code) for i, a in enumerate(self.policy.labels.actions)}
 
@@ -259,9 +272,17 @@ def _number(x: Any, name: str) -> float:
         found = float("nan") if x is None or x == "" else float(x)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"measurement {name!r} must be a number, got {x!r}") from error
-    if np.isinf(found):
-        raise PolicyError(f"measurement {name!r} must be a finite number, got {x!r}")
     return found
+
+
+def _lost(encoder: Encoder, x: np.ndarray) -> str:
+    """Why measurements make no state."""
+    for name, value in zip(encoder.features, x.tolist(), strict=True):
+        if np.isinf(value):
+            return f"measurement {name!r} must be a finite number, got {value!r}"
+        if np.isnan(value) and name not in encoder.missing:
+            return f"measurement {name!r} is missing, and has no bin for missing values"
+    raise AssertionError("these measurements make a state")
 
 
 def _whole(policy: Policy) -> Policy:

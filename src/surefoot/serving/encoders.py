@@ -154,6 +154,17 @@ class KMeansEncoder:
 Encoder = QuantileEncoder | KMeansEncoder
 
 
+def codes(encoder: Encoder, x: np.ndarray) -> np.ndarray:
+    """The code of every row of x [n, features]; -1 where a feature is infinite, or is NaN and has
+    no bin for that.
+    """
+    may_miss = np.isin(encoder.features, encoder.missing)
+    there = ~(np.isinf(x) | (np.isnan(x) & ~may_miss)).any(axis=1)
+    found = np.full(len(x), -1, dtype=np.int64)
+    found[there] = encoder.encode(x[there])
+    return found
+
+
 def fit_quantiles(
     features: tuple[str, ...],
     x: np.ndarray,

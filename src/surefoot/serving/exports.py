@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from itertools import pairwise
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -13,44 +14,65 @@ from surefoot.core import FilePath, LabelledPolicy, Policy
 from surefoot.core.atomic import write_whole
 from surefoot.core.errors import ParameterError
 from surefoot.core.labels import as_text
+from surefoot.core.parameters import check_name
+from surefoot.core.policy import CHANGED
 from surefoot.core.text import plural
-from surefoot.logs.database import name_sql, text_sql
 from surefoot.serving.controller import Controller, controller_of, most_probable
-from surefoot.serving.encoders import Encoder
+from surefoot.serving.dialects import DIALECTS, Dialect
+from surefoot.serving.encoders import Encoder, QuantileEncoder
 
 MANY = 1_000  # states from which on a join is faster than CASE WHEN
+DIALECT = "duckdb"
 
 
-def case_when(controller: Controller, *, numbers: Collection[str] = (), made_from: str = "") -> str:
-    """An SQL expression for the action of a row: the most probable one of its state.
+def case_when(
+    controller: Controller,
+    *,
+    dialect: str = DIALECT,
+    key: Sequence[str] = (),
+    numbers: Collection[str] = (),
+    state_column: Sequence[str] = (),
+    made_from: str = "",
+) -> str:
+    """An SQL expression for the action of a row.
 
-    A column is compared as text, CAST(x AS VARCHAR) = '7', as policy files hold labels; those in
-    `numbers`, and labels that are numbers, as numbers: x = 7. A missing value (NULL) is its own
-    label where the policy has one. A state that the policy does not know gets the fallback, or
-    NULL. Names are quoted by ", text by ', both doubled inside, as standard SQL does.
+    Without an encoder the row has the state: a column is compared as text, as policy files hold
+    labels; those in `numbers`, and labels that are numbers, as numbers. A missing value (NULL) is
+    its own label where the policy has one. With an encoder of bins the row has the measurements.
+
+    key    columns by whose hash an action is drawn with its probability: always the same one for
+           the same key. Without: the most probable action; NULL, to do as before, where the policy
+           leaves a baseline as it is that draws
+    state_column  the columns of the state, if not those of the policy
+
+    A state that the policy does not know, a measurement that is missing and has no bin, or is not
+    finite, and a missing key get the fallback, or NULL.
     """
-    if controller.encoder is not None:
-        raise ParameterError(
-            "SQL has no encoder: give the state a column first (surefoot discretize --apply), and"
-            " export the policy without the encoder"
-        )
-    policy, otherwise = controller.policy, "NULL"
-    columns = policy.labels.headers
-    wrong = [x for x in numbers if x not in columns]
-    if wrong:
-        raise ParameterError(
-            f"the policy has no column {wrong[0]!r}; those of its state are {', '.join(columns)}"
-        )
-    branches = list(_branches(policy, columns, numbers))
-    if isinstance(controller.otherwise, Policy):
-        same = controller.otherwise.labels.headers == columns
-        if not same:
-            raise ParameterError("policy and fallback have different columns of the state")
-        branches += _branches(controller.otherwise, columns, numbers)
-    elif controller.otherwise is not None:
-        otherwise = text_sql(as_text(controller.otherwise))
-    lines = [*_comments(controller, made_from), "CASE"]
-    lines += [f"  WHEN {test} THEN {action}" for test, action in branches]
+    check_name("dialect", dialect, DIALECTS)
+    words, policy, second = DIALECTS[dialect], controller.policy, controller.otherwise
+    otherwise = "NULL"
+    if second is not None and not isinstance(second, Policy):
+        otherwise = words.text(as_text(second))
+    if controller.encoder is None:
+        columns = _columns(policy, state_column)
+        tests = _by_label(words, columns, numbers)
+        first = []
+    else:
+        if numbers or state_column:
+            raise ParameterError(
+                "the encoder makes the state: leave --numbers and --state-column out"
+            )
+        tests = _by_reading(words, controller.encoder)
+        first = [(x, otherwise) for x in _no_readings(words, controller.encoder)]
+    branches = first
+    for found in (policy, second):
+        if isinstance(found, Policy):
+            if found.labels.headers != policy.labels.headers:
+                raise ParameterError("policy and fallback have different columns of the state")
+            for then, states in _outcomes(found, words, key, otherwise).items():
+                branches += [(test, then) for test in tests(states)]
+    lines = [f"-- {_one_line(x)}" for x in _comments(controller, key, made_from)] + ["CASE"]
+    lines += [f"  WHEN {test} THEN {then}" for test, then in branches]
     return "\n".join([*lines, f"  ELSE {otherwise}", "END"]) + "\n"
 
 
@@ -60,41 +82,75 @@ def export(
     *,
     encoder: Encoder | FilePath | None = None,
     otherwise: Hashable | LabelledPolicy = None,
+    dialect: str = DIALECT,
+    key: Collection[str] = (),
     numbers: Collection[str] = (),
+    state_column: str | None = None,
 ) -> Controller:
     """Write a policy for another program, and say what was written: `surefoot export`.
 
-    `out` ends in .sql (an expression for the most probable action of a row, `case_when`) or in
-    .json (all probabilities; with an `encoder` from raw measurements, and `load_controller` reads
-    it). policy, otherwise: as in `surefoot.apply`. numbers: in SQL, columns that hold numbers.
+    `out` ends in .sql (an expression for the action of a row, `case_when`) or in .json (all
+    probabilities, which `load_controller` reads). With an `encoder` both decide from raw
+    measurements. policy, otherwise: as in `surefoot.apply`.
+
+    dialect       of SQL: duckdb, postgres, sqlite, bigquery, spark or tsql
+    key           columns by whose hash SQL draws; without, it takes the most probable action
+    numbers       in SQL, columns of the state that hold numbers
+    state_column  in SQL, the column of the state (several joined by commas)
     """
     out, controller = Path(out), controller_of(policy, otherwise, encoder)
     kind = out.suffix.lower()
     if kind not in (".sql", ".json"):
         raise ParameterError(f"{out} must end in .sql or .json")
+    names = tuple(x.strip() for x in state_column.split(",")) if state_column else ()
+    of_sql = {
+        "key": key, "numbers": numbers, "state_column": names,
+        "dialect": dialect if dialect != DIALECT else "",
+    }  # fmt: skip
     if kind == ".json":
-        if numbers:
-            raise ParameterError("--numbers is for SQL (numbers=... in Python)")
+        for name, given in of_sql.items():
+            if given:
+                flag = name.replace("_", "-")
+                raise ParameterError(f"--{flag} is for SQL ({name}=... in Python)")
         controller.save(out)
         return controller
-    name = Path(policy).name if isinstance(policy, (str, Path)) else ""
-    write_whole(out, case_when(controller, numbers=numbers, made_from=name))
+    made_from = Path(policy).name if isinstance(policy, (str, Path)) else ""
+    text = case_when(
+        controller, dialect=dialect, key=tuple(key), numbers=numbers, state_column=names,
+        made_from=made_from,
+    )  # fmt: skip
+    write_whole(out, text)
     return controller
 
 
-def export_notes(controller: Controller) -> list[str]:
-    """What a user of the most probable actions should know."""
+def export_notes(controller: Controller, key: Sequence[str] = (), *, sql: bool = True) -> list[str]:
+    """What a user of the decisions should know."""
     policy = controller.policy
-    best = most_probable(policy.pi)
-    drawn, tied = best.stochastic, int(best.tied.sum())
+    best, same = most_probable(policy.pi), _untouched(policy)
+    drawn, n = best.stochastic, plural(len(best.action), "state")
+    left = drawn & same & sql
     notes = []
-    if drawn.any():
+    if key and drawn.any():
+        names = ", ".join(key)
         notes.append(
-            f"in {int(drawn.sum()):,} of {plural(len(drawn), 'state')} the policy draws its"
-            " actions. The most probable one alone is ANOTHER POLICY than the one that was tested:"
-            " draw (surefoot apply --sample), or test the new one"
+            f"in {int(drawn.sum()):,} of {n} the policy draws its actions, here by a hash of"
+            f" {names}: rows with the same {names} draw alike. The policy that was tested draws at"
+            " every decision anew: name columns that tell all decisions apart, such as an episode"
+            " and its time"
         )
-    if tied:
+    elif left.any():
+        notes.append(
+            f"in {int(left.sum()):,} of {n} the policy does what its baseline does, which draws:"
+            " they are NULL, for 'as before' (a key draws there, too)"
+        )
+    if not key and (drawn & ~left).any():
+        notes.append(
+            f"in {int((drawn & ~left).sum()):,} of {n} the policy draws its"
+            " actions. The most probable one alone is ANOTHER POLICY than the one that was tested:"
+            " draw (surefoot apply --sample; in SQL --key), or test the new one"
+        )
+    tied = int((best.tied & ~left).sum())
+    if tied and not key:
         notes.append(
             f"in {plural(tied, 'state')} several actions are equally probable: the first of them"
             " is taken, in the order of the policy file"
@@ -106,12 +162,32 @@ def export_notes(controller: Controller) -> list[str]:
     return notes
 
 
-def _comments(controller: Controller, made_from: str) -> Iterator[str]:
+def _columns(policy: Policy, given: Sequence[str]) -> tuple[str, ...]:
+    """The columns of the state."""
+    wanted = policy.labels.headers
+    if given and len(given) != len(wanted):
+        raise ParameterError(
+            f"a state of the policy has {len(wanted)} columns ({', '.join(wanted)}), but"
+            f" {len(given)} are given ({', '.join(given)})"
+        )
+    return tuple(given) or tuple(wanted)
+
+
+def _untouched(policy: Policy) -> np.ndarray:
+    """In which states the policy is its baseline; in none without one."""
+    if policy.baseline is None:
+        return np.zeros(len(policy.pi), dtype=bool)
+    found: np.ndarray = 0.5 * np.abs(policy.pi - policy.baseline).sum(axis=1) <= CHANGED
+    return found
+
+
+def _comments(controller: Controller, key: Sequence[str], made_from: str) -> Iterator[str]:
     source = f"from {made_from}" if made_from else ""
-    yield f"-- made by surefoot {_one_line(source)}".rstrip()
+    yield f"made by surefoot {source}".rstrip()
     unknown = "NULL" if controller.otherwise is None else controller.fallback_words
-    yield f"-- in states that the policy does not know: {_one_line(unknown)}"
-    yield from (f"-- {_one_line(note)}" for note in export_notes(controller))
+    missing = "" if controller.encoder is None else ", and without a reading that it needs"
+    yield f"in states that the policy does not know{missing}: {unknown}"
+    yield from export_notes(controller, key)
 
 
 def _one_line(text: str) -> str:
@@ -119,42 +195,77 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _branches(
-    policy: Policy, columns: tuple[str, ...], numbers: Collection[str]
-) -> Iterator[tuple[str, str]]:
-    """(condition, action) of the states of a policy; those of one column are listed by action."""
-    best = most_probable(policy.pi)
-    for a, action in enumerate(policy.labels.actions):
-        then = text_sql(as_text(action))
-        states = [policy.labels.states[s] for s in np.flatnonzero(best.action == a)]
+def _outcomes(
+    policy: Policy, words: Dialect, key: Sequence[str], otherwise: str
+) -> dict[str, list[Any]]:
+    """{what is done, in SQL: the labels of the states in which it is}, in the order of actions."""
+    best, same = most_probable(policy.pi), _untouched(policy)
+    actions = [words.text(as_text(a)) for a in policy.labels.actions]
+    found: dict[str, list[Any]] = {}
+    for s in np.argsort(best.action, kind="stable").tolist():
+        then = actions[best.action[s]]
+        if best.action[s] < 0:
+            continue
+        if best.stochastic[s] and key:
+            then = _draw(policy.pi[s], actions, words, key, otherwise)
+        elif best.stochastic[s] and same[s]:
+            then = "NULL"
+        found.setdefault(then, []).append(policy.labels.states[s])
+    return found
+
+
+def _draw(
+    p: np.ndarray, actions: Sequence[str], words: Dialect, key: Sequence[str], otherwise: str
+) -> str:
+    """The action of a lot: it is below a whole number with the sum of the probabilities so far."""
+    ends = [0, *np.rint(np.cumsum(p) / p.sum() * words.lots).astype(np.int64).tolist()]
+    chosen = [(a, high) for a, (low, high) in enumerate(pairwise(ends)) if high > low]
+    lot = words.lot(key)
+    lost = " OR ".join(f"{words.column(x)} IS NULL" for x in key)
+    draws = " ".join(f"WHEN {lot} < {high} THEN {actions[a]}" for a, high in chosen[:-1])
+    last = actions[chosen[-1][0]]
+    return f"CASE WHEN {lost} THEN {otherwise} {draws} ELSE {last} END"
+
+
+def _by_label(words: Dialect, columns: tuple[str, ...], numbers: Collection[str]) -> Any:
+    """What tests whether a row has one of some states by the columns of its state."""
+    wrong = [x for x in numbers if x not in columns]
+    if wrong:
+        raise ParameterError(
+            f"the policy has no column {wrong[0]!r}; those of its state are {', '.join(columns)}"
+        )
+
+    def tests(states: Sequence[Any]) -> Iterator[str]:
         if len(columns) > 1:
             for label in states:
                 parts = zip(columns, label, strict=True)
-                yield " AND ".join(_test(name, [x], name in numbers) for name, x in parts), then
-        elif states:
-            plain = [x for x in states if x is not None]
-            if plain:
-                yield _test(columns[0], plain, columns[0] in numbers), then
-            if len(plain) < len(states):
-                yield _test(columns[0], [None], False), then
+                yield " AND ".join(_test(words, name, [x], name in numbers) for name, x in parts)
+            return
+        plain = [x for x in states if x is not None]
+        if plain:
+            yield _test(words, columns[0], plain, columns[0] in numbers)
+        if len(plain) < len(states):
+            yield _test(words, columns[0], [None], False)
+
+    return tests
 
 
-def _test(column: str, labels: list[Any], as_number: bool) -> str:
+def _test(words: Dialect, column: str, labels: list[Any], as_number: bool) -> str:
     """Whether a column has one of these labels."""
-    name = name_sql(column)
+    name = words.column(column)
     if labels == [None]:
         return f"{name} IS NULL"
     if as_number or all(isinstance(x, Number) for x in labels):
-        values = [_number_sql(x, column) for x in labels]
+        values = [_number_sql(words, x, column) for x in labels]
     else:
-        name, values = f"CAST({name} AS VARCHAR)", [text_sql(as_text(x)) for x in labels]
+        name, values = words.label(column), [words.text(as_text(x)) for x in labels]
     return f"{name} = {values[0]}" if len(values) == 1 else f"{name} IN ({', '.join(values)})"
 
 
-def _number_sql(label: Any, column: str) -> str:
+def _number_sql(words: Dialect, label: Any, column: str) -> str:
     """A label as an SQL number, digit by digit as it is written."""
     if isinstance(label, (bool, np.bool_)):
-        return "TRUE" if label else "FALSE"
+        return words.truth(bool(label))
     text = as_text(label).strip()
     try:
         if not np.isfinite(float(text)):
@@ -164,3 +275,54 @@ def _number_sql(label: Any, column: str) -> str:
             f"column {column!r} cannot be compared as a number: the policy has the label {text!r}"
         ) from error
     return text
+
+
+def _bins(encoder: Encoder) -> QuantileEncoder:
+    """The encoder, if its states are ranges."""
+    if not isinstance(encoder, QuantileEncoder):
+        raise ParameterError(
+            f"SQL has no {encoder.method} encoder: give the state a column first (surefoot"
+            " discretize --apply), and export the policy without the encoder"
+        )
+    return encoder
+
+
+def _no_readings(words: Dialect, encoder: Encoder) -> Iterator[str]:
+    """When a row has no state."""
+    for name in encoder.features:
+        if name in encoder.missing:
+            yield f"NOT ({words.missing(name)}) AND ({words.no_reading(name)})"
+        else:
+            yield f"{words.column(name)} IS NULL OR {words.no_reading(name)}"
+
+
+def _by_reading(words: Dialect, given: Encoder) -> Any:
+    """What tests whether a row has one of some states by its measurements."""
+    encoder = _bins(given)
+    codes = {label: code for code, label in enumerate(encoder.labels)}
+
+    def test(label: str) -> str:
+        parts = []
+        places = np.unravel_index(codes[label], encoder.bins)
+        for name, edges, place in zip(encoder.features, encoder.edges, places, strict=True):
+            may_miss, column = name in encoder.missing, words.column(name)
+            if place > len(edges):
+                parts.append(f"({words.missing(name)})")
+                continue
+            if place > 0:
+                parts.append(f"{column} >= {_exact(edges[place - 1])}")
+            if place < len(edges):
+                parts.append(f"{column} < {_exact(edges[place])}")
+            elif may_miss:  # not NaN, which many databases hold to be the largest number
+                parts.append(f"{column} < 1e308")
+        return " AND ".join(parts) or "1 = 1"
+
+    return lambda states: (test(x) for x in states if x in codes)
+
+
+def _exact(x: float) -> str:
+    """A number that every dialect reads as this one, in double precision."""
+    if x == int(x) and abs(x) < 1e15:
+        return str(int(x))
+    text = repr(float(x))
+    return text if "e" in text else f"{text}e0"

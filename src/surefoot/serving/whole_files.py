@@ -23,7 +23,7 @@ from surefoot.logs.database import Database, Progress, Workspace, name_sql, parq
 from surefoot.logs.features import BLOCK, RawRows, open_rows
 from surefoot.serving.controller import Controller, check_seed, controller_of, most_probable
 from surefoot.serving.discretize import check_targets, file_format, write_rows
-from surefoot.serving.encoders import Encoder
+from surefoot.serving.encoders import Encoder, codes
 
 MOST_LABELS = 1_000_000  # different states of a file
 CELLS = 10_000_000  # rows x actions drawn at once
@@ -160,12 +160,12 @@ def apply(
         elif state_column is not None:
             raise ParameterError("the encoder makes the state: leave --state-column out")
         else:
-            rows.missing(database, encoder.missing)
-            states = _Coding(encoder.labels)
+            rows.missing(database, encoder.features)  # they are numbers
+            states = _Coding((*encoder.labels, None))  # None: without a state
         plan = _planned(controller, states.labels)
         logged = _coded(database, rows, "actions", taken) if taken else _Coding(())
-        codes = _action_codes(logged.labels, plan.actions)
-        blocks = _blocks(database, rows, encoder, states, logged, codes)
+        known = _action_codes(logged.labels, plan.actions)
+        blocks = _blocks(database, rows, encoder, states, logged, known)
         sums = _decide(database, blocks, plan, np.random.default_rng(seed) if sample else None)
         table = None
         if out is None:
@@ -174,7 +174,7 @@ def apply(
             _write(database, rows, plan, out, column)
     strange = {
         as_text(x): n
-        for x, n, code in zip(logged.labels, logged.counts, codes, strict=True)
+        for x, n, code in zip(logged.labels, logged.counts, known, strict=True)
         if code == UNKNOWN
     }
     return _applied(controller, plan, sums, bool(taken), strange, sample, table)
@@ -292,7 +292,7 @@ def _blocks(
     encoder: Encoder | None,
     states: _Coding,
     logged: _Coding,
-    codes: np.ndarray,
+    action_codes: np.ndarray,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(the label, the logged action) of each row as codes, block by block in the order of rows."""
     chosen = ", states.code as s" * bool(states.join) + ", actions.code as a" * bool(logged.join)
@@ -307,8 +307,14 @@ def _blocks(
                 f" (from {parquet_sql((file,))} where {where}) x {states.join} {logged.join}",
             )
             order = np.argsort(found["row"], kind="stable")
-            action = codes[found["a"][order]] if "a" in found else np.full(len(order), MISSING)
-            state = found["s"][order] if encoder is None else encoder.encode(next(features))
+            action = (
+                action_codes[found["a"][order]] if "a" in found else np.full(len(order), MISSING)
+            )
+            if encoder is None:
+                state = found["s"][order]
+            else:
+                state = codes(encoder, next(features))
+                state = np.where(state < 0, len(states.labels) - 1, state)
             yield np.asarray(state), np.asarray(action)
 
 
