@@ -217,3 +217,24 @@ def test_a_controller_nested_without_end_is_refused_in_words(tmp_path: Path, dep
     file.write_text(text)
     with pytest.raises(PolicyError, match=r"is (no controller|a controller with a fault)"):
         load_controller(file)
+
+
+def test_a_row_without_a_reading_gets_the_fallback() -> None:
+    encoder = QuantileEncoder(("pulse", "age"), ((60.0,), (50.0,)), ("age",))
+    states = {x: {"go": 1.0} for x in encoder.labels}
+    rows = (
+        {"pulse": None, "age": 3},
+        [np.nan, 3],
+        [np.inf, 3],
+        [70, -np.inf],
+        {"pulse": "", "age": 3},
+    )
+    for row in rows:
+        for otherwise in (None, {encoder.labels[0]: {"go": 1.0}}):
+            with pytest.raises(PolicyError, match="this row has no state: measurement"):
+                Controller(policy=states, encoder=encoder, otherwise=otherwise).decide(row)
+        controller = Controller(
+            policy={**states, encoder.labels[0]: {"stop": 1.0}}, encoder=encoder, otherwise="stop"
+        )
+        assert controller.decide(row) == "stop" and not controller.knows(row)
+    assert controller.decide([70, None]) == "go"

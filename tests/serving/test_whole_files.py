@@ -167,13 +167,20 @@ def test_raw_measurements_are_encoded_on_the_way(
     for module in (whole_files, features):
         monkeypatch.setattr(module, "BLOCK", 16)
     encoder = QuantileEncoder(("p",), ((1.0, 2.0),))
-    controller = Controller(policy=policy(("p < 1", "1 <= p < 2", "q")), encoder=encoder)
+    known = {"p < 1": {"x": 0.7, "z": 0.3}, "1 <= p < 2": {"y": 1.0}}
+    controller = Controller(policy=known, encoder=encoder)  # type: ignore[arg-type]
     numbers = np.random.default_rng(0).uniform(0, 3, 60).round(3)
     log = logfiles.write(tmp_path / "raw.csv", ("p", "action"), [(x, "x") for x in numbers])
     done = apply(controller, log, tmp_path / "out.csv")
     expected = ["x" if x < 1 else "y" if x < 2 else "" for x in numbers]
     assert [x["decision"] for x in read(tmp_path / "out.csv")] == expected
     assert done.unseen == (("p >= 2", expected.count("")),)
+    logfiles.write(log, ("p", "action"), [("1.5", "x"), ("", "x"), ("NA", "y"), ("2", "y")])
+    for otherwise, rest in ((None, ["", "", ""]), ("x", ["x", "x", "x"])):
+        done = apply(controller, log, tmp_path / "out.csv", otherwise=otherwise)
+        assert [x["decision"] for x in read(tmp_path / "out.csv")] == ["y", *rest]
+        assert (done.without_state, done.unseen) == (2, (("p >= 2", 1),))
+        assert done.fallback == 3 * (otherwise == "x")
     logfiles.write(log, ("p",), [("1",), ("fast",)])
     with pytest.raises(LogError, match="feature 'p' is 'fast', not a finite number, in row 2"):
         apply(controller, log, tmp_path / "out.csv")

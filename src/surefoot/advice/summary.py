@@ -45,6 +45,7 @@ from surefoot.evidence.value_on_log import GIVEN_WEIGHTS
 from surefoot.logs import Disagreement, Log, remembered
 from surefoot.problems import Problem
 from surefoot.report.folder import TRAINING
+from surefoot.serving.encoders import encoder_beside, fingerprint
 
 # fields of an improvement that hold labels, names or one of a few words
 NO_SENTENCES = frozenset(
@@ -96,7 +97,19 @@ def log_summary(log: Log, source: str, problem: Problem) -> dict[str, Any]:
         "warnings": list(log.warnings),
         "history": remembered(log)[1],
         "discount_per": None if log.pace is None else log.pace.unit,
-    }
+    } | _made_by(log)
+
+
+def _made_by(log: Log) -> dict[str, str]:
+    """The fingerprint of the encoder that `discretize` saved beside the log, if it made the states;
+    {} if it did not, or if there is none.
+    """
+    files = [] if log.reading is None else list(log.reading.store.names.values())
+    acted = np.flatnonzero(np.asarray(log.n_sa.sum(axis=1)) > 0)
+    encoder = None
+    if len(files) == 1:
+        encoder = encoder_beside(files[0], [log.states[s] for s in acted])
+    return {} if encoder is None else {"encoder": fingerprint(encoder)}
 
 
 def _is_share(log: Log, problem: Problem) -> bool:

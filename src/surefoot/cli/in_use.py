@@ -164,8 +164,17 @@ def export(
     ] = "",
     state_column: Annotated[
         str | None,
-        option(COLUMNS, "NAME,...", "In SQL: the state.", default="as in the policy"),
+        option(COLUMNS, "NAME,...", "In SQL: the state.", default="that of the log"),
     ] = None,
+    accept: Annotated[
+        bool,
+        option(
+            METHOD,
+            "",
+            "Write even a candidate that the data do not support; the file says so first.",
+            "--accept",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a policy for another program: SQL (CASE WHEN), or JSON.
@@ -183,7 +192,7 @@ def export(
     keys, sql = listed(key), out.suffix.lower() == ".sql"
     controller = write(
         policy, out, encoder=encoder, otherwise=second, dialect=dialect, key=keys,
-        numbers=listed(numbers), state_column=state_column,
+        numbers=listed(numbers), state_column=state_column, accept=accept,
     )  # fmt: skip
     found: dict[str, Any] = {
         "out": str(out),
@@ -408,7 +417,9 @@ def discretize(
             "name the columns that make the state with --features a,b,c, or a saved encoder with"
             " --apply"
         )
-    save = None if apply is not None else encoder or out.with_name(out.name + ".encoder.json")
+    from surefoot.serving.encoders import ENDING
+
+    save = None if apply is not None else encoder or out.with_name(out.name + ENDING)
     done = serving.discretize(
         log,
         out,

@@ -13,9 +13,12 @@ from pathlib import Path
 from surefoot.core.errors import LogError
 from surefoot.core.labels import from_cell
 from surefoot.core.policy import quoted_csv
+from surefoot.serving.origin import CANDIDATE as CANDIDATE
+from surefoot.serving.origin import POLICY as POLICY
+from surefoot.serving.origin import REFITTED as REFITTED
+from surefoot.serving.origin import SUMMARY as SUMMARY
 
-POLICY, CANDIDATE, CHANGES, SUMMARY = "policy.csv", "candidate.csv", "changes.csv", "summary.json"
-REFITTED = "policy-all.csv"
+CHANGES = "changes.csv"
 REPORT = "report.html"
 PAIRS = "pairs.csv"
 TRAINING = "training.npz"

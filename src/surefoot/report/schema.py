@@ -93,6 +93,10 @@ class Log(Part):
     discount_per: str | None = said(
         "the unit of time that gamma is for; `null`: each row counts as one step"
     )
+    encoder: str = at_times(
+        "the fingerprint of the encoder that `discretize` saved beside the log, if it made its"
+        " states"
+    )
 
 
 class HeldOut(Part):
@@ -875,10 +879,12 @@ class ApplyFile(Document):
 
 class Export(Document):
     """A policy for another program. The file itself, if JSON, is a controller: `format`
-    ("surefoot controller 1"), `encoder` (or `null`), `otherwise` (`{"refuse": true}`,
-    `{"action": ...}` or `{"policy": ...}`), `state_columns`, `actions`, and `states`: for each its
-    `state` (of several columns: a list), its most probable `action` with its `probability` and
-    whether it is `tied`, all `probabilities` by action, and those of the `baseline`.
+    ("surefoot controller 1"), `origin` (what `improve` said of the policy, or `null`; of a
+    candidate that was not supported a `warning` stands above all), `encoder` (or `null`),
+    `otherwise` (`{"refuse": true}`, `{"action": ...}` or `{"policy": ...}`), `state_columns`,
+    `actions`, and `states`: for each its `state` (of several columns: a list), its most probable
+    `action` with its `probability` and whether it is `tied`, all `probabilities` by action, and
+    those of the `baseline`.
     """
 
     schema_: Literal["surefoot/export/1"] = SCHEMA

@@ -21,9 +21,18 @@ from surefoot.core.array_checks import is_table
 from surefoot.core.atomic import read_json, write_whole
 from surefoot.core.errors import ParameterError, PolicyError, SurefootError, option
 from surefoot.core.labels import as_text, unknown
+from surefoot.core.text import plural
 from surefoot.logs.given_policies import own_policy
 from surefoot.logs.policy_files import policy_of_rows
-from surefoot.serving.encoders import Encoder, codes, encoder_document, encoder_of, read_encoder
+from surefoot.serving.encoders import (
+    Encoder,
+    codes,
+    encoder_document,
+    encoder_of,
+    fingerprint,
+    read_encoder,
+)
+from surefoot.serving.origin import NOT_SHOWN, Origin, origin_of
 
 FORMAT = "surefoot controller 1"
 TIE = 1e-12  # actions whose probabilities differ by less are equally probable
@@ -67,6 +76,7 @@ class Controller:
                 a table, or {state: {action: probability}}
     encoder     makes the state from raw measurements (`surefoot discretize` saves it); None where
                 rows have the state itself
+    origin      where the policy comes from; read beside the path of a file of `improve`
     otherwise   what to do in a state that the policy does not know: None refuses (PolicyError), an
                 action's label takes that action, a second policy (such as the baseline; a file of
                 one as a Path) is asked instead. So it is where a measurement that the encoder needs
@@ -76,19 +86,17 @@ class Controller:
     policy: Policy
     encoder: Encoder | None = None
     otherwise: Any = None
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
+        if self.origin is None and isinstance(self.policy, (str, Path)):
+            object.__setattr__(self, "origin", origin_of(self.policy))
         object.__setattr__(self, "policy", _whole(own_policy(self.policy)))
         if isinstance(self.otherwise, (Solution, Path, Mapping)) or is_table(self.otherwise):
             object.__setattr__(self, "otherwise", own_policy(self.otherwise))
         labels = self.policy.labels
         if self.encoder is not None:
-            known = [x for x in self.encoder.labels if self.policy.knows(x)]
-            if not known:
-                raise PolicyError(
-                    "policy and encoder do not belong together: the policy knows states such as"
-                    f" {as_text(labels.states[0])!r}, the encoder makes {self.encoder.labels[0]!r}"
-                )
+            _check_fit(self.policy, self.encoder, self.origin)
         fixed = self.otherwise is not None and not isinstance(self.otherwise, Policy)
         if fixed and labels.find_action(self.otherwise) is None:
             raise PolicyError(
@@ -174,11 +182,18 @@ class Controller:
             fallback = {"policy": _policy_document(self.otherwise)}
         elif self.otherwise is not None:
             fallback = {"action": _json_label(self.otherwise)}
-        return {
-            "format": FORMAT,
-            "encoder": None if self.encoder is None else encoder_document(self.encoder),
-            "otherwise": fallback,
-        } | _policy_document(self.policy)
+        origin = self.origin
+        above = {"warning": NOT_SHOWN} if origin is not None and origin.unsupported else {}
+        return (
+            above
+            | {
+                "format": FORMAT,
+                "origin": None if origin is None else origin.to_dict(),
+                "encoder": None if self.encoder is None else encoder_document(self.encoder),
+                "otherwise": fallback,
+            }
+            | _policy_document(self.policy)
+        )
 
 
 def controller_of(
@@ -191,12 +206,15 @@ def controller_of(
     """
     if isinstance(policy, (str, Path)) and Path(policy).suffix.lower() == ".json":
         policy = load_controller(policy)
-    found = policy if isinstance(policy, Controller) else Controller(policy=own_policy(policy))
+    given: Any = policy
+    found = given if isinstance(given, Controller) else Controller(policy=given)
     if encoder is not None:
         if found.encoder is not None:
             raise PolicyError(f"the policy has an encoder already: leave {option('encoder')} out")
-        given = encoder if isinstance(encoder, Encoder) else read_encoder(Path(encoder))
-        found = replace(found, encoder=given)
+        found = replace(
+            found,
+            encoder=encoder if isinstance(encoder, Encoder) else read_encoder(Path(encoder)),
+        )
     return found if otherwise is None else replace(found, otherwise=otherwise)
 
 
@@ -224,8 +242,9 @@ def load_controller(path: str | Path) -> Controller:
         otherwise = _label(fallback.get("action"))
         if "policy" in fallback:
             otherwise = _policy_of(fallback["policy"])
-        encoder = content["encoder"]
+        encoder, origin = content["encoder"], content.get("origin")
         return Controller(
+            origin=None if origin is None else Origin(**origin),
             policy=_policy_of(content),
             encoder=None if encoder is None else encoder_of(encoder, path),
             otherwise=otherwise,
@@ -236,6 +255,27 @@ def load_controller(path: str | Path) -> Controller:
         raise PolicyError(
             f"{path} is a controller with a fault: {type(error).__name__} {error}"
         ) from error
+
+
+def _check_fit(policy: Policy, encoder: Encoder, origin: Origin | None) -> None:
+    """Raise unless the states of the policy are states of this encoder: they have their names, and
+    where it is known which encoder made them, this is it.
+    """
+    made = set(encoder.labels)
+    there = np.flatnonzero(policy.pi.any(axis=1))
+    lost = [policy.labels.states[s] for s in there if policy.labels.states[s] not in made]
+    if lost:
+        raise PolicyError(
+            f"policy and encoder do not belong together: the policy knows {as_text(lost[0])!r}"
+            f" ({plural(len(lost), 'such state')}), the encoder makes {encoder.labels[0]!r} and the"
+            " like. Give the encoder that surefoot discretize saved with the log of this policy"
+        )
+    mark = fingerprint(encoder)
+    if origin is not None and origin.encoder and origin.encoder != mark:
+        raise PolicyError(
+            f"policy and encoder do not belong together: the states of {origin.log} were made by"
+            f" the encoder with fingerprint {origin.encoder}, this one has {mark}"
+        )
 
 
 def _measurements(row: Any, features: Sequence[str]) -> np.ndarray:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from itertools import pairwise, product
@@ -20,6 +21,7 @@ from surefoot.core.errors import LogError, NotAvailableError, ParameterError, Su
 FORMAT = "surefoot encoder 2"
 CODED = "surefoot encoder 1"  # whose labels were bin numbers, "a:2 b:0"
 MOST_STATES = 100_000
+ENDING = ".encoder.json"  # after the name of the log whose states it made
 
 
 @dataclass(frozen=True)
@@ -250,6 +252,20 @@ def write_encoder(encoder: Encoder, path: str | Path) -> None:
 def encoder_text(encoder: Encoder) -> str:
     """The text of its file."""
     return json.dumps(encoder_document(encoder), indent=1, ensure_ascii=False) + "\n"
+
+
+def fingerprint(encoder: Encoder) -> str:
+    """Equal for encoders that make the same states of the same rows."""
+    return hashlib.sha256(encoder_text(encoder).encode()).hexdigest()[:16]
+
+
+def encoder_beside(log: str, states: Collection[Any]) -> Encoder | None:
+    """The encoder that `discretize` saved beside a log, if it makes all of these states."""
+    try:
+        found = read_encoder(log + ENDING)
+    except SurefootError:
+        return None
+    return found if set(states) <= set(found.labels) else None
 
 
 def encoder_document(encoder: Encoder) -> dict[str, Any]:

@@ -12,14 +12,15 @@ import numpy as np
 
 from surefoot.core import FilePath, LabelledPolicy, Policy
 from surefoot.core.atomic import write_whole
-from surefoot.core.errors import ParameterError
+from surefoot.core.errors import ParameterError, PolicyError, option
 from surefoot.core.labels import as_text
 from surefoot.core.parameters import check_name
 from surefoot.core.policy import CHANGED
 from surefoot.core.text import plural
 from surefoot.serving.controller import Controller, controller_of, most_probable
 from surefoot.serving.dialects import DIALECTS, Dialect
-from surefoot.serving.encoders import Encoder, QuantileEncoder
+from surefoot.serving.encoders import Encoder, KMeansEncoder, QuantileEncoder
+from surefoot.serving.origin import NOT_SHOWN
 
 MANY = 1_000  # states from which on a join is faster than CASE WHEN
 DIALECT = "duckdb"
@@ -86,6 +87,7 @@ def export(
     key: Collection[str] = (),
     numbers: Collection[str] = (),
     state_column: str | None = None,
+    accept: bool = False,
 ) -> Controller:
     """Write a policy for another program, and say what was written: `surefoot export`.
 
@@ -96,10 +98,17 @@ def export(
     dialect       of SQL: duckdb, postgres, sqlite, bigquery, spark or tsql
     key           columns by whose hash SQL draws; without, it takes the most probable action
     numbers       in SQL, columns of the state that hold numbers
-    state_column  in SQL, the column of the state (several joined by commas)
+    state_column  in SQL, the column of the state (several joined by commas), if not that of the log
+    accept        write even a candidate that was not shown to be better; the file says so first
     """
     out, controller = Path(out), controller_of(policy, otherwise, encoder)
-    kind = out.suffix.lower()
+    kind, origin = out.suffix.lower(), controller.origin
+    if origin is not None and origin.unsupported and not accept:
+        raise PolicyError(
+            f"{origin.policy_is}, from {origin.log}, is {NOT_SHOWN[:13]}: it was not shown to be"
+            " better than its baseline. Test it on new data (surefoot safety-test), or write it all"
+            f" the same with {option('accept', True)}: the file then says so"
+        )
     if kind not in (".sql", ".json"):
         raise ParameterError(f"{out} must end in .sql or .json")
     names = tuple(x.strip() for x in state_column.split(",")) if state_column else ()
@@ -114,6 +123,8 @@ def export(
                 raise ParameterError(f"--{flag} is for SQL ({name}=... in Python)")
         controller.save(out)
         return controller
+    if not names and controller.encoder is None and len(controller.policy.labels.headers) == 1:
+        names = (origin.state,) if origin is not None and origin.state else ()
     made_from = Path(policy).name if isinstance(policy, (str, Path)) else ""
     text = case_when(
         controller, dialect=dialect, key=tuple(key), numbers=numbers, state_column=names,
@@ -155,6 +166,13 @@ def export_notes(controller: Controller, key: Sequence[str] = (), *, sql: bool =
             f"in {plural(tied, 'state')} several actions are equally probable: the first of them"
             " is taken, in the order of the policy file"
         )
+    encoder, origin = controller.encoder, controller.origin
+    unsaid = isinstance(encoder, KMeansEncoder) or getattr(encoder, "coded", False)
+    if unsaid and not (origin is not None and origin.encoder):
+        notes.append(
+            "the states of this encoder are named by numbers, and nothing beside the policy says"
+            " which encoder made its states: make sure that it was this one"
+        )
     if len(drawn) > MANY:
         notes.append(
             f"{len(drawn):,} states make a long CASE: a join with the policy file is faster"
@@ -182,6 +200,8 @@ def _untouched(policy: Policy) -> np.ndarray:
 
 
 def _comments(controller: Controller, key: Sequence[str], made_from: str) -> Iterator[str]:
+    if controller.origin is not None:
+        yield from controller.origin.words
     source = f"from {made_from}" if made_from else ""
     yield f"made by surefoot {source}".rstrip()
     unknown = "NULL" if controller.otherwise is None else controller.fallback_words
