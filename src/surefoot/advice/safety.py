@@ -407,9 +407,12 @@ def guarded_safety_test(
     parts = []
     for guard in guards:
         row = Evidence(part=guard.part, units=held_out.batch.n_episodes)
-        first, second = (_of_column(x, guard) for x in (training, held_out))
+        first, second = (
+            None if x is None else replace(x, batch=of_column(x.batch, guard))
+            for x in (training, held_out)
+        )
         assert second is not None
-        own = _standard_of(standard, guard, held_out)
+        own = standard_of(standard, guard, held_out.batch)
         parts.append(_tested_part(row, first, second, gamma, own, given))
     seen = standard.having_seen(held_out.batch.reward)  # by all groups
     for group in groups:
@@ -441,17 +444,13 @@ def _tested_part(
     return replace(found, part=row.part, units=row.units, within=within)
 
 
-def _of_column(sample: Sample | None, guard: Guard) -> Sample | None:
-    """The sample in which the guarded column, turned so that more is better, is the reward."""
-    if sample is None:
-        return None
-    column = guard.sign * sample.batch.beside[guard.place].astype(float)
-    return replace(sample, batch=replace(sample.batch, reward=column))
+def of_column(batch: Batch, guard: Guard) -> Batch:
+    """The log in which the guarded column, turned so that more is better, is the reward."""
+    return replace(batch, reward=guard.sign * batch.beside[guard.place].astype(float))
 
 
-def _standard_of(standard: Standard, guard: Guard, sample: Sample) -> Standard:
+def standard_of(standard: Standard, guard: Guard, batch: Batch) -> Standard:
     """The standard for a guarded column: its own range, or that of the reward if it is the same."""
-    batch = sample.batch
     column, declared, returns, sign = batch.beside[guard.place], guard.declared, None, guard.sign
     for same in (1.0, -1.0) if declared is None else ():  # the reward may be minus the column
         if np.array_equal(same * column, batch.reward):

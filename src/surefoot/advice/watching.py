@@ -14,18 +14,18 @@ import base64
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from surefoot.advice.provenance import Fingerprints, fingerprints, shared_episodes
 from surefoot.advice.safety import MOSTLY
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
-from surefoot.checks.time_order import BY_TIME, row_stamps
+from surefoot.checks.time_order import BY_TIME, like_dates, row_stamps
 from surefoot.core import Batch
 from surefoot.core.atomic import file_hash, read_json, settle, take, write_whole
 from surefoot.core.errors import LogError, ParameterError, ProblemError
@@ -38,6 +38,12 @@ from surefoot.statistics.bounds import Capital, capital_of
 
 SCHEMA = "surefoot/watch-state/1"
 LOTS = 1  # where lots are drawn from
+NONE_SETTLED: dict[str, Any] = {
+    "labels": np.zeros(0, dtype=np.uint64),
+    "contents": np.zeros(0, dtype=np.uint32),
+    "looks": 0,
+}
+Kept = TypeVar("Kept")
 BY_CLOCK = "in the order of their times"
 BY_LOTS = "in an order drawn by lots: their times do not say which came first"
 FILE = 1 << 40  # rows of a file that a place leaves room for
@@ -72,13 +78,10 @@ class Watch:
     def save(self, path: str | Path) -> Path:
         """Write it as a JSON file, whole or not at all."""
         content = {
-            "schema": SCHEMA,
-            "parameters": dict(self.parameters),
-            "looks": self.looks,
+            **settled_document(self, SCHEMA),
             "moments": None if self.moments is None else self.moments.tolist(),
             "gain": self.gain.document(),
             "loss": self.loss.document(),
-            "episodes": {"labels": _packed(self.labels), "contents": _packed(self.contents)},
         }
         return write_whole(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
@@ -87,35 +90,63 @@ def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
     """The watch in a file, or a new one where there is none; raise if it was begun with other
     parameters.
     """
+    found = kept_in(path, parameters, SCHEMA, _watch_of)
+    return found or Watch(parameters=parameters, gain=Capital(), loss=Capital(), **NONE_SETTLED)
+
+
+def _watch_of(content: Mapping[str, Any]) -> Watch:
+    return Watch(
+        gain=capital_of(content["gain"]),
+        loss=capital_of(content["loss"]),
+        moments=_matrix(content.get("moments")),
+        **settled_of(content),
+    )
+
+
+def settled_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What every kind of watch keeps, of what was read from JSON."""
+    found = {
+        "parameters": content["parameters"],
+        "labels": unpacked(content["episodes"]["labels"], np.dtype(np.uint64)),
+        "contents": unpacked(content["episodes"]["contents"], np.dtype(np.uint32)),
+        "looks": int(content["looks"]),
+    }
+    if len(found["labels"]) != len(found["contents"]):
+        raise ProblemError("there are not as many labels as contents")
+    return found
+
+
+def settled_document(watch: Any, schema: str) -> dict[str, Any]:
+    """The same as JSON holds it."""
+    return {
+        "schema": schema,
+        "parameters": dict(watch.parameters),
+        "looks": watch.looks,
+        "episodes": {"labels": packed(watch.labels), "contents": packed(watch.contents)},
+    }
+
+
+def kept_in(
+    path: str | Path,
+    parameters: Mapping[str, Any],
+    schema: str,
+    made_of: Callable[[Mapping[str, Any]], Kept],
+) -> Kept | None:
+    """What a state file has, None where there is none; raise if it was begun with other
+    parameters.
+    """
     path = Path(path)
     if not path.exists():
-        return Watch(
-            parameters=parameters,
-            gain=Capital(),
-            loss=Capital(),
-            labels=np.zeros(0, dtype=np.uint64),
-            contents=np.zeros(0, dtype=np.uint32),
-            looks=0,
-        )
+        return None
     try:
         content = read_json(path)
-        if content["schema"] != SCHEMA:
+        if content["schema"] != schema:
             raise ParameterError(
                 f"{path} has the schema {content['schema']!r}, this version of surefoot reads"
-                f" {SCHEMA}: begin anew with another --state-file"
+                f" {schema} here: begin anew with another --state-file"
             )
         begun = content["parameters"]
-        found = Watch(
-            parameters=begun,
-            gain=capital_of(content["gain"]),
-            loss=capital_of(content["loss"]),
-            labels=_unpacked(content["episodes"]["labels"], np.dtype(np.uint64)),
-            contents=_unpacked(content["episodes"]["contents"], np.dtype(np.uint32)),
-            looks=int(content["looks"]),
-            moments=_matrix(content.get("moments")),
-        )
-        if len(found.labels) != len(found.contents):
-            raise ProblemError("there are not as many labels as contents")
+        found = made_of(content)
     except (OSError, ValueError, KeyError, TypeError, ProblemError) as error:
         raise ParameterError(
             f"{path} cannot be read as the state of a watch ({type(error).__name__}: {error}):"
@@ -131,6 +162,11 @@ def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
             " another --state-file"
         )
     return found
+
+
+def kept_looks(path: Path) -> int:
+    """How many looks a state file has counted; 0 where there is none."""
+    return int(read_json(path)["looks"]) if path.exists() else 0
 
 
 def _told(parameters: Mapping[str, Any], key: str) -> str:
@@ -194,7 +230,48 @@ def look(
     counted; left out, since the policy was made from them; wait, since they, or one that began
     before them, are not finished; and in which order they were bet on.
     """
-    came = arrivals(log, batch, standard.horizon)
+    new = newcomers(watch, log, batch, standard.horizon, trained)
+    after = replace(watch, labels=new.labels, contents=new.contents, looks=watch.looks + 1)
+    if not len(new.counted):
+        return after, new.found
+    return _bet(after, batch, new.counted, pi, pi_b, gamma, standard), new.found
+
+
+@dataclass(frozen=True, repr=False)
+class Newcomers:
+    """The episodes that a look adds.
+
+    counted           those that count, in the order in which they are bet on
+    labels, contents  of all that are settled now
+    came              all episodes of the log
+    first_waiting     when the first of those that wait began; inf: none waits
+    held_up           how many are finished and wait for another one
+    found             what is said of them
+    """
+
+    counted: np.ndarray
+    labels: np.ndarray
+    contents: np.ndarray
+    came: Arrivals
+    first_waiting: float
+    held_up: int
+    found: dict[str, Any]
+
+
+def newcomers(
+    watch: Any,
+    log: Log,
+    batch: Batch,
+    horizon: int | None,
+    trained: Fingerprints | None,
+    aside: np.ndarray | None = None,
+) -> Newcomers:
+    """The episodes of a log that a watch has not settled, up to the first that is not finished;
+    those put `aside` neither count nor hold up others.
+    """
+    came = arrivals(log, batch, horizon)
+    aside = np.zeros(batch.n_episodes, dtype=bool) if aside is None else aside
+    came = replace(came, over=came.over | aside)
     _check_ends(came)
     _check_whole(log, batch, came)
     prints = fingerprints(log, batch)
@@ -203,24 +280,25 @@ def look(
     waits = np.flatnonzero(new[came.order] & ~came.over[came.order])
     reached = came.order[: waits[0]] if len(waits) else came.order
     taken = reached[new[reached]]
-    waiting = int(new.sum()) - len(taken) + came.stepless
-    left_out = _left_out(log, batch, came, trained)
-    counted = _in_turn(taken[~left_out[taken]], came, watch.looks)
-    found = {
-        "episodes_new": len(counted),
-        "order": BY_CLOCK if came.timed else BY_LOTS,
-        "episodes_waiting": waiting,
-        "episodes_left_out": len(taken) - len(counted),
-    }
-    after = replace(
-        watch,
+    later = new & ~aside
+    later[taken] = False
+    left_out = _left_out(log, batch, came, trained) & ~aside
+    counted = _in_turn(taken[~left_out[taken] & ~aside[taken]], came, watch.looks)
+    first = min(came.began[later].astype(float).min(initial=np.inf), came.until)
+    return Newcomers(
+        counted=counted,
         labels=np.append(watch.labels, prints.label[taken]),
         contents=np.append(watch.contents, content[taken]),
-        looks=watch.looks + 1,
+        came=came,
+        first_waiting=float(first),
+        held_up=int((later & came.finished).sum()),
+        found={
+            "episodes_new": len(counted),
+            "order": BY_CLOCK if came.timed else BY_LOTS,
+            "episodes_waiting": int(later.sum()) + came.stepless,
+            "episodes_left_out": int(left_out[taken].sum()),
+        },
     )
-    if not len(counted):
-        return after, found
-    return _bet(after, batch, counted, pi, pi_b, gamma, standard), found
 
 
 def _in_turn(episodes: np.ndarray, came: Arrivals, look: int) -> np.ndarray:
@@ -315,7 +393,7 @@ def _check_whole(log: Log, batch: Batch, came: Arrivals) -> None:
         )
 
 
-def _new(watch: Watch, labels: np.ndarray, contents: np.ndarray) -> np.ndarray:
+def _new(watch: Any, labels: np.ndarray, contents: np.ndarray) -> np.ndarray:
     """Which episodes are not settled; raise if a settled one has changed since."""
     order = np.argsort(watch.labels, kind="stable")
     if not len(order):
@@ -380,12 +458,12 @@ def watch_summary(watch: Watch, found: Mapping[str, Any], delta: float) -> dict[
     }
 
 
-def _packed(x: np.ndarray) -> str:
+def packed(x: np.ndarray) -> str:
     """Numbers as text."""
     return base64.b64encode(x.astype(x.dtype.newbyteorder("<")).tobytes()).decode()
 
 
-def _unpacked(text: str, kind: np.dtype[Any]) -> np.ndarray:
+def unpacked(text: str, kind: np.dtype[Any]) -> np.ndarray:
     found = np.frombuffer(base64.b64decode(text, validate=True), dtype=kind.newbyteorder("<"))
     return found.astype(kind)
 
@@ -400,6 +478,11 @@ class Arrivals:
     began         when each of them began: equal where neither came first
     interleaved   whether rows of different episodes are mixed in the files
     stepless      how many unfinished episodes have no step yet: one row, which leads nowhere
+    finished      whether each episode is finished, whatever began before it
+    until         when the first episode without a step began; inf: all have one
+    dated         whether these times are dates, as seconds since 1970
+    told          whether a row, a state or a horizon says that an episode is over: not only that
+                  another one follows it in the file
     """
 
     order: np.ndarray
@@ -408,6 +491,10 @@ class Arrivals:
     began: np.ndarray
     interleaved: bool
     stepless: int
+    finished: np.ndarray
+    until: float
+    dated: bool
+    told: bool
 
 
 def arrivals(log: Log, batch: Batch, horizon: int | None = None) -> Arrivals:
@@ -430,6 +517,8 @@ def arrivals(log: Log, batch: Batch, horizon: int | None = None) -> Arrivals:
         finished[mine] |= batch.ends[batch.last]
     if horizon is not None:
         finished[mine] |= batch.time[batch.last] + 1 >= horizon
+    finished |= log.bandit
+    told = bool(finished.any())
     if not interleaved:
         finished[np.arange(len(first)) != began.argmax()] = True
     stepless = ~finished
@@ -447,6 +536,10 @@ def arrivals(log: Log, batch: Batch, horizon: int | None = None) -> Arrivals:
         began=began[mine],
         interleaved=interleaved,
         stepless=int(stepless.sum()),
+        finished=finished[mine],
+        until=float(until),
+        dated=timed and (log.stored.dated or like_dates(began)),
+        told=told,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any, ClassVar, Unpack
 
 from surefoot.advice.answers import Answer
@@ -23,9 +24,11 @@ from surefoot.advice.posing import (
     not_default,
     policy_over,
     pose,
+    several,
     typed,
 )
 from surefoot.advice.provenance import fingerprints, own_log, refuse_own_log, trained_on
+from surefoot.advice.rollout import Arms, RolledOut, Rollout, load_rollout, look_at_arms
 from surefoot.advice.safety import (
     Sample,
     Tested,
@@ -36,7 +39,15 @@ from surefoot.advice.safety import (
     without_training,
 )
 from surefoot.advice.summary import log_summary
-from surefoot.advice.watching import Watch, alone, file_digest, load_watch, look, watch_summary
+from surefoot.advice.watching import (
+    Watch,
+    alone,
+    file_digest,
+    kept_looks,
+    load_watch,
+    look,
+    watch_summary,
+)
 from surefoot.checks.finding import doubt
 from surefoot.checks.propensities import propensities
 from surefoot.core import Policy
@@ -56,11 +67,13 @@ from surefoot.evidence.centring import largest_ratio
 from surefoot.evidence.value_on_log import check_allowed
 from surefoot.logs import Log, load_policy
 from surefoot.logs.database import Progress
+from surefoot.problems.guards import guards_of, rows_with
 from surefoot.report.policy_words import watch_statements
 from surefoot.report.statements import text
 
 ANY_RETURN = (-LARGEST, LARGEST)
-TEST_DEFAULTS = {"delta": 0.05, "estimator": "pdis"}
+NEW, OLD, HALF = "new", "old", 0.5  # what the arms of a roll-out are called, unless it is said
+TEST_DEFAULTS = {"delta": 0.05, "estimator": "pdis", "new": NEW, "old": OLD, "share": HALF}
 FILES = ("baseline", "allowed", "forbidden")  # keywords that name files: their content counts
 # What a watch keeps from look to look. What other questions have learned since is refused, not
 # passed over.
@@ -73,6 +86,10 @@ KEPT = frozenset(
         "exploration", *FILES,
     )
 )  # fmt: skip
+
+
+OF_ARMS = frozenset(("policy_column", "bandit", "guard"))  # of a roll-out besides
+OF_WEIGHTS = frozenset(("allowed", "forbidden"))  # and what it does not ask
 
 
 def pose_episodes(source: Any, **how: Unpack[Question]) -> Posed:
@@ -235,25 +252,45 @@ def watch(
     horizon: int | None = None,
     delta: float = 0.05,
     estimator: str = "pdis",
+    new: str = NEW,
+    old: str = OLD,
+    share: float = HALF,
     progress: Progress | None = None,
-    **how: Unpack[Posing],
-) -> Watched:
+    **how: Unpack[Question],
+) -> Watched | RolledOut:
     """A look at a growing log: has it shown that a policy is better, or worse? `surefoot watch`.
 
     What was counted is kept in `state_file` from look to look; nothing that was asked may change
-    meanwhile.
+    meanwhile. With `policy_column` the log is that of a roll-out: an episode got the arm `new` by
+    lot with probability `share`, else `old`; `policy` and `baseline` are then the policies of these
+    arms, or None.
     """
-    _check_kept(how)
     if isinstance(source, Log):
         raise ParameterError(
             "a watch reads the log anew at every look, and keeps how: give the file or the table"
         )
     given = source
     source, asked = as_said(given, how)
+    why = "" if source is given else f"{given} says so; "
+    _check_kept(how, rolled_out=asked.get("policy_column") is not None)
     for name in ("start", "smoothing"):  # of the file that describes the log
         asked.pop(name, None)
-    _check_kept(asked, "" if source is given else f"{given} says so; ")
     state_file = Path(state_file)
+    if asked.get("policy_column") is not None:
+        _check_kept(asked, why, rolled_out=True)
+        arms = Arms(new=new, old=old, share=share)
+        return _roll_out(source, policy, state_file, arms, horizon, delta, estimator, progress, asked)
+    _check_kept(asked, why)
+    if (new, old, share) != (NEW, OLD, HALF):
+        raise ParameterError(
+            "--new, --old and --share are about the arms of a roll-out: say with --policy-column"
+            " which column has them"
+        )
+    if policy is None:
+        raise ParameterError(
+            "--policy is missing: the policy to watch; or, of a roll-out, --policy-column, the"
+            " column that says which arm an episode is of"
+        )
     kept = {x: asked[x] for x in asked if x != "unit"}  # a word for people may change
     kept |= {"horizon": horizon, "delta": delta, "estimator": estimator}
     with alone(state_file):
@@ -288,10 +325,63 @@ def watch(
     return Watched(document)
 
 
-def _check_kept(how: Mapping[str, Any], why: str = "") -> None:
+def _roll_out(
+    source: Any,
+    policy: Any,
+    state_file: Path,
+    arms: Arms,
+    horizon: int | None,
+    delta: float,
+    estimator: str,
+    progress: Progress | None,
+    asked: dict[str, Any],
+) -> RolledOut:
+    """A look at the log of a roll-out."""
+    baseline = asked.get("baseline")
+    if (policy is None) != (baseline is None):
+        raise ParameterError(
+            "give the policies of both arms (--policy, --baseline), and the episodes of each count"
+            " for both; or neither, and the arms are compared as they are"
+        )
+    if estimator != TEST_DEFAULTS["estimator"]:
+        raise ParameterError("--estimator is for a log of one policy: two arms need none")
+    said = {"new": arms.new, "old": arms.old, "share": arms.share}
+    kept = {**asked, "horizon": horizon, "delta": delta, **said}
+    guards = guards_of(several(asked.get("guard")))
+    with alone(state_file):
+        before = load_rollout(state_file, _parameters(policy, kept), len(guards))
+        how = {x: y for x, y in _knowing_actions(asked, policy).items() if x != "baseline"}
+        posed = pose_episodes(source, progress=progress, **how)
+        batch = rows_with(posed.problem, "a roll-out")
+        trained = None
+        if policy is not None:
+            pair = tuple(policy_over(x, posed.log).pi for x in (policy, baseline))
+            arms = replace(arms, policies=(pair[0], pair[1]))
+            with suppress(NotAvailableError):
+                trained = trained_on(policy)
+        standard = _standard(posed, asked, delta=delta, estimator="is", horizon=horizon)
+        after, rows, found = look_at_arms(
+            before, posed.log, batch, arms, posed.gamma, standard, guards, trained
+        )
+        _save(after, before, state_file)
+    document: dict[str, Any] = {
+        "log": log_summary(posed.log, posed.source),
+        "policy": None if policy is None else in_words(policy),
+        "baseline": None if baseline is None else in_words(baseline),
+        "gamma": posed.gamma,
+        "state_file": str(state_file),
+        **found,
+        "training_checked": trained is not None,
+    }
+    document["notes"] = [*posed.log.notes, *document["notes"]]
+    return RolledOut(document, rows)
+
+
+def _check_kept(how: Mapping[str, Any], why: str = "", *, rolled_out: bool = False) -> None:
     """Raise if something is said that a watch cannot keep from look to look."""
+    kept = (KEPT | OF_ARMS) - OF_WEIGHTS if rolled_out else KEPT
     for name in not_default(how):
-        if name not in KEPT:
+        if name not in kept:
             raise ParameterError(
                 f"--{name.replace('_', '-')} does not go with watch: {why}whole episodes are"
                 " compared as they were logged, one after the other as they come"
@@ -302,9 +392,9 @@ def _parameters(policy: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
     """What must not change from look to look: files by their content, the rest where something is
     said, in the words of the command line.
     """
-    if not isinstance(policy, (str, Path)):
+    if not isinstance(policy, (str, Path, NoneType)):
         raise ParameterError("a watch knows its policy by its file: save it, and give the path")
-    found: dict[str, Any] = {"policy_file": file_digest(policy)}
+    found: dict[str, Any] = {} if policy is None else {"policy_file": file_digest(policy)}
     for name, value in not_default(kept).items():
         if name in FILES and not isinstance(value, (str, Path)):
             raise ParameterError(
@@ -333,9 +423,9 @@ def _knowing_actions(how: dict[str, Any], policy: Any) -> dict[str, Any]:
     return {**how, "actions": list(names)}
 
 
-def _save(after: Watch, before: Watch, path: Path) -> None:
+def _save(after: Watch | Rollout, before: Watch | Rollout, path: Path) -> None:
     """Write the state, unless another watch has written it meanwhile."""
-    if load_watch(path, before.parameters).looks != before.looks:
+    if kept_looks(path) != before.looks:
         raise ParameterError(
             f"{path} was written by another watch meanwhile: run one at a time; look again"
         )

@@ -65,7 +65,7 @@ def clock(log: Log) -> Clock:
     words, stamps, unsorted = row_stamps(log)
     if stamps is None:
         return Clock(words, log.accounting.rows, unsorted=unsorted)
-    dated = words == BY_TIME and (log.stored.dated or _epoch(stamps))
+    dated = words == BY_TIME and (log.stored.dated or like_dates(stamps))
     calendar = _calendar(stamps) if dated else {}
     return Clock(words, len(stamps), _segments(stamps), calendar, stamps=stamps)
 
@@ -103,12 +103,12 @@ def row_times(log: Log) -> np.ndarray | None:
 def _seconds(stamps: np.ndarray) -> np.ndarray:
     """Milli-, micro- and nanoseconds since 1970 as seconds; other numbers as they are."""
     for scale in (1.0, 1e3, 1e6, 1e9):
-        if _epoch(stamps / scale):
+        if like_dates(stamps / scale):
             return np.asarray(stamps / scale)
     return stamps
 
 
-def _epoch(stamps: np.ndarray) -> bool:
+def like_dates(stamps: np.ndarray) -> bool:
     """Whether numbers are seconds since 1970: all between 1980 and 2100."""
     low, high = EPOCH
     return bool(low <= stamps.min() and stamps.max() <= high)

@@ -367,7 +367,7 @@ def safety_test(
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchOptions(EpisodeOptions):
+class WatchOptions(EpisodeOptions, GuardedOptions):
     """The options of a watch."""
 
     refused: ClassVar[Mapping[str, str]] = {
@@ -377,19 +377,45 @@ class WatchOptions(EpisodeOptions):
         "smoothing": "it is about a baseline that is estimated, and a watch needs the one that made"
         " the log",
         "baseline_policy": "it estimates a baseline, and a watch needs the one that made the log",
-    } | dict.fromkeys(("policy_column", "bandit", "history", "renormalise"), AS_LOGGED)
+    } | dict.fromkeys(("history", "renormalise", "group", "group_tolerance"), AS_LOGGED)
+
+    new: Annotated[
+        str,
+        option(POLICY, "LABEL", "Of a roll-out: the arm of --policy-column with the new policy."),
+    ] = "new"
+    old: Annotated[
+        str, option(POLICY, "LABEL", "Of a roll-out: the arm with the old policy.")
+    ] = "old"
+    share: Annotated[
+        float,
+        option(
+            POLICY,
+            "NUMBER",
+            "Of a roll-out: the probability with which an episode gets the new policy.",
+        ),
+    ] = 0.5
 
 
 def watch(
     log: Source,
-    policy: PolicyFile,
+    *,
+    policy: Annotated[
+        Path | None,
+        option(
+            POLICY,
+            "FILE",
+            "The policy to test: columns state, action, probability. Of a roll-out: that of the new"
+            " arm, and --baseline that of the old one; without both, arms are compared as they are.",
+            default=False,
+        ),
+    ] = None,
     state_file: Annotated[
         Path,
         option(OUTPUT, "FILE", "File that stores progress between runs, such as capital.json."),
     ],
+    report: ReportFile = None,
     explain: Explain = False,
     as_json: AsJson = False,
-    *,
     options: WatchOptions,
 ) -> None:
     """Watch a growing log for evidence that a policy is better or worse than the baseline.
@@ -399,13 +425,26 @@ def watch(
     that are not finished wait for the next run. The baseline must have made LOG, and the policy
     must not be changed meanwhile.
 
+    With --policy-column LOG is that of a roll-out: each episode got the new or the old policy by
+    lot, and what is watched is the difference between these arms. A page (--report) draws it.
+
     Exit code 0: shown to be better. Exit code 4: shown to be worse. Exit code 3: not yet. Exit code
     2: wrong input; also if policy, baseline or an option has changed since the watch started.
     """
     from surefoot import advice
+    from surefoot.advice.answers import Paged
     from surefoot.advice.verdict import FAILS, PASSES
+    from surefoot.core.errors import ParameterError
+    from surefoot.core.evidence import BETTER
+    from surefoot.core.evidence import WORSE as WORSE_ARM
 
     with reading_progress() as progress:
         found = advice.watch(log, policy, state_file, progress=progress, **options.asking())
-    show(found, as_json, explain=explain)
-    raise typer.Exit({PASSES: DONE, FAILS: WORSE}.get(found.verdict, NO_SUPPORT))
+    if isinstance(found, Paged):
+        show_with_page(found, as_json, report, explain=explain)
+    elif report is not None:
+        raise ParameterError("--report draws a roll-out: name its arms with --policy-column")
+    else:
+        show(found, as_json, explain=explain)
+    exits = {PASSES: DONE, BETTER: DONE, FAILS: WORSE, WORSE_ARM: WORSE}
+    raise typer.Exit(exits.get(found.verdict, NO_SUPPORT))

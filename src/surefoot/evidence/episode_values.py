@@ -311,14 +311,7 @@ def _floor(
     """(what is taken from returns or rewards, the floor of the differences, hi, whether the
     ranges behind it are declared).
     """
-    rewards, returns = _ranges(batch, gamma, standard)
-    rounding = 1e-9 * (abs(returns.lo) + abs(returns.hi))
-    wrong = np.flatnonzero((g < returns.lo - rounding) | (g > returns.hi + rounding))
-    if len(wrong):
-        raise ProblemError(
-            f"return_range ({returns.lo:g}, {returns.hi:g}) does not hold: episode {wrong[0]} has"
-            f" the return {g[wrong[0]]:g} ({len(wrong)} such episodes)"
-        )
+    rewards, returns = _checked_ranges(batch, g, gamma, standard)
     if standard.estimator == "is":
         return returns.lo, -returns.width, returns.hi, returns.declared
     m = min(rewards[0], 0.0)
@@ -330,6 +323,41 @@ def _floor(
     least = m * discounts(gamma, 0, standard.horizon) if m else 0.0
     declared = returns.declared and standard.reward_range is not None
     return m, float(least - returns.hi), returns.hi, declared
+
+
+def declared_returns(
+    batch: Batch, gamma: float, standard: Standard, how: str
+) -> tuple[float, float]:
+    """(lowest, highest) possible return of an episode; raise where it is not declared (`how` to do
+    so), or does not hold.
+    """
+    _, returns = _checked_ranges(batch, episode_returns(batch, gamma), gamma, standard)
+    if not returns.declared:
+        raise ParameterError(
+            "how good and how bad an episode can be must be known before it is looked at, and what"
+            f" this log has shown does not say it: {how}"
+        )
+    if not (math.isfinite(returns.lo) and math.isfinite(returns.hi)):
+        raise ParameterError(
+            "with gamma = 1 an episode may earn any number of rewards: give the most steps that it"
+            " can have (--horizon), or the range of its return (--return-range)"
+        )
+    return float(returns.lo), float(returns.hi)
+
+
+def _checked_ranges(
+    batch: Batch, g: np.ndarray, gamma: float, standard: Standard
+) -> tuple[tuple[float, float], ReturnRange]:
+    """(reward range, return range), which hold for these returns."""
+    rewards, returns = _ranges(batch, gamma, standard)
+    rounding = 1e-9 * (abs(returns.lo) + abs(returns.hi))
+    wrong = np.flatnonzero((g < returns.lo - rounding) | (g > returns.hi + rounding))
+    if len(wrong):
+        raise ProblemError(
+            f"return_range ({returns.lo:g}, {returns.hi:g}) does not hold: episode {wrong[0]} has"
+            f" the return {g[wrong[0]]:g} ({len(wrong)} such episodes)"
+        )
+    return rewards, returns
 
 
 def _ranges(

@@ -1,4 +1,4 @@
-"""The pages of `surefoot check`, `compare`, `tune` and `safety-test`, from their JSON."""
+"""The pages of `surefoot check`, `compare`, `tune`, `safety-test` and of a roll-out, from their JSON."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from surefoot.report.page import (
     sections_page,
     signed_number,
 )
-from surefoot.report.pictures import gain_picture, gains_picture
+from surefoot.report.pictures import gain_picture, gains_picture, path_picture
 from surefoot.report.policy_words import LOSES, LUCKY, safety_statements
+from surefoot.report.rollout_words import rollout_statements
 from surefoot.report.statements import Statement, of_kind, sentence
 
 
@@ -136,6 +137,47 @@ def safety_page(found: Mapping[str, Any]) -> str:
         ],
         sections=[
             Section(title="The test", pictures=pictures, items=_items(tested)),
+            Section(title="What must be true", items=_items(shown["assumes"])),
+            *notes_section(_words(shown["note"])),
+        ],
+        made=_data(found),
+    )
+
+
+def rollout_page(found: Mapping[str, Any]) -> str:
+    """A look at a roll-out, with the difference over the episodes."""
+    said, path = rollout_statements(found), found["path"]
+    shown = {kind: of_kind(said, kind) for kind in ("verdict", "worth", "assumes", "note", "next")}
+    pictures = []
+    if len(path) > 1:
+        caption = (
+            "The difference over the episodes in the order in which they began, and what it was"
+            " known to be at least and at most at that time. With probability"
+            f" {1 - found['delta']:g} the truth lies between these lines everywhere."
+        )
+        pictures = [Picture(path_picture(path), caption)]
+    looked_at = of_kind(said, "worth", "guards", "arms", "waiting", "counted", "training")
+    new, old = (x["name"] for x in found["arms"])
+    return sections_page(
+        heading=f"Roll-out of {new} beside {old} in {found['log']['source']}",
+        word=shown["verdict"][0].words,
+        good=found["verdict"] == "better",
+        sentences=[
+            sentence(x)
+            for x in (
+                shown["worth"][0].words,
+                *_words(shown["next"]),
+                *_words(of_kind(said, "warning")),
+            )
+        ],
+        figures=[
+            ("estimated difference", signed_number(found["estimated_difference"])),
+            ("at least", signed_number(found["difference_at_least"])),
+            ("at most", signed_number(found["difference_at_most"])),
+            ("episodes counted", f"{found['episodes_counted']:,}"),
+        ],
+        sections=[
+            Section(title="The roll-out", pictures=pictures, items=_items(looked_at)),
             Section(title="What must be true", items=_items(shown["assumes"])),
             *notes_section(_words(shown["note"])),
         ],

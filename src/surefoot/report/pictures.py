@@ -124,6 +124,51 @@ def hidden_picture(curve: Sequence[Mapping[str, float]]) -> Markup:
     return _svg(WIDE, base + 28, label, parts)
 
 
+def path_picture(path: Sequence[Mapping[str, Any]]) -> Markup:
+    """A difference over the episodes (dashed), between what it was known to be at least and at
+    most.
+    """
+    left, right, top, base = 72, WIDE - 20, 16, 190
+    last = path[-1]
+    # early bounds are wide: the picture shows three times the last interval
+    reach = 1.5 * (float(last["high"]) - float(last["low"])) or 1.0
+    middle = (float(last["high"]) + float(last["low"])) / 2
+    high, low = max(middle + reach, 0.0), min(middle - reach, 0.0)
+
+    def x(episodes: float) -> float:
+        return round(left + (right - left) * episodes / float(last["episodes"]), 1)
+
+    def y(value: float) -> float:
+        inside = min(max(value, low), high)
+        return round(top + (base - top) * (high - inside) / (high - low), 1)
+
+    lines = {
+        name: [f"{x(p['episodes'])},{y(float(p[name]))}" for p in path]
+        for name in ("low", "high", "estimate")
+    }
+    parts = [
+        f'<polygon class="curve" points="{" ".join([*lines["low"], *lines["high"][::-1]])}"/>',
+        f'<line class="axis" x1="{left}" x2="{right}" y1="{base}" y2="{base}"/>',
+        *(f'<polyline class="line" points="{" ".join(lines[k])}"/>' for k in ("low", "high")),
+        f'<polyline class="line dashed" points="{" ".join(lines["estimate"])}"/>',
+        f'<line class="zero" x1="{left}" x2="{right}" y1="{y(0)}" y2="{y(0)}"/>',
+    ]
+    told = -math.inf
+    for value in sorted({0.0, float(last["low"]), float(last["high"])}, reverse=True):
+        if abs(y(value) - told) >= 13:
+            told, words = y(value), "0" if value == 0 else signed_number(value)
+            parts.append(f'<text x="{left - 8}" y="{told + 4}" text-anchor="end">{words}</text>')
+    for p in (path[len(path) // 2], last):
+        parts.append(_text(x(p["episodes"]), base + 18, f"{p['episodes']:,}"))
+        if p["began"]:
+            parts.append(_text(x(p["episodes"]), base + 34, str(p["began"])[:10], "faint"))
+    label = (
+        f"The difference after {last['episodes']:,} episodes: {signed_number(last['estimate'])},"
+        f" at least {signed_number(last['low'])}, at most {signed_number(last['high'])}"
+    )
+    return _svg(WIDE, base + 46, label, parts)
+
+
 def shares_picture(rows: Sequence[tuple[str, float, float]], label: str) -> Markup:
     """(name, the baseline's share, the candidate's), below each other."""
     left, tall = 192, 30

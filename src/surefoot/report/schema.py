@@ -765,6 +765,74 @@ class Watch(OfPolicy):
     training_checked: bool = said("whether the `training.npz` of the policy was there")
 
 
+class ArmSeen(Part):
+    """One arm of a roll-out, by itself."""
+
+    name: str = said("its label")
+    episodes: int = said("its episodes that count")
+    mean_return: Number = said("what they earned on average")
+
+
+class Decision(Part):
+    """How long it will take, if what comes is like what came."""
+
+    toward: Literal["better", "worse"] = said("what will be shown")
+    episodes: int = said("about how many more episodes of both arms that takes")
+    days: Number = said("and how many days; `null`: the log has no dates")
+
+
+class PathPoint(Part):
+    """What was known after so many episodes."""
+
+    episodes: int = said("how many had been counted")
+    estimate: Number = said("the estimated difference")
+    low: Number = said("what it is at least")
+    high: Number = said("what it is at most")
+    began: str | None = said("when the last of them began; `null`: the log has no dates")
+
+
+class Rollout(OnLog):
+    """`watch --policy-column`: a roll-out, the new policy in one arm, the old one in the other."""
+
+    schema_: Literal["surefoot/watch/1"] = SCHEMA
+    policy: str | None = said("the file of the new policy; `null`: arms are compared as they are")
+    baseline: str | None = said("the file of the old one")
+    state_file: str = said("where the returns that were counted are kept")
+    verdict: Literal["better", "worse", "continue"] = said("what was shown")
+    delta: float = said("the probability of a wrong verdict over all looks")
+    delta_of_better: float = said("half of it")
+    delta_of_worse: float = said("the other half, shared by the reward and the guards")
+    share: float = said("the probability with which an episode gets the new policy")
+    arms: list[ArmSeen] = said("the new one, then the old one")
+    estimated_difference: Number = said("the estimate of new minus old, an episode")
+    difference_at_least: Number = said("its lower bound, at all looks together")
+    difference_at_most: Number = said("its upper bound, at all looks together")
+    guards: list[TestedPart] = said("one object for each `--guard`")
+    groups: list[TestedPart] = said("always empty")
+    counts_as: Number = said(
+        "how many episodes of plain arms an episode tells as much as; `null`: not known"
+    )
+    decision: Decision | None = said("how long it will take; `null`: decided, or not in sight")
+    path: list[PathPoint] = said("the difference over the episodes, up to 60 points")
+    episodes_counted: int = said("in all")
+    episodes_new: int = said("at this look")
+    looks: int = said("how many looks there were")
+    order: str = said("of the new ones: by their times, or drawn by lots")
+    episodes_waiting: int = said("not finished, or begun after one that is not")
+    episodes_held_up: int = said("those of them that are finished themselves")
+    waits_since: str | None = said("when the first of them began; `null`: none, or no dates")
+    episodes_left_out: int = said("new ones that the policy was made from")
+    episodes_of_others: int = said("episodes of other arms in the log")
+    ends_are_told: bool = said(
+        "whether flags, states or a horizon say which episodes are over; else an episode is when"
+        " another one follows it in the file"
+    )
+    capital_against_shares: float = said("of a bet that arms are not drawn so; 1,000 stops all")
+    training_checked: bool = said("whether the `training.npz` of the policy was there")
+    assumptions: list[str] = said("what must be true for the verdict")
+    report: str = at_times(REPORT)
+
+
 class Setting(Part):
     """An algorithm with parameters, and what it gains in the drawn models."""
 
@@ -980,7 +1048,7 @@ DOCUMENTS: Mapping[str, tuple[type[Document], ...]] = MappingProxyType(
         "plan": (Plan,),
         "certify": (Certify,),
         "safety-test": (SafetyTest,),
-        "watch": (Watch,),
+        "watch": (Watch, Rollout),
         "apply": (ApplyState, ApplyFile),
         "export": (Export,),
         "report": (Report,),

@@ -356,7 +356,7 @@ class Capital:
     @property
     def now(self) -> float:
         """The logarithm of the capital."""
-        return float(_joint(np.array(self.logs)[:, None])[0])
+        return float(joint_capital(np.array(self.logs)[:, None])[0])
 
     def after(self, x: np.ndarray, lo: float, alpha: float) -> Capital:
         """The capital after these values too, in their order."""
@@ -377,7 +377,7 @@ class Capital:
             )
         x = np.maximum(x, lo)
         path = log_wealth(SHARES[:, None], x / -lo) + np.array(self.logs)[:, None]
-        joint = _joint(path)
+        joint = joint_capital(path)
         hit = np.flatnonzero(joint >= math.log(1 / alpha))
         first = self.n + int(hit[0]) + 1 if len(hit) else None
         return Capital(
@@ -412,7 +412,7 @@ def capital_of(content: Mapping[str, Any]) -> Capital:
     )  # fmt: skip
 
 
-def _joint(path: np.ndarray) -> np.ndarray:
+def joint_capital(path: np.ndarray) -> np.ndarray:
     """ln of the mean over gamblers [gamblers, t] of what they have."""
     top = path.max(axis=0)
     found: np.ndarray = top + np.log(np.exp(path - top).mean(axis=0))

@@ -1,0 +1,165 @@
+"""What is said of a look at a roll-out: better, worse, or go on; and about how long."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from surefoot.core.plain_values import plain
+from surefoot.core.text import plural
+from surefoot.report.log_words import (
+    amount,
+    in_brackets,
+    log_warnings,
+    notes,
+    rows_read,
+    span,
+    turned,
+    unit,
+    urgent,
+    value,
+    warning,
+)
+from surefoot.report.part_words import asked_of, none_worse, parts
+from surefoot.report.statements import Statement, in_terms_of, known, listed
+
+HELD_UP = 10  # finished episodes that wait for another one, from which on it is said what to do
+
+
+def rollout_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
+    """What is said of a look at a roll-out, the conclusion first."""
+    found = plain(document)
+    log = found["log"]
+    said = [Statement("verdict", _verdict(found))]
+    said += warning([*log_warnings(log), *urgent(found["notes"])])
+    said += [_worth(found), *parts(found), *_next(found), _arms(found), *_waiting(found)]
+    said += [_counted(found), _assumed(found), *_trained(found)]
+    said += [rows_read(log), *notes(found["notes"], log)]
+    return (*in_terms_of(log, said), Statement("state", str(found["state_file"])))
+
+
+def _names(found: Mapping[str, Any]) -> tuple[str, str]:
+    new, old = (f"'{x['name']}'" for x in found["arms"])
+    return new, old
+
+
+def _verdict(found: Mapping[str, Any]) -> str:
+    (new, old), low = _names(found), found["difference_at_least"]
+    if found["verdict"] == "better":
+        return f"BETTER: {new} is shown to be better than {old}{none_worse(found)}"
+    if found["verdict"] == "worse":
+        high = found["difference_at_most"]
+        where = [x["name"] for x in found["guards"] if x["verdict"] == "worse"]
+        more = f" in {', '.join(where)}" if where and not (known(high) and high < 0) else ""
+        return f"WORSE: {new} is shown to be worse than {old}{more}"
+    if known(low) and low > 0:
+        return (
+            f"CONTINUE: {new} is shown to be better than {old}; but not yet, that it keeps its"
+            f" {plural(len(asked_of(found, 'guards')), 'guard')}"
+        )
+    return f"CONTINUE: neither better nor worse than {old} has been shown of {new}"
+
+
+def _worth(found: Mapping[str, Any]) -> Statement:
+    """The difference with its bounds."""
+    log, low, high = found["log"], found["difference_at_least"], found["difference_at_most"]
+    new, old = _names(found)
+    if not known(found["estimated_difference"]):
+        return Statement("worth", "no episode counts yet", tuple(turned(log)))
+    words = (
+        f"{amount(found['estimated_difference'], log)} {unit(log)} with {new} than with {old} in"
+        f" an episode, {span(low, high, log)}; wrong with probability {found['delta']:g} over all"
+        f" looks together{in_brackets(log)}"
+    )
+    better, worse = found["delta_of_better"], found["delta_of_worse"]
+    shared = f"the probability of an error is shared: {better:g} below, {worse:.2g} above"
+    return Statement("worth", words, (*turned(log), shared))
+
+
+def _next(found: Mapping[str, Any]) -> list[Statement]:
+    """How long it will take."""
+    if found["verdict"] != "continue":
+        return []
+    going = found["decision"]
+    if going is None:
+        words = "no decision is in sight at what has been seen; look again when there are more"
+        return [Statement("next", words)]
+    days = going["days"]
+    pace = f", {_about(days, 'day')} at the present pace" if known(days) else ""
+    words = (
+        f"about {_about(going['episodes'], 'episode', ' more')} until {going['toward']!r} is shown"
+        f"{pace}, if the difference is what it seems; if it is half as large, about four times as"
+        " many"
+    )
+    return [Statement("next", words)]
+
+
+def _about(x: float, name: str, more: str = "") -> str:
+    """Two digits: a forecast has no more."""
+    n = math.ceil(float(f"{x:.2g}"))
+    return f"{n:,}{more} {name}{'s' * (n != 1)}"
+
+
+def _arms(found: Mapping[str, Any]) -> Statement:
+    """What each arm did by itself."""
+    log, share, as_many = found["log"], found["share"], found["counts_as"]
+    each = [
+        f"{x['name']!r} {plural(x['episodes'], 'episode')}"
+        + (f", on average {value(x['mean_return'], log)}" if known(x["mean_return"]) else "")
+        for x in found["arms"]
+    ]
+    detail = [
+        f"an episode gets {found['arms'][0]['name']!r} with probability {share:g}; a bet that it"
+        f" does not has a capital of {found['capital_against_shares']:.3g}, and 1,000 stops all"
+    ]
+    words = "; ".join(each)
+    if found["policy"] is not None:
+        how = "both policies are known, so that each episode counts for both"
+        words += f"; {how}" + (f", as {as_many:.3g} would" if known(as_many) else "")
+    if found["episodes_of_others"]:
+        detail.append(f"{plural(found['episodes_of_others'], 'episode')} of other arms do not count")
+    return Statement("arms", words, tuple(detail))
+
+
+def _waiting(found: Mapping[str, Any]) -> list[Statement]:
+    """What waits, for whom, and what to do if that never ends."""
+    n, held, since = (found[x] for x in ("episodes_waiting", "episodes_held_up", "waits_since"))
+    if not n:
+        return []
+    began = f", since {since}," if since else ""
+    words = (
+        f"{plural(n, 'episode')} for the next run: they, or one that began before them{began} are"
+        " not finished"
+    )
+    if held >= HELD_UP:
+        words += (
+            f"; {held:,} of them are finished. If that one will never end, flag its last row in the"
+            " log (--truncated), or give the most steps that an episode can have (--horizon)"
+        )
+    return [Statement("waiting", words)]
+
+
+def _counted(found: Mapping[str, Any]) -> Statement:
+    return Statement(
+        "counted",
+        f"{found['episodes_new']:,} new episodes, {found['episodes_counted']:,} in all, in"
+        f" {plural(found['looks'], 'look')}; {found['order']}",
+    )
+
+
+def _assumed(found: Mapping[str, Any]) -> Statement:
+    """What must be true; unasked, what only the reader can judge."""
+    whole = found["assumptions"]
+    shown = [whole[0], *(x for x in whole if "nothing else says so" in x or "actions of" in x)]
+    more = len(whole) - len(shown)
+    words = f"{'; '.join(shown)}. {more} more: --explain"
+    return listed("assumes", whole, words, first=True)
+
+
+def _trained(found: Mapping[str, Any]) -> list[Statement]:
+    left_out = found["episodes_left_out"]
+    if not left_out:
+        return []
+    words = f"{left_out:,} new episodes were LEFT OUT: the policy was made from them"
+    return [Statement("training", words)]
