@@ -99,7 +99,7 @@ def test_no_more_options_are_shown_than_a_person_can_read() -> None:
     ("command", "refused"),
     [
         ("watch", {"start": "a", "smoothing": 1, "history": 1, "discount-per": "day"}),
-        ("watch", {"policy-column": "p", "baseline-policy": "a", "bandit": "", "renormalise": ""}),
+        ("watch", {"baseline-policy": "a", "renormalise": "", "group": "g"}),
         ("safety-test", {"start": "a", "bound": "bca", "share": 0.3}),
         ("certify", {"smoothing": 1, "baseline-policy": "a"}),
         ("tune", {"rule": "mean", "by": "simulated", "tolerance": 1}),

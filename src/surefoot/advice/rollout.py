@@ -39,7 +39,7 @@ from surefoot.advice.watching import (
 )
 from surefoot.core import Batch
 from surefoot.core.atomic import write_whole
-from surefoot.core.errors import LogError, ParameterError, ProblemError
+from surefoot.core.errors import LogError, ParameterError
 from surefoot.core.evidence import BETTER, FINITE_SAMPLE, WORSE, Evidence
 from surefoot.core.labels import as_text, match, places_of
 from surefoot.evidence.arms import Difference, centred, check_arms, directions, log_odds
@@ -122,15 +122,18 @@ class Arms:
     def codes(self, log: Log) -> tuple[int, int]:
         """(new, old) as the rows of a log have them."""
         labels = log.beside["policy"]
-        found = [match(x, places_of(labels)) for x in (self.new, self.old)]
-        for name, flag, code in zip((self.new, self.old), ("new", "old"), found, strict=True):
-            if code is None:
+
+        def code(name: str, flag: str) -> int:
+            found = match(name, places_of(labels))
+            if found is None:
                 names = ", ".join(repr(as_text(x)) for x in labels[:8])
                 raise LogError(
                     f"no episode is of the arm {name!r} (--{flag}): the column of arms has {names}."
                     " Name the arm with the new policy with --new, that with the old one with --old"
                 )
-        return found[0], found[1]
+            return found
+
+        return code(self.new, "new"), code(self.old, "old")
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,7 +176,10 @@ def look_at_arms(
     returns = [episode_returns(batch, gamma)]
     for guard in guards:
         column = of_column(batch, guard)
-        own, how = standard_of(standard, guard, batch), DECLARE_GUARD.format(guard=f"{guard.column}:{guard.direction}:{guard.tolerance:g}")
+        own, how = (
+            standard_of(standard, guard, batch),
+            DECLARE_GUARD.format(guard=f"{guard.column}:{guard.direction}:{guard.tolerance:g}"),
+        )
         ranges.append(declared_returns(column, gamma, own, how))
         returns.append(episode_returns(column, gamma))
     came = newcomers(before, log, batch, standard.horizon, trained, aside)
@@ -258,9 +264,7 @@ def differences_of(
     if arms.policies is None:
         odds = np.where(rows[:, NEW] > 0, np.inf, -np.inf)
     u = directions(odds, arms.share)
-    return tuple(
-        centred(u, rows[:, RETURNS + i], x, arms.share) for i, x in enumerate(ranges)
-    )
+    return tuple(centred(u, rows[:, RETURNS + i], x, arms.share) for i, x in enumerate(ranges))
 
 
 def evidence_of_arms(
@@ -421,4 +425,3 @@ def _date(stamp: float) -> str | None:
     if not math.isfinite(stamp):
         return None
     return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M")
-

@@ -403,7 +403,8 @@ def _new(watch: Any, labels: np.ndarray, contents: np.ndarray) -> np.ndarray:
     changed = settled & (watch.contents[place] != contents)
     if changed.any():
         raise LogError(
-            f"{int(changed.sum()):,} episodes that were counted have other rows now: the log was"
+            f"{int(changed.sum()):,} episodes that were counted have other rows now: they were not"
+            " over yet (say which are with --terminal, --truncated or --horizon), or the log was"
             " changed, or its episodes are named anew (names, with the time of the first row, must"
             " be unique for ever). Begin anew with another --state-file"
         )
@@ -464,6 +465,7 @@ def packed(x: np.ndarray) -> str:
 
 
 def unpacked(text: str, kind: np.dtype[Any]) -> np.ndarray:
+    """Text as numbers."""
     found = np.frombuffer(base64.b64decode(text, validate=True), dtype=kind.newbyteorder("<"))
     return found.astype(kind)
 

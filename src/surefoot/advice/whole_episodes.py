@@ -16,7 +16,6 @@ from surefoot.advice.answers import Answer
 from surefoot.advice.gates import groups_of
 from surefoot.advice.posing import (
     Posed,
-    Posing,
     Question,
     as_said,
     check_tolerance,
@@ -255,7 +254,6 @@ def watch(
     new: str = NEW,
     old: str = OLD,
     share: float = HALF,
-    progress: Progress | None = None,
     **how: Unpack[Question],
 ) -> Watched | RolledOut:
     """A look at a growing log: has it shown that a policy is better, or worse? `surefoot watch`.
@@ -265,6 +263,7 @@ def watch(
     lot with probability `share`, else `old`; `policy` and `baseline` are then the policies of these
     arms, or None.
     """
+    progress = how.pop("progress", None)
     if isinstance(source, Log):
         raise ParameterError(
             "a watch reads the log anew at every look, and keeps how: give the file or the table"
@@ -279,7 +278,9 @@ def watch(
     if asked.get("policy_column") is not None:
         _check_kept(asked, why, rolled_out=True)
         arms = Arms(new=new, old=old, share=share)
-        return _roll_out(source, policy, state_file, arms, horizon, delta, estimator, progress, asked)
+        return _roll_out(
+            source, policy, state_file, arms, horizon, delta, estimator, progress, asked
+        )
     _check_kept(asked, why)
     if (new, old, share) != (NEW, OLD, HALF):
         raise ParameterError(

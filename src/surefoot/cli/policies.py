@@ -383,9 +383,9 @@ class WatchOptions(EpisodeOptions, GuardedOptions):
         str,
         option(POLICY, "LABEL", "Of a roll-out: the arm of --policy-column with the new policy."),
     ] = "new"
-    old: Annotated[
-        str, option(POLICY, "LABEL", "Of a roll-out: the arm with the old policy.")
-    ] = "old"
+    old: Annotated[str, option(POLICY, "LABEL", "Of a roll-out: the arm with the old policy.")] = (
+        "old"
+    )
     share: Annotated[
         float,
         option(
@@ -405,7 +405,7 @@ def watch(
             POLICY,
             "FILE",
             "The policy to test: columns state, action, probability. Of a roll-out: that of the new"
-            " arm, and --baseline that of the old one; without both, arms are compared as they are.",
+            " arm, beside that of the old one in --baseline; or neither.",
             default=False,
         ),
     ] = None,

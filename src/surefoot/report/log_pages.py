@@ -1,4 +1,6 @@
-"""The pages of `surefoot check`, `compare`, `tune`, `safety-test` and of a roll-out, from their JSON."""
+"""The pages of `surefoot check`, `compare`, `tune`, `safety-test` and of a roll-out, from their
+documents.
+"""
 
 from __future__ import annotations
 

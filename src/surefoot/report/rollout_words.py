@@ -118,7 +118,9 @@ def _arms(found: Mapping[str, Any]) -> Statement:
         how = "both policies are known, so that each episode counts for both"
         words += f"; {how}" + (f", as {as_many:.3g} would" if known(as_many) else "")
     if found["episodes_of_others"]:
-        detail.append(f"{plural(found['episodes_of_others'], 'episode')} of other arms do not count")
+        detail.append(
+            f"{plural(found['episodes_of_others'], 'episode')} of other arms do not count"
+        )
     return Statement("arms", words, tuple(detail))
 
 
