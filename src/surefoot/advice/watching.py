@@ -271,9 +271,9 @@ def newcomers(
     """
     came = arrivals(log, batch, horizon)
     aside = np.zeros(batch.n_episodes, dtype=bool) if aside is None else aside
-    came = replace(came, over=came.over | aside)
     _check_ends(came)
-    _check_whole(log, batch, came)
+    _check_whole(log, batch, replace(came, over=came.over & ~aside))
+    came = replace(came, over=came.over | aside)
     prints = fingerprints(log, batch)
     content = (prints.content & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     new = _new(watch, prints.label, content)
