@@ -188,7 +188,7 @@ def test_numbers_that_json_cannot_hold_become_null() -> None:
     ("text", "word"),
     [
         ("", "no policy"),
-        ("state,action\nx,y\n", "no policy"),
+        ("state,reward\nx,1\n", "no policy"),
         ("action,state,probability\nx,y,1\n", "before the column action"),
         ("state,action,probability\nx,y\n", "line 2"),
         ("state,action,probability\nx,y,2\n", "must hold a probability, got 2"),

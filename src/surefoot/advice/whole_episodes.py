@@ -347,7 +347,8 @@ def _roll_out(
     if estimator != TEST_DEFAULTS["estimator"]:
         raise ParameterError("--estimator is for a log of one policy: two arms need none")
     said = {"new": arms.new, "old": arms.old, "share": arms.share}
-    kept = {**asked, "horizon": horizon, "delta": delta, **said}
+    kept = {x: asked[x] for x in asked if x != "unit"}  # a word for people may change
+    kept |= {"horizon": horizon, "delta": delta, **said}
     guards = guards_of(several(asked.get("guard")))
     with alone(state_file):
         before = load_rollout(state_file, _parameters(policy, kept), len(guards))
@@ -366,7 +367,7 @@ def _roll_out(
         )
         _save(after, before, state_file)
     document: dict[str, Any] = {
-        "log": log_summary(posed.log, posed.source),
+        "log": log_summary(posed.log, posed.source, posed.problem),
         "policy": None if policy is None else in_words(policy),
         "baseline": None if baseline is None else in_words(baseline),
         "gamma": posed.gamma,

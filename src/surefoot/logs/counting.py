@@ -266,8 +266,8 @@ def _check_groups(database: Database, reading: Reading, name: str, what: str) ->
         episode, low, high = (as_text(plain_label(x)) for x in found[0][:3])
         raise LogError(
             f"the {what.replace(':', '')} changes within episode {episode!r}: {low!r} and {high!r}"
-            f" ({found[0][3]:,} such episodes): a group belongs to a whole episode; put what changes"
-            " into the state, or split the episodes"
+            f" ({found[0][3]:,} such episodes): a group belongs to a whole episode; put what"
+            " changes into the state, or split the episodes"
         )
 
 
