@@ -123,11 +123,9 @@ def held_out_gain(
     """
     check_most(most_changes)
     pi_b = np.asarray(problem.pi_b if pi_b is None else pi_b)
-    learning = random_part(units.number, units.number // 2, np.random.default_rng(seed))
+    learning = learning_half(units, seed)
     rows = problem.log if units.sample is None else units.sample[0]
     varies = rows is not None and rows.policy_varies
-    if units.turn is not None:
-        learning = np.arange(units.number) < units.number // 2
     found = _learned(problem, units, learning, algorithm, most_changes, over)
     few = f"the log has {units.number} {units.kind}, at least {FEWEST_UNITS} are needed"
     row = replace(found.evidence, units=int((~learning).sum()))
@@ -148,6 +146,15 @@ def held_out_gain(
     gains = (found.pi > np.asarray(problem.pi_b) + 1e-9).reshape(-1)
     informative = units.k[~learning[units.unit] & gains[units.pair]].sum()
     return replace(found, informative=int(informative))
+
+
+def learning_half(units: Units, seed: int = 0) -> np.ndarray:
+    """The units [number] that a policy is learned from: a random half, or where the policy that
+    made the log varies the earlier one.
+    """
+    if units.turn is not None:
+        return np.arange(units.number) < units.number // 2
+    return random_part(units.number, units.number // 2, np.random.default_rng(seed))
 
 
 def _learned(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypedDict, Unpack, get_type_hints
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_type_hints
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from surefoot.logs.description import PATHS, POSING, described, description_of
 from surefoot.logs.given_policies import baseline_of, policy_for, with_exploration
 from surefoot.problems import Problem
 from surefoot.problems.guards import guards_of, with_guards
+
+if TYPE_CHECKING:
+    from surefoot.advice.measurements import Measured
 
 ROWS_ONLY = ("propensity", "policy", "bandit")  # what counts alone do not have
 GAMMA = 0.95  # how far ahead returns look where nobody says it
@@ -131,6 +134,7 @@ class Posed:
     disagreement  whether a given baseline can have made the log
     units         what a Dask cluster counted beside the log
     elsewhere     the rows of the baseline about states that the log never visits
+    measured      how states were made of measurements, where they were
     """
 
     source: str
@@ -140,6 +144,7 @@ class Posed:
     disagreement: Disagreement | None
     units: Units | None = None
     elsewhere: tuple[Any, ...] = ()
+    measured: Measured | None = None
 
     def __repr__(self) -> str:
         return f"Posed({self.source}: {self.log!r})"
@@ -209,7 +214,7 @@ def _pose(
             " column holds them"
         )
     bandit = source.bandit if isinstance(source, Log) else bool(reading.get("bandit"))
-    gamma = _gamma(gamma, bandit=bandit)
+    gamma = discount_of(gamma, bandit=bandit)
     if dask is not None and (guard or group):
         raise NotAvailableError(
             "guards and groups need the rows of the log in memory: leave out --dask, and take a"
@@ -343,7 +348,7 @@ def _check_read(log: Log, how: Mapping[str, Any]) -> None:
             )
 
 
-def _gamma(gamma: float | None, *, bandit: bool) -> float:
+def discount_of(gamma: float | None, *, bandit: bool) -> float:
     """The discount factor; 0 of a bandit log."""
     if not bandit and gamma is None:
         raise ParameterError(

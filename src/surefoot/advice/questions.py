@@ -14,6 +14,7 @@ from surefoot.advice.answers import Answer, Paged
 from surefoot.advice.assurance import assurance_summary, unless_contradicted
 from surefoot.advice.few_changes import check_most
 from surefoot.advice.learn_and_test import MADE_IT, Advice, findings_about, learn_and_test
+from surefoot.advice.measurements import posed_with_states
 from surefoot.advice.posing import (
     GAMMA,
     Posed,
@@ -160,6 +161,10 @@ def advise(
     deterministic: str | None = None,
     against: str = MADE_IT,
     group_tolerance: float = 0.0,
+    features: Sequence[str] = (),
+    states: int | None = None,
+    edges: Mapping[str, Sequence[float]] | None = None,
+    missing: str = "error",
     **how: Unpack[Question],
 ) -> Advice:
     """Improve the policy that made a log, if the data support it: `surefoot improve`.
@@ -178,9 +183,23 @@ def advise(
     despite      keys of findings to pass over; the verdict then names them
     most_changes, refit, deterministic, against, guard, group, group_tolerance  as the options of
                  the command
+    most_changes, refit, deterministic, guard, group, group_tolerance  as the options of the
+                 command
+    features     columns with measurements, of which states are made by the half of the log that
+                 the policy is learned from: about `states` of them (default: by its rows), with
+                 given `edges`; `missing` ones are an "error", get a "bin", or are the "last" of
+                 their episode
     """
     check_most(most_changes)
-    posed = pose(source, **how) if problem is None else posed_by_hand(_log_of(source, how), problem)
+    if problem is not None:
+        posed = posed_by_hand(_log_of(source, how), problem)
+    elif features or edges:
+        posed = posed_with_states(
+            source, how, features, states=states, edges=edges, missing=missing
+        )
+    else:
+        _without_features(states, missing)
+        posed = pose(source, **how)
     check_tolerance(posed, group_tolerance)
     if isinstance(algorithm, str):
         algorithm = chosen_algorithm(posed.problem, algorithm, dict(settings or {}))
@@ -193,6 +212,16 @@ def advise(
         refit=refit, compared_with=against,
     )  # fmt: skip
     return replace(advice, posed=posed)
+
+
+def _without_features(states: int | None, missing: str) -> None:
+    """Raise where something is said of states that nobody makes."""
+    for name, given in (("states", states is not None), ("missing", missing != "error")):
+        if given:
+            raise ParameterError(
+                f"{option(name)} is about states that are made of measurements: name their columns"
+                f" with {option('features')}"
+            )
 
 
 def _log_of(source: Any, how: Mapping[str, Any]) -> Log:

@@ -112,6 +112,12 @@ def _made_by(log: Log) -> dict[str, str]:
     return {} if encoder is None else {"encoder": fingerprint(encoder)}
 
 
+def _measured(advice: Advice) -> dict[str, str]:
+    """The fingerprint of the encoder that was made on the way, where one was."""
+    made = None if advice.posed is None else advice.posed.measured
+    return {} if made is None else {"encoder": fingerprint(made.encoder)}
+
+
 def _is_share(log: Log, problem: Problem) -> bool:
     """Whether a mean return is a share: every reward is 0 or 1 in the column, no return can be
     below 0 or above 1, and none is discounted.
@@ -202,7 +208,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "supported": advice.supported,
         "accepted_unsupported": advice.accepted,
         "policy_is": _policy_is(advice),
-        "log": log_summary(advice.log, source, problem),
+        "log": log_summary(advice.log, source, problem) | _measured(advice),
         "against": [_finding(x, advice) for x in advice.against if x.looked],
         "not_looked_at": [_finding(x, advice) for x in advice.against if not x.looked],
         "slight": [_finding(x, advice) for x in advice.slight],

@@ -129,6 +129,14 @@ def _comparable(database: Database, reading: Reading) -> bool:
     return bool(starts < n) if reading.dated else bool(2 * max(starts, ends) <= n)
 
 
+def row_values(log: Log, name: str) -> np.ndarray:
+    """A number beside every row (see `Reading.beside`), also of those left out, in the order of
+    `Log.blocks`.
+    """
+    with log.database() as database:
+        return _column(database, log.stored, name)
+
+
 def _column(database: Database, reading: Reading, sql: str) -> np.ndarray:
     """A number of every row, in the order of `Log.blocks`."""
     parts = []

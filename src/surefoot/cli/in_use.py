@@ -17,9 +17,11 @@ from surefoot.cli.options import (
     POLICY,
     READING,
     AsJson,
+    Edges,
     Source,
     listed,
     option,
+    parsed_edges,
 )
 from surefoot.cli.terminal import reading_progress, show_document
 from surefoot.core.errors import ParameterError
@@ -340,15 +342,6 @@ States = Annotated[int, option(METHOD, "NUMBER", "The largest number of states."
 Method = Annotated[
     str, option(METHOD, "NAME", "quantile: bins of every feature; kmeans: needs scikit-learn.")
 ]
-Edges = Annotated[
-    list[str] | None,
-    option(
-        METHOD,
-        "FEATURE=EDGES",
-        "Bins of your own instead of quantiles, such as --edges pulse=60,80 for below 60, from 60"
-        " and from 80 on. May be repeated.",
-    ),
-]
 Decimal = Annotated[str, typer.Option(hidden=True)]
 Delimiter = Annotated[str, typer.Option(hidden=True)]
 Encoding = Annotated[str, typer.Option(hidden=True)]
@@ -426,7 +419,7 @@ def discretize(
         features=listed(features),
         states=states,
         method=method,
-        edges=_parsed(edges or []),
+        edges=parsed_edges(edges),
         missing=missing,
         encoder=None if apply is None else serving.read_encoder(apply),
         save=save,
@@ -443,25 +436,6 @@ def discretize(
         lambda: _discretized_lines(done, out, save),
         as_json,
     )
-
-
-def _parsed(texts: list[str]) -> dict[str, list[float]]:
-    """{feature: edges} of --edges FEATURE=1,2,5."""
-    found: dict[str, list[float]] = {}
-    for text in texts:
-        name, sign, numbers = text.rpartition("=")
-        try:
-            values = [float(x) for x in numbers.split(",")]
-        except ValueError:
-            values = []
-        if not sign or not name.strip() or not values:
-            raise ParameterError(
-                f"--edges takes FEATURE=NUMBER,NUMBER,..., such as pulse=60,80,100, got {text!r}"
-            )
-        if name.strip() in found:
-            raise ParameterError(f"--edges has two lists for {name.strip()!r}: give one")
-        found[name.strip()] = values
-    return found
 
 
 def _discretized(done: Discretized, out: Path, save: Path | None) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from surefoot.cli.options import (
     READING,
     AsJson,
     Despite,
+    Edges,
     Explain,
     GuardedOptions,
     LogOptions,
@@ -28,6 +29,7 @@ from surefoot.cli.options import (
     Source,
     listed,
     option,
+    parsed_edges,
     parsed_settings,
 )
 from surefoot.cli.terminal import (
@@ -90,6 +92,28 @@ Against = Annotated[
         " exploration: its most frequent action in every state.",
     ),
 ]
+Features = Annotated[
+    str,
+    option(
+        METHOD,
+        "NAME,...",
+        "Columns with measurements, instead of a state: the half that learns makes states of them.",
+        default=False,
+    ),
+]
+States = Annotated[
+    int | None,
+    option(METHOD, "NUMBER", "About how many states --features make.", default="by the rows"),
+]
+Missing = Annotated[
+    str,
+    option(
+        METHOD,
+        "WORD",
+        "What becomes of empty measurements: error, a bin of their own (bin), or the last of their"
+        " episode (last).",
+    ),
+]
 Folder = Annotated[
     Path, option(OUTPUT, "FOLDER", "Where policy.csv, report.html and the other files go.")
 ]
@@ -133,6 +157,10 @@ def improve(
     refit: Refit = False,
     deterministic: Deterministic = None,
     against: Against = "baseline",
+    features: Features = "",
+    states: States = None,
+    edges: Edges = None,
+    missing: Missing = "error",
     out: Folder = Path("improved"),
     no_report: NoReport = False,
     dask: Dask = None,
@@ -147,7 +175,8 @@ def improve(
     from the baseline only where the expected gain outweighs its uncertainty. Its parameters are
     scale-free, so they need no tuning to the scale of the rewards.
 
-    With --guard and --group it is supported only if the other half also shows that no guarded
+    With --features the states are made of measurements, by the half that learns. With --guard and
+    --group it is supported only if the other half also shows that no guarded
     column and no group is worse.
 
     Exit code 0: supported, or accepted with --accept. Exit code 5: supported, ignoring the findings
@@ -169,6 +198,10 @@ def improve(
             refit=refit,
             deterministic=deterministic,
             against=against,
+            features=listed(features),
+            states=states,
+            edges=parsed_edges(edges),
+            missing=missing,
             dask=dask,
             progress=progress,
             **options.asking(),

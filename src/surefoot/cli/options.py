@@ -80,6 +80,16 @@ Explain = Annotated[
 ]
 AsJson = Annotated[bool, option(OUTPUT, "", "Print JSON for machines, and nothing else.", "--json")]
 
+Edges = Annotated[
+    list[str] | None,
+    option(
+        METHOD,
+        "FEATURE=EDGES",
+        "Bins of your own instead of quantiles, such as --edges pulse=60,80 for below 60, from 60"
+        " and from 80 on. May be repeated.",
+    ),
+]
+
 
 class Command(TyperCommand):
     """A command that shows --help as a flag, and takes an option once."""
@@ -534,6 +544,25 @@ def parsed_settings(settings: list[str] | None) -> dict[str, Any]:
         if not sign or not key.strip():
             raise ParameterError(f"--set takes key=value, such as epsilon=0.5, got {text!r}")
         found[key.strip()] = value_of(value.strip())
+    return found
+
+
+def parsed_edges(texts: list[str] | None) -> dict[str, list[float]]:
+    """{feature: edges} of --edges FEATURE=1,2,5."""
+    found: dict[str, list[float]] = {}
+    for text in texts or []:
+        name, sign, numbers = text.rpartition("=")
+        try:
+            values = [float(x) for x in numbers.split(",")]
+        except ValueError:
+            values = []
+        if not sign or not name.strip() or not values:
+            raise ParameterError(
+                f"--edges takes FEATURE=NUMBER,NUMBER,..., such as pulse=60,80,100, got {text!r}"
+            )
+        if name.strip() in found:
+            raise ParameterError(f"--edges has two lists for {name.strip()!r}: give one")
+        found[name.strip()] = values
     return found
 
 

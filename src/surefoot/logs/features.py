@@ -68,7 +68,7 @@ class RawRows:
     names      of the columns; `physical` the name of each in `stored`
     features   the columns that make the state
     types      {name: the DuckDB type}
-    decimal, delimiter, encoding   of the text that it was, and that is made of it
+    decimal, delimiter, encoding   of the text that it was (`is_text`), and that is made of it
     time_type  of a time that is text, as `Reading` has it
     carried    {feature: the column that holds it where it is carried forward}
     place      what says where a row lies in `stored`; of carried rows, in what they were made from
@@ -85,6 +85,7 @@ class RawRows:
     decimal: str = "."
     delimiter: str = ","
     encoding: str = "utf-8"
+    is_text: bool = False
     time_type: str = ""
     carried: Mapping[str, str] = field(default_factory=dict)
     place: tuple[str, str] = PLACE
@@ -385,6 +386,7 @@ def _from_text(
         features=features,
         types=dict.fromkeys(names, "VARCHAR"),
         delimiter=delimiter,
+        is_text=True,
     )
     for file, target in targets.items():
         title = rows.titles[target]

@@ -22,6 +22,7 @@ CHANGES = "changes.csv"
 REPORT = "report.html"
 PAIRS = "pairs.csv"
 TRAINING = "training.npz"
+ENCODER = "encoder.json"
 PAIR_COLUMNS = (
     "action", "count", "baseline", "candidate", "action_value", "standard_error", "allowed", "why"
 )  # fmt: skip

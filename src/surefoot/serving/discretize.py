@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,23 +79,21 @@ def discretize(
     features = (*features, *(name for name in edges if name not in features))
     if (encoder is None) == (not features):
         raise ParameterError("give either features to fit an encoder, or an encoder to apply")
-    _check_bins(method, edges, missing)
+    check_bins(method, edges, missing)
     file_format(out)
     with closing(Workspace()) as workspace, Database(workspace) as database:
         names = features if encoder is None else encoder.features
         may_miss = (names if missing in FILLED else ()) if encoder is None else encoder.missing
-        rows = open_rows(source, names, database, workspace, delimiter, encoding, decimal)
-        rows.missing(database, names if missing == LAST else may_miss)
-        used = _roles(rows, roles or {}, needed=encoder is None, carried=missing == LAST)
-        rows = rows if used is None else rows.timed(database, used, date_format)
-        if missing == LAST:
-            rows = rows.carry_forward(database, workspace, used or {})
-        lost = rows.missing(database, may_miss)
+        reading = {"decimal": decimal, "delimiter": delimiter, "encoding": encoding}
+        rows, used, lost = measured_rows(
+            source, names, may_miss, database, workspace, missing=missing, roles=roles or {},
+            needed=encoder is None, date_format=date_format, **reading,
+        )  # fmt: skip
         check_targets(out, save, column, rows)
         fitted = encoder or _fit(database, rows, states, method, edges, lost)
-        counts = _encode(database, rows, fitted)
+        counts = encode_rows(database, rows, fitted)
         mixing = rows.mixing(database, used) if used and "reward" in used else None
-        _write(database, rows, fitted, out, column, save)
+        write_coded(database, rows, fitted, out, column, save)
     return Discretized(
         rows=int(counts.sum()),
         encoder=fitted,
@@ -106,7 +104,32 @@ def discretize(
     )
 
 
-def _check_bins(method: str, edges: Mapping[str, Sequence[float]], missing: str) -> None:
+def measured_rows(
+    source: RowsLike,
+    features: tuple[str, ...],
+    may_miss: Collection[str],
+    database: Database,
+    workspace: Workspace,
+    *,
+    missing: str,
+    roles: Mapping[str, str | None],
+    needed: bool = True,
+    date_format: str = "",
+    **reading: str,
+) -> tuple[RawRows, dict[str, str] | None, dict[str, int]]:
+    """(the rows of a log, with what is missing as asked for; their columns, None where they are not
+    `needed` and not there; in how many rows each feature is still missing).
+    """
+    rows = open_rows(source, features, database, workspace, **reading)
+    rows.missing(database, features if missing == LAST else may_miss)
+    used = _roles(rows, roles, needed=needed, carried=missing == LAST)
+    rows = rows if used is None else rows.timed(database, used, date_format)
+    if missing == LAST:
+        rows = rows.carry_forward(database, workspace, used or {})
+    return rows, used, rows.missing(database, may_miss)
+
+
+def check_bins(method: str, edges: Mapping[str, Sequence[float]], missing: str) -> None:
     """Raise unless these options go together."""
     check_name("method", method, METHODS)
     check_name("missing", missing, ("error", *FILLED))
@@ -132,7 +155,7 @@ def _fit(
     return fit_quantiles(rows.features, x, states, edges=edges, missing=missing)
 
 
-def _encode(database: Database, rows: RawRows, encoder: Encoder) -> np.ndarray:
+def encode_rows(database: Database, rows: RawRows, encoder: Encoder) -> np.ndarray:
     """Make the table `codes`, in the order of the rows; how often each state occurs."""
     database.run("coding rows", "create or replace temp table codes (code integer)")
     counts = np.zeros(len(encoder.labels), dtype=np.int64)
@@ -144,7 +167,7 @@ def _encode(database: Database, rows: RawRows, encoder: Encoder) -> np.ndarray:
     return counts
 
 
-def _write(
+def write_coded(
     database: Database, rows: RawRows, encoder: Encoder, out: Path, column: str, save: Path | None
 ) -> None:
     """The log with the label of every row, in its order, and its encoder: both or none."""

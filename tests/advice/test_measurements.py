@@ -1,0 +1,172 @@
+"""Measurements instead of states: only the half that learns cuts them, and the other half tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import surefoot
+from support import logfiles
+from surefoot.advice.measurements import posed_with_states
+from surefoot.advice.posing import posed_by_hand
+from surefoot.core.errors import ParameterError, SurefootError
+from surefoot.evidence.units import units_of
+from surefoot.serving.encoders import fingerprint, read_encoder
+
+GAMMA, COLUMNS = 0.9, ("episode", "time", "heat", "noise", "action", "reward")
+HOW: dict[str, Any] = {"gamma": GAMMA, "reward_range": (0, 1), "episode_end": "terminal"}
+
+
+def raw(folder: Path, episodes: int = 300, seed: int = 0, **changes: Any) -> Path:
+    """Five steps each: cooling pays above a heat of 6, and costs below; noise does not matter."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for e in range(episodes):
+        for t in range(5):
+            heat, cool = round(float(rng.uniform(0, 10)), 3), int(rng.random() < 0.4)
+            good = 0.3 + 0.5 * ((heat > 6) == bool(cool))
+            noise = round(float(rng.normal()), 3)
+            rows.append([e, t, heat, noise, "cool" if cool else "wait", int(rng.random() < good)])
+    rows = changes["change"](rows) if "change" in changes else rows
+    return logfiles.write(folder / "raw.csv", COLUMNS, rows)
+
+
+def made(log: Path, **how: Any) -> Any:
+    """What `posed_with_states` makes of a log."""
+    options = {"states": None, "edges": None, "missing": "error"} | {
+        x: how.pop(x) for x in ("states", "edges", "missing") if x in how
+    }
+    return posed_with_states(log, HOW | how, ("heat", "noise"), **options)
+
+
+def test_one_command_goes_from_measurements_to_a_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("--gamma", "0.9", "--reward-range", "0,1", "--episode-end", "terminal")
+    code, out, _ = logfiles.run(
+        monkeypatch, capsys, "improve", raw(tmp_path), "--features", "heat,noise", *words
+    )
+    assert (code, out.startswith("verdict   SUPPORTED")) == (0, True)
+    encoder = json.loads(Path("improved/encoder.json").read_text())
+    assert encoder["features"] == ["heat", "noise"]
+    assert any(5 < x < 7 for x in encoder["edges"][0])
+    made_by = json.loads(Path("improved/summary.json").read_text())["log"]["encoder"]
+    assert made_by == fingerprint(read_encoder(Path("improved/encoder.json")))
+    code, _, _ = logfiles.run(
+        monkeypatch, capsys, "export", "improved/policy.csv",
+        "--encoder", "improved/encoder.json", "--out", "controller.json",
+    )  # fmt: skip
+    controller = surefoot.load_controller("controller.json")
+    chosen = [controller.probabilities({"heat": x, "noise": 0.0}) for x in (9.0, 1.0)]
+    assert [max(p, key=lambda a: p[a]) for p in chosen] == ["cool", "wait"]
+
+
+def test_the_half_that_tests_cuts_nothing(tmp_path: Path) -> None:
+    log = raw(tmp_path)
+    before = made(log)
+    units = before.measured.units
+    batch = before.problem.log
+    held_out = ~before.measured.learning[units.unit]
+    tested = {int(e) for e in batch.episode[held_out]}
+    assert 0 < len(tested) < 300
+
+    def moved(of: set[int]) -> Any:
+        return lambda rows: [
+            [e, t, 10 - heat if e in of else heat, *rest] for e, t, heat, *rest in rows
+        ]
+
+    elsewhere, here = tmp_path / "elsewhere", tmp_path / "here"
+    elsewhere.mkdir(), here.mkdir()
+    after = made(raw(elsewhere, change=moved(tested)))
+    assert after.measured.encoder == before.measured.encoder
+    other = made(raw(here, change=moved({e for e in range(300) if e not in tested})))
+    assert other.measured.encoder != before.measured.encoder
+
+
+def test_the_verdict_is_that_of_states_that_were_made_before(tmp_path: Path) -> None:
+    log, states = raw(tmp_path), tmp_path / "states.csv"
+    advice = surefoot.advise(log, features=["heat", "noise"], **HOW)
+    assert advice.posed is not None and advice.posed.measured is not None
+    surefoot.discretize(log, states, encoder=advice.posed.measured.encoder)
+    same = surefoot.advise(states, **HOW)
+    assert advice.gain is not None and same.gain is not None
+    assert advice.gain.evidence == same.gain.evidence
+    assert (advice.pi == same.pi).all()
+    assert advice.log.states == same.log.states
+
+
+def test_the_number_of_states_and_edges_may_be_given(tmp_path: Path) -> None:
+    log = raw(tmp_path)
+    assert len(made(log, states=30).measured.encoder.labels) == 30
+    own = made(log, states=8, edges={"heat": [6]}).measured.encoder
+    assert own.edges[0] == (6.0,)
+
+
+def test_a_log_of_one_trajectory_and_one_of_single_decisions(tmp_path: Path) -> None:
+    log = raw(tmp_path)
+    one = posed_with_states(
+        log, {"gamma": 0.9, "episode": "-", "order": "file", "time": "-"}, ("heat",),
+        states=None, edges=None, missing="error",
+    )  # fmt: skip
+    assert one.problem.start_visits and one.measured.units.blocks
+    rows = posed_with_states(
+        log, {"bandit": True}, ("heat",), states=None, edges=None, missing="error"
+    )
+    assert rows.gamma == 0 and rows.log.n_states > 4
+
+
+def test_propensities_that_the_states_explain_split_the_log_at_random(tmp_path: Path) -> None:
+    """They differ in the log as a whole, where the earlier half would learn, and in no state."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for e in range(400):
+        heat = round(float(rng.uniform(0, 10)), 3)
+        p = 0.7 if heat > 6 else 0.2
+        cool = rng.random() < p
+        rows.append(
+            (e, 0, heat, 0.1 * (e % 3), "cool" if cool else "wait", int(cool), p if cool else 1 - p)
+        )
+    header = (*COLUMNS, "propensity")
+    log = logfiles.write(tmp_path / "raw.csv", header, rows)
+    found = made(log, states=6, edges={"heat": [6.0]})
+    assert found.measured.units.turn is None
+    finer = made(log, states=2, edges={"heat": [5.0]})
+    assert finer.measured.units.turn is not None
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"state": "heat"}, "leave --state"),
+        ({"next_state": "heat"}, "leave --next-state"),
+        ({"baseline": "rule.csv"}, "surefoot discretize"),
+        ({"forbidden": "never.csv"}, "surefoot discretize"),
+        ({"dask": "tcp://here"}, "leave out --dask"),
+    ],
+)
+def test_what_does_not_go_with_features_is_refused(
+    how: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SurefootError, match=said):
+        surefoot.advise(raw(tmp_path), features=["heat"], **(HOW | how))
+
+
+def test_words_about_states_need_features(tmp_path: Path) -> None:
+    log = raw(tmp_path)
+    for how in ({"states": 20}, {"missing": "last"}):
+        with pytest.raises(ParameterError, match="--features"):
+            surefoot.advise(log, **HOW, state="heat", **how)
+    with pytest.raises(ParameterError, match="read already"):
+        surefoot.advise(surefoot.read_log(log, state="heat"), features=["heat"], gamma=0.9)
+
+
+def test_halves_are_those_of_the_log_with_states(tmp_path: Path) -> None:
+    posed = made(raw(tmp_path))
+    units = units_of(posed.log, posed.problem.log, GAMMA)
+    assert np.array_equal(units.unit, posed.measured.units.unit)
+    assert posed_by_hand(posed.log, posed.problem).log is posed.log
