@@ -237,6 +237,10 @@ def test_a_guard_must_be_kept_and_a_broken_one_is_worse(tmp_path: Path, run: Run
     assert (code, found["verdict"], found["guards"][0]["verdict"]) == (4, "worse", "worse")
     assert found["guards"][0]["low"] < 0.8 * 0.7 < found["guards"][0]["high"]
     assert found["delta_of_worse"] == pytest.approx(0.0125)
+    kept = np.array([(0, x[6] == "new", 0, x[4]) for x in rows], dtype=float)
+    (x,) = differences_of(kept, [(0.0, 1.0)], Arms())
+    assert found["difference_at_least"] == pytest.approx(x.above.at_least(0.025))
+    assert found["difference_at_most"] == pytest.approx(-x.below.at_least(0.0125))
     code, found = answer("cost:lower:0.55:0,1", "c.json")
     assert (code, found["verdict"], found["guards"][0]["verdict"]) == (3, "continue", "not shown")
     assert found["difference_at_least"] > 0

@@ -18,7 +18,7 @@ from surefoot.cli import app
 
 QUICK = ("index.md", "your-log.md")  # pages whose commands are run by make test, too
 # their Python reads what their commands write
-WHOLE = ("questions.md", "report.md", "in-use.md", "guards.md")
+WHOLE = ("questions.md", "report.md", "in-use.md", "guards.md", "rollout.md")
 
 
 @pytest.fixture(scope="session")

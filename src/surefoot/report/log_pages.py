@@ -155,7 +155,8 @@ def rollout_page(found: Mapping[str, Any]) -> str:
         caption = (
             "The difference over the episodes in the order in which they began, and what it was"
             " known to be at least and at most at that time. With probability"
-            f" {1 - found['delta']:g} the truth lies between these lines everywhere."
+            f" {1 - found['delta']:g} the truth lies between these lines everywhere. Early ones are"
+            " cut off where they leave the picture."
         )
         pictures = [Picture(path_picture(path), caption)]
     looked_at = of_kind(said, "worth", "guards", "arms", "waiting", "counted", "training")

@@ -58,7 +58,7 @@ def _verdict(found: Mapping[str, Any]) -> str:
             f"CONTINUE: {new} is shown to be better than {old}; but not yet, that it keeps its"
             f" {plural(len(asked_of(found, 'guards')), 'guard')}"
         )
-    return f"CONTINUE: neither better nor worse than {old} has been shown of {new}"
+    return f"CONTINUE: {new} has not been shown to be better than {old}, nor worse"
 
 
 def _worth(found: Mapping[str, Any]) -> Statement:

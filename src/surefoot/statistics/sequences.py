@@ -67,7 +67,7 @@ class Values:
             return found
         need = math.log(1 / alpha)
         points = POINTS if len(self.x) <= MANY else POINTS // 4
-        for m in self.least + (last - self.least) * (1 - np.geomspace(1, 1e-3, points)[1:]):
+        for m in self.least + (last - self.least) * (1 - np.geomspace(1, 1e-5, points)[1:]):
             reached = np.flatnonzero(self.log_capital(float(m)) >= need)
             if len(reached):
                 found[at > reached[0]] = m
