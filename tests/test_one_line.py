@@ -209,7 +209,8 @@ def test_an_answer_shows_itself_in_a_notebook(log: tuple[Path, Path]) -> None:
 
 @pytest.mark.parametrize("command", ["apply", "export"])
 def test_the_options_of_a_policy_in_use_are_keywords_with_the_same_default(command: str) -> None:
-    alone = {"policy", "file", "state", "fallback"}  # `source`; Policy.probabilities; `otherwise`
+    # `source`; Policy.probabilities, Controller.probabilities; `otherwise`
+    alone = {"policy", "file", "state", "reading", "fallback"}
     keywords = inspect.signature(OTHERS[command]).parameters
     for name, default in options_of(command).items():
         if name not in alone:

@@ -45,9 +45,11 @@ def test_a_file_is_decided_and_what_is_not_known_is_said(tmp_path: Path, run: Ru
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((), "give one of --state (one decision) and --file"),
+        ((), "give one of --state or --reading (one decision) and --file"),
         (("--state", "a", "--file", "log.csv"), "give one of --state"),
         (("--file", "log.csv"), "name the file that the decisions go to with --out"),
+        (("--state", "a", "--reading", "p=1"), "give one of --state"),
+        (("--reading", "p=1"), "--reading needs a policy that knows how states are made of meas"),
         (("--state", "a", "--out", "x.csv"), "--out is for the rows of --file"),
         (("--state", "a", "--seed", 3), "--seed is for draws: add --sample"),
         (("--state", "z"), "state 'z' is not in the policy"),
@@ -80,6 +82,56 @@ def test_an_export_by_ending_is_sql_or_a_controller(tmp_path: Path, run: Run) ->
     assert (code, "fallback  decided 1 of these rows" in text) == (0, True), text
 
 
+@pytest.fixture
+def controller(tmp_path: Path, run: Run) -> Path:
+    """p from 1 on: probably new; below: unknown."""
+    policy = logfiles.coin(tmp_path / "p.csv", 0.8, wards=("p >= 1 and q < 3", "p >= 1 and q >= 3"))
+    encoder = tmp_path / "e.json"
+    write_encoder(QuantileEncoder(("p", "q"), ((1.0,), (3.0,))), encoder)
+    assert run("export", policy, "--out", tmp_path / "c.json", "--encoder", encoder)[0] == 0
+    return tmp_path / "c.json"
+
+
+def test_a_controller_takes_raw_readings(controller: Path, run: Run) -> None:
+    given = ("apply", controller, "--reading", "q=-1e1")
+    code, text, _ = run(*given, "--reading", "p = 3.2")
+    assert (code, text) == (0, "in 'p >= 1 and q < 3'\n  0.8000  new\n  0.2000  old\n")
+    found = json.loads(run(*given, "--reading", "p=3.2", "--json")[1])
+    assert found["state"] == {"state": "p >= 1 and q < 3"}
+    assert found["readings"] == {"q": "-1e1", "p": "3.2"}
+    assert found["probabilities"] == pytest.approx({"new": 0.8, "old": 0.2})
+    code, text, _ = run(*given, "--reading", "p=3.2", "--sample", "--seed", 1)
+    assert text in ("new\n", "old\n")
+    for value in ("", "inf", "nan"):
+        code, text, _ = run(*given, "--reading", f"p={value}", "--otherwise", "old")
+        assert (code, text.splitlines()[:2]) == (
+            0,
+            ["no state: the fallback decides", "  1.0000  old"],
+        )
+    code, text, _ = run(*given, "--reading", "p=0.5", "--otherwise", "old")
+    assert "in 'p < 1 and q < 3': the fallback decides\n  1.0000  old\n" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("p=1",), "this row has no 'q', of which the state is made; it has 'p'"),
+        (("p=1", "q"), "--reading takes NAME=NUMBER, once for each measurement, got 'q'"),
+        (("p=1", "p=2", "q=1"), "once for each measurement, got 'p=2'"),
+        (("p=1", "Q=1"), "the policy has no measurement 'Q'; there are 'p', 'q'"),
+        (("p=1", "q=high"), "measurement 'q' must be a number, got 'high'"),
+        (("p=", "q=1"), "this row has no state: measurement 'p' is missing"),
+        (("p=0", "q=1"), "state 'p < 1 and q < 3' is not in the policy"),
+    ],
+)
+def test_readings_that_are_none_are_refused(
+    given: tuple[str, ...], words: str, controller: Path, run: Run
+) -> None:
+    options = [x for text in given for x in ("--reading", text)]
+    code, text, said = run("apply", controller, *options)
+    assert (code, text, words in said) == (2, "", True), said
+
+
 def test_an_export_from_raw_readings_in_another_dialect_draws_by_a_key(
     tmp_path: Path, run: Run
 ) -> None:
@@ -101,7 +153,7 @@ def test_an_export_from_raw_readings_in_another_dialect_draws_by_a_key(
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("--out", "d.txt"), "d.txt must end in .sql or .json"),
+        (("--out", "d.txt"), "d.txt must end in .sql, .json, .st"),
         (("--out", "d.json", "--numbers", "state"), "--numbers is for SQL"),
         (("--out", "d.json", "--key", "stay"), "--key is for SQL"),
         (("--out", "d.json", "--dialect", "tsql"), "--dialect is for SQL"),

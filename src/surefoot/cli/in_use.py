@@ -57,6 +57,15 @@ def apply(
             METHOD, "STATE", "The label of the state; of several columns: joined by commas, as a,1."
         ),
     ] = None,
+    reading: Annotated[
+        list[str] | None,
+        option(
+            METHOD,
+            "NAME=NUMBER",
+            "A raw measurement, of a controller with an encoder, instead of --state; NAME= is"
+            " missing. May be repeated.",
+        ),
+    ] = None,
     file: Annotated[
         str | None,
         option(METHOD, "FILE", "Decide every row of this file (CSV or Parquet) instead."),
@@ -102,15 +111,19 @@ def apply(
     policy, and which states the policy does not know. They stay open unless --otherwise names an
     action. Text is written as it was read: the same delimiter, decimal sign and encoding.
     """
-    if (state is None) == (file is None):
-        raise ParameterError("give one of --state (one decision) and --file (one for every row)")
+    if sum((state is not None, bool(reading), file is not None)) != 1:
+        raise ParameterError(
+            "give one of --state or --reading (one decision) and --file (one for every row)"
+        )
     if file is None:
         if out is not None:
             raise ParameterError("--out is for the rows of --file")
         from surefoot.serving.controller import check_seed, controller_of
 
         check_seed(seed, sample)
-        found, lines = _one_state(controller_of(policy, otherwise), str(state), sample, seed)
+        controller = controller_of(policy, otherwise)
+        one = _one_row(controller, reading) if reading else _one_state(controller, str(state))
+        found, lines = _decided(*one, sample, seed)
         show_document("apply", found, lambda: lines, as_json)
         return
     if out is None:
@@ -130,7 +143,8 @@ def apply(
 def export(
     policy: PolicyFile,
     out: Annotated[
-        Path, option(OUTPUT, "FILE", "What to write: .sql or .json, by the ending of its name.")
+        Path,
+        option(OUTPUT, "FILE", "What to write: .sql, .json or .st, by the ending of its name."),
     ],
     encoder: Annotated[
         Path | None,
@@ -179,19 +193,20 @@ def export(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a policy for another program: SQL (CASE WHEN), or JSON.
+    """Write a policy for another program: SQL (CASE WHEN), JSON, or Structured Text (IEC 61131-3).
 
     The SQL is an expression for the action of a row: the most probable one, or with --key one drawn
     by its probability, the same for the same key. The JSON has all probabilities, and
-    surefoot.load_controller reads it. With --encoder both go from raw measurements to an action.
+    surefoot.load_controller reads it. With --encoder they go from raw measurements to an action;
+    Structured Text always does, and takes policies that do not draw (improve --deterministic).
     """
     from surefoot.serving import export as write
-    from surefoot.serving.exports import export_notes
+    from surefoot.serving.exports import BLANK, export_notes
 
     if otherwise is not None and fallback is not None:
         raise ParameterError("give one of --otherwise (an action) and --fallback (a policy)")
     second = otherwise if fallback is None else fallback
-    keys, sql = listed(key), out.suffix.lower() == ".sql"
+    keys = listed(key)
     controller = write(
         policy, out, encoder=encoder, otherwise=second, dialect=dialect, key=keys,
         numbers=listed(numbers), state_column=state_column, accept=accept,
@@ -202,7 +217,7 @@ def export(
         "format": out.suffix.lower()[1:],
         "states": len(controller.policy.labels.states),
         "otherwise": controller.fallback_words,
-        "notes": export_notes(controller, keys, sql=sql),
+        "notes": export_notes(controller, keys, BLANK[out.suffix.lower()]),
     }
     show_document("export", found, lambda: _export_lines(found), as_json)
 
@@ -213,25 +228,58 @@ def _export_lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"note: {note}" for note in found["notes"])
 
 
-def _one_state(
-    controller: Controller, state: str, sample: bool, seed: int | None
-) -> tuple[dict[str, Any], list[str]]:
-    """The probabilities in a state, or one draw."""
-    import numpy as np
-
-    from surefoot.core.labels import as_text
-
+def _one_state(controller: Controller, state: str) -> tuple[Controller, Any, dict[str, Any]]:
+    """What decides, of what, and what is known of it: of a state."""
     names = controller.policy.labels.headers
     if controller.encoder is not None:
         names = ("state",)
         controller = type(controller)(policy=controller.policy, otherwise=controller.otherwise)
     key = (state,) if len(names) == 1 else tuple(part.strip() for part in state.split(","))
     label = state if len(names) == 1 else key
-    actions = {as_text(a): p for a, p in controller.probabilities(label).items()}
-    found: dict[str, Any] = {"state": dict(zip(names, key, strict=False)), "probabilities": actions}
+    return controller, label, {"state": dict(zip(names, key, strict=False))}
+
+
+def _one_row(controller: Controller, given: list[str]) -> tuple[Controller, Any, dict[str, Any]]:
+    """The same of raw measurements; without a state the fallback decides."""
+    from surefoot.core.labels import nearest
+
+    if controller.encoder is None:
+        raise ParameterError(
+            "--reading needs a policy that knows how states are made of measurements: the file of"
+            " surefoot export --encoder FILE --out CONTROLLER.json. Or give the --state itself"
+        )
+    row: dict[str, str] = {}
+    for text in given:
+        name, sign, value = (x.strip() for x in text.rpartition("="))
+        if not sign or name in row:
+            raise ParameterError(
+                f"--reading takes NAME=NUMBER, once for each measurement, got {text!r}"
+            )
+        known = controller.encoder.features
+        if name not in known:
+            raise ParameterError(f"the policy has no measurement {name!r}; {nearest(name, known)}")
+        row[name] = value
+    state = controller.find_state(row)
+    return controller, row, {"state": {} if state is None else {"state": state}, "readings": row}
+
+
+def _decided(
+    controller: Controller, row: Any, found: dict[str, Any], sample: bool, seed: int | None
+) -> tuple[dict[str, Any], list[str]]:
+    """The probabilities, or one draw."""
+    import numpy as np
+
+    from surefoot.core.labels import as_text
+
+    actions = {as_text(a): p for a, p in controller.probabilities(row).items()}
     lines = [f"{p:8.4f}  {a}" for a, p in sorted(actions.items(), key=lambda pair: -pair[1])]
+    if "readings" in found:
+        state = found["state"].get("state")
+        where = "no state" if state is None else f"in {state!r}"
+        lines.insert(0, where + ": the fallback decides" * (not controller.knows(row)))
+    found |= {"probabilities": actions}
     if sample:
-        found["action"] = as_text(controller.act(label, np.random.default_rng(seed)))
+        found["action"] = as_text(controller.act(row, np.random.default_rng(seed)))
         lines = [found["action"]]
     return found, lines
 

@@ -889,10 +889,11 @@ class Tune(OfSettings):
 
 
 class ApplyState(Document):
-    """`apply --state`: what a policy does in one state."""
+    """`apply --state` and `--reading`: what a policy does in one state."""
 
     schema_: Literal["surefoot/apply/1"] = SCHEMA
-    state: Mapping[str, str] = said("the state, by column")
+    state: Mapping[str, str] = said("the state, by column; empty if the readings make none")
+    readings: Mapping[str, str] = at_times("the measurements that `--reading` gave, as they were")
     probabilities: Mapping[str, float] = said("by action")
     action: str = at_times("the one that `--sample` drew")
 
@@ -958,7 +959,7 @@ class Export(Document):
     schema_: Literal["surefoot/export/1"] = SCHEMA
     out: str = said("what was written")
     policy: str = said("the file of the policy")
-    format: Literal["sql", "json"] = said("of what was written")
+    format: Literal["sql", "json", "st"] = said("of what was written")
     states: int = said("how many states")
     otherwise: str = said("what is done in states that the policy does not know")
     notes: list[str] = said("what you should know")

@@ -2,7 +2,7 @@
 
 controller    encoder, policy and fallback as one object that is saved and loaded
 whole_files   what a policy would have done in every row of a file
-exports       a policy for other programs: JSON and SQL
+exports       a policy for other programs: SQL, JSON and Structured Text
 """
 
 from surefoot.serving.controller import Controller, load_controller
@@ -19,6 +19,7 @@ from surefoot.serving.encoders import (
     write_encoder,
 )
 from surefoot.serving.exports import case_when, export
+from surefoot.serving.structured_text import function_block
 from surefoot.serving.whole_files import Applied, apply
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "export",
     "fit_kmeans",
     "fit_quantiles",
+    "function_block",
     "load_controller",
     "read_encoder",
     "write_encoder",

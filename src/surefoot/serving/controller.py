@@ -21,6 +21,7 @@ from surefoot.core.array_checks import is_table
 from surefoot.core.atomic import read_json, write_whole
 from surefoot.core.errors import ParameterError, PolicyError, SurefootError, option
 from surefoot.core.labels import as_text, unknown
+from surefoot.core.policy import CHANGED
 from surefoot.core.text import plural
 from surefoot.logs.given_policies import own_policy
 from surefoot.logs.policy_files import policy_of_rows
@@ -66,6 +67,14 @@ def most_probable(pi: np.ndarray) -> MostProbable:
     best = pi >= top[:, None] - TIE
     action = np.where(top > 0, best.argmax(axis=1), -1)
     return MostProbable(action=action, probability=top, tied=(best.sum(axis=1) > 1) & (top > 0))
+
+
+def untouched(policy: Policy) -> np.ndarray:
+    """In which states [S] a policy is its baseline; in none without one."""
+    if policy.baseline is None:
+        return np.zeros(len(policy.pi), dtype=bool)
+    found: np.ndarray = 0.5 * np.abs(policy.pi - policy.baseline).sum(axis=1) <= CHANGED
+    return found
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -132,6 +141,13 @@ class Controller:
             found = tuple(_parts_of(row, self.policy.labels.headers))
             return found if len(found) > 1 else found[0]
         return tuple(row) if isinstance(row, (list, np.ndarray)) else row
+
+    def find_state(self, row: Any) -> Any:
+        """The label of the state of a row; None where its measurements make none."""
+        try:
+            return self.state(row)
+        except NoStateError:
+            return None
 
     def knows(self, row: Any) -> bool:
         """Whether the policy itself says what to do with a row."""

@@ -87,6 +87,16 @@ class QuantileEncoder:
         ]
         return tuple(join.join(filter(None, x)) or "any" for x in product(*bins))
 
+    def ranges(self, code: int) -> list[tuple[float | None, float | None] | None]:
+        """What a state says of each feature: low <= x < high, None where there is no such end; or
+        None, that it is missing.
+        """
+        found: list[tuple[float | None, float | None] | None] = []
+        for edges, place in zip(self.edges, np.unravel_index(code, self.bins), strict=True):
+            ends = (None, *edges, None)
+            found.append(None if place > len(edges) else (ends[place], ends[place + 1]))
+        return found
+
     def encode(self, x: np.ndarray) -> np.ndarray:
         """The code of every row of x [n, features]."""
         _check_present(self.features, x, self.missing)
@@ -154,6 +164,17 @@ class KMeansEncoder:
 
 
 Encoder = QuantileEncoder | KMeansEncoder
+
+
+def bins_of(encoder: Encoder, where: str) -> QuantileEncoder:
+    """The encoder, if its states are ranges, which can be written down elsewhere."""
+    if not isinstance(encoder, QuantileEncoder):
+        raise ParameterError(
+            f"{where} has no {encoder.method} encoder: only states of bins can be written there. Or"
+            " give the state a column (surefoot discretize --apply), and export the policy without"
+            " the encoder, as SQL"
+        )
+    return encoder
 
 
 def codes(encoder: Encoder, x: np.ndarray) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""A policy for other programs: SQL that decides, row by row; JSON is `Controller.save`."""
+"""A policy for other programs: SQL that decides, row by row; JSON is `Controller.save`, and
+Structured Text `function_block`.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,16 @@ from surefoot.core.atomic import write_whole
 from surefoot.core.errors import ParameterError, PolicyError, option
 from surefoot.core.labels import as_text
 from surefoot.core.parameters import check_name
-from surefoot.core.policy import CHANGED
 from surefoot.core.text import plural
-from surefoot.serving.controller import Controller, controller_of, most_probable
+from surefoot.serving.controller import Controller, controller_of, most_probable, untouched
 from surefoot.serving.dialects import DIALECTS, Dialect
-from surefoot.serving.encoders import Encoder, KMeansEncoder, QuantileEncoder
+from surefoot.serving.encoders import Encoder, KMeansEncoder, bins_of
 from surefoot.serving.origin import NOT_SHOWN
+from surefoot.serving.structured_text import function_block
 
 MANY = 1_000  # states from which on a join is faster than CASE WHEN
 DIALECT = "duckdb"
+BLANK = {".sql": "NULL", ".json": "", ".st": "0"}  # what stands for no decision, by ending
 
 
 def case_when(
@@ -91,9 +94,10 @@ def export(
 ) -> Controller:
     """Write a policy for another program, and say what was written: `surefoot export`.
 
-    `out` ends in .sql (an expression for the action of a row, `case_when`) or in .json (all
-    probabilities, which `load_controller` reads). With an `encoder` both decide from raw
-    measurements. policy, otherwise: as in `surefoot.apply`.
+    `out` ends in .sql (an expression for the action of a row, `case_when`), in .json (all
+    probabilities, which `load_controller` reads) or in .st (a function block in Structured Text of
+    IEC 61131-3, of policies that do not draw). With an `encoder`, which .st needs, they decide from
+    raw measurements. policy, otherwise: as in `surefoot.apply`.
 
     dialect       of SQL: duckdb, postgres, sqlite, bigquery, spark or tsql
     key           columns by whose hash SQL draws; without, it takes the most probable action
@@ -109,37 +113,42 @@ def export(
             " better than its baseline. Test it on new data (surefoot safety-test), or write it all"
             f" the same with {option('accept', True)}: the file then says so"
         )
-    if kind not in (".sql", ".json"):
-        raise ParameterError(f"{out} must end in .sql or .json")
+    if kind not in BLANK:
+        raise ParameterError(f"{out} must end in {', '.join(BLANK)}")
     names = tuple(x.strip() for x in state_column.split(",")) if state_column else ()
     of_sql = {
         "key": key, "numbers": numbers, "state_column": names,
         "dialect": dialect if dialect != DIALECT else "",
     }  # fmt: skip
+    for name, given in of_sql.items():
+        if given and kind != ".sql":
+            flag = name.replace("_", "-")
+            raise ParameterError(f"--{flag} is for SQL ({name}=... in Python)")
     if kind == ".json":
-        for name, given in of_sql.items():
-            if given:
-                flag = name.replace("_", "-")
-                raise ParameterError(f"--{flag} is for SQL ({name}=... in Python)")
         controller.save(out)
         return controller
     if not names and controller.encoder is None and len(controller.policy.labels.headers) == 1:
         names = (origin.state,) if origin is not None and origin.state else ()
     made_from = Path(policy).name if isinstance(policy, (str, Path)) else ""
-    text = case_when(
-        controller, dialect=dialect, key=tuple(key), numbers=numbers, state_column=names,
-        made_from=made_from,
-    )  # fmt: skip
+    if kind == ".st":
+        text = function_block(controller, list(_comments(controller, (), made_from, BLANK[kind])))
+    else:
+        text = case_when(
+            controller, dialect=dialect, key=tuple(key), numbers=numbers, state_column=names,
+            made_from=made_from,
+        )  # fmt: skip
     write_whole(out, text)
     return controller
 
 
-def export_notes(controller: Controller, key: Sequence[str] = (), *, sql: bool = True) -> list[str]:
-    """What a user of the decisions should know."""
+def export_notes(
+    controller: Controller, key: Sequence[str] = (), blank: str = BLANK[".sql"]
+) -> list[str]:
+    """What a user of the decisions should know; `blank` stands for 'as before'."""
     policy = controller.policy
-    best, same = most_probable(policy.pi), _untouched(policy)
+    best, same = most_probable(policy.pi), untouched(policy)
     drawn, n = best.stochastic, plural(len(best.action), "state")
-    left = drawn & same & sql
+    left = drawn & same & bool(blank)
     notes = []
     if key and drawn.any():
         names = ", ".join(key)
@@ -152,7 +161,9 @@ def export_notes(controller: Controller, key: Sequence[str] = (), *, sql: bool =
     elif left.any():
         notes.append(
             f"in {int(left.sum()):,} of {n} the policy does what its baseline does, which draws:"
-            " they are NULL, for 'as before' (a key draws there, too)"
+            f" they are {blank}, for 'as before'"
+            + " (--key draws there, too)"
+            * (blank == BLANK[".sql"])
         )
     if not key and (drawn & ~left).any():
         notes.append(
@@ -191,23 +202,17 @@ def _columns(policy: Policy, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(given) or tuple(wanted)
 
 
-def _untouched(policy: Policy) -> np.ndarray:
-    """In which states the policy is its baseline; in none without one."""
-    if policy.baseline is None:
-        return np.zeros(len(policy.pi), dtype=bool)
-    found: np.ndarray = 0.5 * np.abs(policy.pi - policy.baseline).sum(axis=1) <= CHANGED
-    return found
-
-
-def _comments(controller: Controller, key: Sequence[str], made_from: str) -> Iterator[str]:
+def _comments(
+    controller: Controller, key: Sequence[str], made_from: str, blank: str = BLANK[".sql"]
+) -> Iterator[str]:
     if controller.origin is not None:
         yield from controller.origin.words
     source = f"from {made_from}" if made_from else ""
     yield f"made by surefoot {source}".rstrip()
-    unknown = "NULL" if controller.otherwise is None else controller.fallback_words
+    unknown = blank if controller.otherwise is None else controller.fallback_words
     missing = "" if controller.encoder is None else ", and without a reading that it needs"
     yield f"in states that the policy does not know{missing}: {unknown}"
-    yield from export_notes(controller, key)
+    yield from export_notes(controller, key, blank)
 
 
 def _one_line(text: str) -> str:
@@ -219,7 +224,7 @@ def _outcomes(
     policy: Policy, words: Dialect, key: Sequence[str], otherwise: str
 ) -> dict[str, list[Any]]:
     """{what is done, in SQL: the labels of the states in which it is}, in the order of actions."""
-    best, same = most_probable(policy.pi), _untouched(policy)
+    best, same = most_probable(policy.pi), untouched(policy)
     actions = [words.text(as_text(a)) for a in policy.labels.actions]
     found: dict[str, list[Any]] = {}
     for s in np.argsort(best.action, kind="stable").tolist():
@@ -297,16 +302,6 @@ def _number_sql(words: Dialect, label: Any, column: str) -> str:
     return text
 
 
-def _bins(encoder: Encoder) -> QuantileEncoder:
-    """The encoder, if its states are ranges."""
-    if not isinstance(encoder, QuantileEncoder):
-        raise ParameterError(
-            f"SQL has no {encoder.method} encoder: give the state a column first (surefoot"
-            " discretize --apply), and export the policy without the encoder"
-        )
-    return encoder
-
-
 def _no_readings(words: Dialect, encoder: Encoder) -> Iterator[str]:
     """When a row has no state."""
     for name in encoder.features:
@@ -318,22 +313,22 @@ def _no_readings(words: Dialect, encoder: Encoder) -> Iterator[str]:
 
 def _by_reading(words: Dialect, given: Encoder) -> Any:
     """What tests whether a row has one of some states by its measurements."""
-    encoder = _bins(given)
+    encoder = bins_of(given, "SQL")
     codes = {label: code for code, label in enumerate(encoder.labels)}
 
     def test(label: str) -> str:
         parts = []
-        places = np.unravel_index(codes[label], encoder.bins)
-        for name, edges, place in zip(encoder.features, encoder.edges, places, strict=True):
-            may_miss, column = name in encoder.missing, words.column(name)
-            if place > len(edges):
+        for name, found in zip(encoder.features, encoder.ranges(codes[label]), strict=True):
+            column = words.column(name)
+            if found is None:
                 parts.append(f"({words.missing(name)})")
                 continue
-            if place > 0:
-                parts.append(f"{column} >= {_exact(edges[place - 1])}")
-            if place < len(edges):
-                parts.append(f"{column} < {_exact(edges[place])}")
-            elif may_miss:  # not NaN, which many databases hold to be the largest number
+            low, high = found
+            if low is not None:
+                parts.append(f"{column} >= {_exact(low)}")
+            if high is not None:
+                parts.append(f"{column} < {_exact(high)}")
+            elif name in encoder.missing:  # not NaN, which many databases hold to be largest
                 parts.append(f"{column} < 1e308")
         return " AND ".join(parts) or "1 = 1"
 
