@@ -122,7 +122,7 @@ def one(what: str, folder: str, kind: str, threads: int, limit: str | None) -> N
                 f"create temp table t as select state, action, next_state, {GROUP.format(rows)}"
             )
     else:
-        options = {"threads": threads, "memory_limit": limit}
+        options = {"threads": threads, "memory": limit}
         if what.startswith("derived"):
             log = read_log(pattern, next_state="-", history=2 * ("2" in what), **options)
         elif what == "history 2":

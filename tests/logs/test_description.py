@@ -26,7 +26,7 @@ from surefoot.logs.description import (
 )
 
 # not said by a file: how fast it is read, not what
-ASIDE = {"source", "check_order", "sparse", "threads", "memory_limit", "progress", *EACH_TIME}
+ASIDE = {"source", "check_order", "sparse", "threads", "memory", "progress", *EACH_TIME}
 
 
 @pytest.fixture

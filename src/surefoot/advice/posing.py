@@ -77,6 +77,8 @@ class Reading(TypedDict, total=False):
     history: int
     discount_per: str | float | None
     bandit: bool
+    threads: int | None
+    memory: str | None
 
 
 class Posing(Reading, total=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import math
 import os
@@ -26,6 +27,12 @@ from surefoot.cli.terminal import (
 )
 from surefoot.core.errors import SurefootError
 
+TOO_LITTLE = (
+    "there is too little memory for this log: fewer states and actions need less, and --threads 1"
+    " --memory 1GB keeps the counting of rows small"
+)
+# how the errors that are no MemoryError say so
+SHORT_OF_MEMORY = ("can't start new thread", "failed to map segment", "Cannot allocate memory")
 SAME_REQUEST = 10.0  # seconds in which a second signal is the same request: GNU timeout sends two
 
 
@@ -55,7 +62,7 @@ def run_to_the_end(app: Callable[[], object]) -> None:
         except Exception as error:
             if signals.came is None:
                 if as_json:
-                    print_json_error(type(error).__name__, str(error), CRASH)
+                    _tell(Ending(CRASH, type(error).__name__, str(error)))
                 raise
             # whatever the interruption became on its way
             end = Ending(INTERRUPTED, "KeyboardInterrupt")
@@ -64,7 +71,7 @@ def run_to_the_end(app: Callable[[], object]) -> None:
         if end.kind and not end.told:
             complain(end.message)
         if end.kind and as_json:
-            print_json_error(end.kind, end.message, end.exit_code)
+            _tell(end)
         sys.exit(end.exit_code)
 
 
@@ -85,14 +92,29 @@ def _run(app: Callable[[], object]) -> Ending:
     except BrokenPipeError:
         silence_stdout()
         return Ending(PIPE_CLOSED)
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not (isinstance(error, MemoryError) or any(x in str(error) for x in SHORT_OF_MEMORY)):
+            raise
+        return Ending(WRONG_INPUT, "MemoryError", f"{TOO_LITTLE} ({error})")
     except OSError as error:
         _drop_unwritable()
+        if error.errno == errno.ENOSPC and not error.filename:
+            return Ending(WRONG_INPUT, "OSError", f"the output cannot be written: {error.strerror}")
         return Ending(
             WRONG_INPUT,
             type(error).__name__,
             f"{error.strerror or error}: {error.filename}" if error.filename else str(error),
         )
     return Ending(DONE)
+
+
+def _tell(end: Ending) -> None:
+    """An error for machines, where stdout can be written."""
+    try:
+        print_json_error(end.kind, end.message, end.exit_code)
+        sys.stdout.flush()
+    except OSError:
+        silence_stdout()
 
 
 def _drop_unwritable() -> None:

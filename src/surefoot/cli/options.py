@@ -409,6 +409,19 @@ class LogOptions:
             " hour, day, week for dates. Without it each row is one step.",
         ),
     ] = None
+    threads: Annotated[
+        int | None,
+        option(READING, "NUMBER", "Threads that count the rows.", default="one for each core"),
+    ] = None
+    memory: Annotated[
+        str | None,
+        option(
+            READING,
+            "SIZE",
+            "The most memory that counting the rows may take, such as 2GB.",
+            default="80% of the machine's",
+        ),
+    ] = None
 
     gamma: Annotated[
         float,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -48,7 +48,10 @@ errors = Screen(stderr=True)
 def complain(words: str) -> None:
     """An error on stderr; nothing if stderr was closed."""
     with suppress(BrokenPipeError):
-        errors.print(f"[bold red]error:[/] {escape(words)}", soft_wrap=True)
+        try:
+            errors.print(Text.assemble(("error:", "bold red"), " ", words), soft_wrap=True)
+        except MemoryError:  # too little even for colours
+            sys.stderr.write(f"error: {words}\n")
 
 
 def json_text(command: str, found: Mapping[str, Any]) -> str:

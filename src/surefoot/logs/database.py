@@ -14,11 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.core.atomic import remove_left, take
-from surefoot.core.errors import LogError, NotAvailableError, ProblemError
+from surefoot.core.errors import LogError, NotAvailableError, ProblemError, WriteError, option
 
 MOST_THREADS = 1024
 ROWS = "surefoot-rows-"  # how the names of temporary folders begin
 INTERRUPTED = "Query interrupted"  # what DuckDB says when a signal came while it was working
+TMPDIR = (
+    "name a folder that has room, and may be written to, with the environment variable TMPDIR, such"
+    " as TMPDIR=/data/tmp"
+)
+NO_ROOM = "There is too little room"
 Progress = Callable[[str, float], None]  # (what is being done, share done in 0..1)
 
 
@@ -30,7 +35,10 @@ class Workspace:
     """
 
     def __init__(self) -> None:
-        scratch = Path(tempfile.gettempdir())
+        try:
+            scratch = Path(tempfile.gettempdir())
+        except OSError as error:
+            raise WriteError(f"no temporary folder can be written: {TMPDIR}") from error
         remove_left(scratch.glob(f"{ROWS}*"))
         lock = list[int]()
         while not lock:
@@ -40,7 +48,12 @@ class Workspace:
             self._removal = weakref.finalize(
                 self, _remove, self.path, os.getpid(), lock, self._opened
             )
-            self.path.mkdir(mode=0o700)
+            try:
+                self.path.mkdir(mode=0o700)
+            except OSError as error:
+                raise WriteError(
+                    f"the temporary folder {scratch} cannot be written ({error.strerror}): {TMPDIR}"
+                ) from error
             try:
                 held = take(self.path)
             except FileNotFoundError:  # taken for one of a dead process before it was locked
@@ -49,11 +62,11 @@ class Workspace:
                 break
             lock += [] if held is None else [held]
 
-    def shared(self, memory_limit: str | None, connect: Callable[[], Any]) -> Any:
+    def shared(self, memory: str | None, connect: Callable[[], Any]) -> Any:
         """A connection to the one DuckDB that reads what is stored here: another DuckDB takes 16
         ms, another connection none. A forked process has its own.
         """
-        key = os.getpid(), memory_limit
+        key = os.getpid(), memory
         if key not in self._opened:
             self._opened[key] = connect()
         return self._opened[key].cursor()
@@ -89,7 +102,7 @@ class Database:
         self,
         workspace: Workspace,
         threads: int | None = None,
-        memory_limit: str | None = None,
+        memory: str | None = None,
         progress: Progress | None = None,
         shared: bool = False,
     ):
@@ -116,8 +129,8 @@ class Database:
                     " more than the machine has cores do not help"
                 )
             settings["threads"] = threads
-        if memory_limit is not None:
-            settings["memory_limit"] = memory_limit
+        if memory is not None:
+            settings["memory_limit"] = memory
         self._many = shared and threads != 1
 
         def connect() -> Any:
@@ -128,13 +141,14 @@ class Database:
             return found
 
         try:
-            self.connection = workspace.shared(memory_limit, connect) if shared else connect()
+            self.connection = workspace.shared(memory, connect) if shared else connect()
             if self._many:
                 self.connection.execute(f"set threads = {threads}" if threads else "reset threads")
         except (duckdb.Error, TypeError) as error:
             raise ProblemError(
-                f"DuckDB refuses these settings (memory_limit {memory_limit!r}):"
-                f" {first_line(error)}"
+                f"memory is a size such as 500MB or 2GB, got {memory!r} ({first_line(error)})"
+                if memory is not None
+                else f"DuckDB refuses these settings: {first_line(error)}"
             ) from error
 
     def __enter__(self) -> Database:
@@ -204,7 +218,7 @@ class Database:
                 raise KeyboardInterrupt from error
             raise
         except (self._error, UnicodeDecodeError, OverflowError) as error:
-            raise LogError(f"{what} failed: {first_line(error)}") from error
+            raise LogError(f"{what} failed: {first_line(error)}{remedy(error)}") from error
         finally:
             if self._progress is not None:
                 done.set()
@@ -237,9 +251,22 @@ def progress_bar(console: Any = None) -> Iterator[Progress]:
         yield lambda what, share: bars.update(task, description=what, completed=share)
 
 
+def remedy(error: BaseException) -> str:
+    """What to do where room ran out, on the disk or in memory."""
+    said = str(error).lower()
+    if any(x in said for x in ("no space left", "read-only file", "quota exceeded")):
+        return f". {NO_ROOM}: if that is the temporary folder ({tempfile.gettempdir()}), {TMPDIR}"
+    if "out of memory" in said or "could not allocate" in said:
+        return (
+            f". {NO_ROOM}: fewer threads need less, {option('threads', 1)};"
+            f" {option('memory', '2GB')} is the most that counting rows may take"
+        )
+    return ""
+
+
 def first_line(error: BaseException) -> str:
     """What an error says, in one line of at most 400 characters."""
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).partition("Possible solutions")[0].split())
     return text if len(text) <= 400 else text[:400] + " ..."
 
 

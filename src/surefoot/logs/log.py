@@ -214,7 +214,7 @@ class Log(Shown):
 
     def database(self, threads: int | None = 1) -> Database:
         """A connection to read the stored rows with; one thread keeps their order."""
-        limit = self.stored.options.memory_limit
+        limit = self.stored.options.memory
         assert self.workspace is not None  # what is stored lies there
         return Database(self.workspace, threads, limit, shared=True)
 

@@ -61,7 +61,7 @@ class Options:
     terminal_to_end: bool = False
     check_order: bool = True
     threads: int | None = None
-    memory_limit: str | None = None
+    memory: str | None = None
     missing_reward: float | None = None
     decimal: str = "."
     delimiter: str = ""

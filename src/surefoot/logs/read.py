@@ -58,7 +58,7 @@ def read_log(
     check_order: bool = True,
     sparse: bool | None = None,
     threads: int | None = None,
-    memory_limit: str | None = None,
+    memory: str | None = None,
     progress: Progress | None = None,
     missing_reward: float | None = None,
     decimal: str = ".",
@@ -107,7 +107,9 @@ def read_log(
                           after the end), and with it the start distribution; only where next_state
                           is given
     sparse                hold the counts in CSR (default: where S * A * S > 5,000,000)
-    threads, memory_limit, progress  of DuckDB; progress is called with (what, share done)
+    threads, memory       of DuckDB, which counts the rows: how many threads (default: one for each
+                          core), and the most memory, such as "2GB" (default: 80 % of it)
+    progress              is called with (what, share done)
     missing_reward        the reward of rows whose reward is empty (NULL, NaN, NA), such as 0;
                           without it they are bad rows
     decimal, delimiter    of numbers in text, "." or ","; of the columns of text files (default: the
@@ -253,7 +255,7 @@ def _counted(
 ) -> tuple[Reading, Tally, dict[str, tuple[Any, ...]]]:
     """The rows as Parquet, what was counted in them, and the labels beside their steps."""
     found = as_utf8(find_source(source), options.encoding, workspace.path)
-    threads, limit = options.threads, options.memory_limit
+    threads, limit = options.threads, options.memory
     with Database(workspace, threads, limit, progress, shared=True) as database:
         store = open_store(
             found,

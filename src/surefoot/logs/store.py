@@ -27,12 +27,14 @@ from surefoot.core.labels import nearest
 from surefoot.logs.accounting import REASONS
 from surefoot.logs.column_roles import Column, Columns, find_columns
 from surefoot.logs.database import (
+    NO_ROOM,
     Database,
     first_line,
     is_relation,
     name_sql,
     parquet_sql,
     path_sql,
+    remedy,
     text_sql,
 )
 from surefoot.logs.rollouts import (
@@ -173,7 +175,7 @@ def as_utf8(source: Source, encoding: str, folder: Path) -> Source:
         except UnicodeError as error:
             raise LogError(f"{file} is not {encoding} text ({error}): {NAME_IT}") from error
         except (OSError, EOFError, zlib.error) as error:
-            raise LogError(f"{file} cannot be read: {error}") from error
+            raise LogError(f"{file} cannot be read: {error}{remedy(error)}") from error
         copies.append(str(target))
     return replace(source, files=tuple(copies))
 
@@ -353,7 +355,7 @@ def _from_parquet(source: Source, options: ColumnOptions, database: Database) ->
                 with gzip.open(name, "rb") as packed, open(file, "wb") as plain:
                     shutil.copyfileobj(packed, plain)
             except (OSError, EOFError, zlib.error) as error:
-                raise LogError(f"{name} cannot be unpacked: {error}") from error
+                raise LogError(f"{name} cannot be unpacked: {error}{remedy(error)}") from error
         names[file] = name
         rows = f"read_parquet({path_sql(file)}, hive_partitioning = false)"
         described[name] = dict(columns_of(database, f"reading {name}", rows))
@@ -474,6 +476,8 @@ def write_parquet(database: Database, what: str, query: str, target: str) -> Non
 
 def text_trouble(file: str, message: str) -> str:
     """What DuckDB says about a broken text file, in our words."""
+    if NO_ROOM in message:
+        return message
     line = re.search(r"CSV Error on Line: (\d+)", message)
     where = f"line {line[1]} of {file}" if line else file
     drop = f"{option('drop_bad_rows', 'broken-row')} leaves such rows out"
