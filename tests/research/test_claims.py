@@ -11,7 +11,15 @@ import pytest
 
 from surefoot.core.errors import ProblemError
 from surefoot.core.text import Table
-from surefoot.research.paper import FAILS, HOLDS, OPEN, ClaimVerdict, judge_figures, render_claims
+from surefoot.research.paper import (
+    EXCEPT,
+    FAILS,
+    HOLDS,
+    OPEN,
+    ClaimVerdict,
+    judge_figures,
+    render_claims,
+)
 from surefoot.research.paper.claim import (
     ADV,
     ALL,
@@ -29,7 +37,9 @@ from surefoot.research.paper.claim import (
     decide,
     on_average,
     studies_of,
+    weighed,
 )
+from surefoot.research.paper.sentences import judge_sentences
 from surefoot.research.paper.table_1 import c9, render_table_1
 from surefoot.research.studies.results import Cell, Results
 from surefoot.statistics.metrics import Intervals
@@ -341,9 +351,81 @@ def test_claims_md_is_the_same_each_time() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "averaged", "level"),
+    [
+        ([HOLDS] * 3, HOLDS, HOLDS),
+        ([HOLDS, HOLDS, FAILS], FAILS, EXCEPT),
+        ([HOLDS, FAILS, FAILS], HOLDS, FAILS),
+        ([HOLDS, FAILS], HOLDS, EXCEPT),
+        ([HOLDS, FAILS], OPEN, FAILS),
+        ([HOLDS, OPEN], OPEN, EXCEPT),
+        ([HOLDS, OPEN, OPEN], HOLDS, OPEN),
+        ([FAILS, OPEN, OPEN], OPEN, FAILS),
+        ([OPEN], OPEN, OPEN),
+        ([], OPEN, OPEN),
+    ],
+)
+def test_a_comparison_over_sizes_is_what_most_sizes_say(
+    outcomes: list[str], averaged: str, level: str
+) -> None:
+    assert weighed(outcomes, averaged) == level
+
+
+def test_an_exception_is_named_with_its_sizes_and_its_most() -> None:
+    study = planted("random-mdps")
+    score = study.score.copy()
+    ahead = [i for i, c in enumerate(study.cells) if c.size in (20, 50) and c.algorithm == PI_B]
+    score[ahead] += 0.2
+    found = {
+        v.claim: v
+        for v in judge_figures(
+            [Results(study.cells, score, study.baseline, study.converged)], QUICK
+        )
+    }["C5"]
+    assert found.verdict == EXCEPT
+    assert "Pi_b above Pi_<=b by up to 0.19 at 20 to 50" in found.exceptions
+    assert {v.exceptions for v in verdicts().values() if v.verdict == HOLDS} == {""}
+
+
+def test_the_sentences_are_judged_by_what_was_planted() -> None:
+    table = judge_sentences([planted("random-mdps"), planted("wet-chicken")], verdicts(), QUICK)
+    found = {says: verdict.strip("*") for _, says, verdict, _ in table.rows}
+    assert found["From 20 trajectories on RaMDP and DUIPI have the highest means."] == HOLDS
+    assert found["Basic RL has the worst CVaR overall."] == EXCEPT  # R-MIN, at the smallest size
+    assert found["Penalising algorithms tend to have the higher mean ..."] == EXCEPT
+    places = [row[0] for row in table.rows]
+    assert {x.split(",")[0] for x in places} == {
+        "1.1",
+        "1.2",
+        "5.1",
+        "5.2",
+        "6",
+        "Figure 3",
+        "Figure 5",
+    }
+    assert not any("C16" in row[3] for row in table.rows)  # its study is not among these
+
+
+def test_a_sentence_fails_where_most_sizes_are_the_other_way_round() -> None:
+    changes = {"pi_leq_b_spibb": (36.5, 0.1)}
+    studies = [planted("random-mdps"), planted("wet-chicken", **changes)]
+    table = judge_sentences(studies, verdicts(), QUICK)
+    found = {(place, says): (verdict, evidence) for place, says, verdict, evidence in table.rows}
+    (best,) = (v for (place, says), v in found.items() if place == "6, 1, 2" and "mean" in says)
+    assert best[0] == f"**{FAILS}**"
+    assert "Wet Chicken, mean: Pi_<=b above Lower-Approx by up to 0.50" in best[1]
+
+
+def test_a_sentence_about_two_benchmarks_needs_both() -> None:
+    alone = judge_sentences([planted("random-mdps")], {}, QUICK)
+    assert {x for x, *_ in alone.rows if x.startswith("6")} == set()
+
+
 def test_a_conjunction_fails_if_one_fails_and_holds_if_all_hold() -> None:
     assert conjunction([HOLDS, OPEN, FAILS]) == FAILS
-    assert conjunction([HOLDS, OPEN]) == OPEN
+    assert conjunction([HOLDS, EXCEPT, OPEN]) == OPEN
+    assert conjunction([HOLDS, EXCEPT]) == EXCEPT
     assert conjunction([HOLDS, HOLDS]) == HOLDS
 
 

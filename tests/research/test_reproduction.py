@@ -128,7 +128,7 @@ def test_the_hcpi_study_becomes_a_table_and_a_verdict(
     study = study.model_copy(
         update={"benchmark": study.benchmark.model_copy(update={"sizes": [10, 50]})}
     )
-    monkeypatch.setattr(reproduction, "shipped_study", lambda name, **changes: study)
+    monkeypatch.setattr(reproduction, "shipped_study", lambda name, *changes: study)
     (verdict,) = reproduce("hcpi", options)
     assert verdict.claim == "C16"
     lines = (options.out / "random-mdps-hcpi" / "hcpi.md").read_text().splitlines()

@@ -97,7 +97,8 @@ def reproduce(
     """Reproduce the results of Scholl et al. 2022.
 
     These are its figures, Table 1, Assumption 1 and its guarantees. Writes summaries, figures, and
-    a file of claims with a verdict on each: claims.md for all, claims-TARGET.md for one.
+    a file of claims with a verdict on each: claims.md for all, claims-TARGET.md for one. Figures
+    also give sentences.md, with a verdict on what each sentence of the paper says.
     """
     from surefoot.research.figures import RunOptions
     from surefoot.research.paper.reproduction import reproduce as reproduce_target

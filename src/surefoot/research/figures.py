@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MARKS = {"holds": "ok", "does not hold": "warning"}
+MARKS = {"holds": "ok", "fails": "warning"}
 CLIP = 1.6  # an axis is clipped where its range is so many times that of its upper seven eighths
 Look = dict[str, Any]  # keywords of matplotlib
 Progress = Callable[[str, int, int], None]  # (what, done, total)

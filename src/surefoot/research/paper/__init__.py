@@ -9,10 +9,11 @@ C11, C11b, C12       guarantees    Theorem 1, overspent budgets, the exact step
 C13                  study_claims  exact against approximate
 C16                  study_claims  HCPI and Robust MDP
 
-`claim` has the words, the test and the verdicts, `reproduction` the targets.
+`claim` has the words, the test and the verdicts, `sentences` the paper's own sentences, each with
+its verdict, `reproduction` the targets.
 """
 
-from surefoot.research.paper.claim import FAILS, HOLDS, OPEN, ClaimVerdict, render_claims
+from surefoot.research.paper.claim import EXCEPT, FAILS, HOLDS, OPEN, ClaimVerdict, render_claims
 from surefoot.research.paper.study_claims import judge_figures
 
-__all__ = ["FAILS", "HOLDS", "OPEN", "ClaimVerdict", "judge_figures", "render_claims"]
+__all__ = ["EXCEPT", "FAILS", "HOLDS", "OPEN", "ClaimVerdict", "judge_figures", "render_claims"]

@@ -33,6 +33,21 @@ APPROX, ADV, LOWER = "approx-soft-spibb", "adv-approx-soft-spibb", "lower-approx
 PENALISING = (RAMDP, R_MIN, DUIPI)
 RESTRICTING = (PI_B, PI_LEQ_B, APPROX, ADV, LOWER)
 ALL = (BASIC, *PENALISING, *RESTRICTING)
+SHORT: Mapping[str, str] = MappingProxyType(
+    {
+        BASIC: "Basic RL",
+        RAMDP: "RaMDP",
+        R_MIN: "R-MIN",
+        DUIPI: "DUIPI",
+        PI_B: "Pi_b",
+        PI_LEQ_B: "Pi_<=b",
+        APPROX: "Approx",
+        ADV: "Adv-Approx",
+        LOWER: "Lower-Approx",
+        RANDOM_MDPS: "Random MDPs",
+        WET_CHICKEN: "Wet Chicken",
+    }
+)
 # names that stand for the average of several algorithms
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -49,15 +64,18 @@ SLIGHT: Mapping[str, float] = MappingProxyType({RANDOM_MDPS: 0.05, WET_CHICKEN: 
 SCARCE: Mapping[str, int] = MappingProxyType({RANDOM_MDPS: 100, WET_CHICKEN: 1000})
 
 HOLDS = "holds"
-FAILS = "does not hold"
+EXCEPT = "holds with named exceptions"
+FAILS = "fails"
 OPEN = "not decided at this many trials"
+LEVELS = (HOLDS, EXCEPT, OPEN, FAILS)  # the worst last
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
     """One claim judged: its id ("C4"), the paper's statement, how it is read, and the verdict.
 
-    `note` is a few words for the overview.
+    `note` is a few words for the overview, `exceptions` are those of a claim that does not just
+    hold.
     """
 
     claim: str
@@ -67,25 +85,37 @@ class ClaimVerdict:
     test: str
     verdict: str
     note: str = ""
+    exceptions: str = ""
 
     def __post_init__(self) -> None:
-        if self.verdict not in (HOLDS, FAILS, OPEN):
+        if self.verdict not in LEVELS:
             raise ProblemError(
-                f"verdict of {self.claim} must be {HOLDS!r}, {FAILS!r} or {OPEN!r}, got"
+                f"verdict of {self.claim} must be one of {', '.join(map(repr, LEVELS))}, got"
                 f" {self.verdict!r}"
             )
 
 
 def conjunction(verdicts: Iterable[str]) -> str:
-    """All hold: holds; one fails: does not hold; else not decided."""
-    found = set(verdicts)
-    if FAILS in found:
+    """The worst of them."""
+    return max(verdicts, key=LEVELS.index, default=OPEN)
+
+
+def weighed(outcomes: Sequence[str], averaged: str = OPEN) -> str:
+    """What comparisons at several sizes, or of several algorithms, say together.
+
+    It fails where more fail than hold, or as many, unless the average over sizes holds; it is open
+    where most are.
+    """
+    holds, fails = outcomes.count(HOLDS), outcomes.count(FAILS)
+    if fails > holds or (fails and fails == holds and averaged != HOLDS):
         return FAILS
-    return HOLDS if found == {HOLDS} else OPEN
+    if outcomes.count(OPEN) > holds + fails or not outcomes:
+        return OPEN
+    return HOLDS if holds == len(outcomes) else EXCEPT
 
 
 def disjunction(verdicts: Iterable[str]) -> str:
-    """One holds: holds; all fail: does not hold; else not decided."""
+    """One holds: holds; all fail: fails; else not decided."""
     found = set(verdicts)
     if HOLDS in found:
         return HOLDS
@@ -216,9 +246,11 @@ Sentences = Mapping[str, Sequence[Above]]  # what is said: what must hold for it
 class Claim:
     """What the paper states, and how it is read: sentences that must all hold.
 
-    All differences of a sentence must hold or, with `some`, one of them at each (benchmark, size).
-    Sentences that are `shown` only take no part in the verdict. Benchmarks that are not among
-    `on` are left out.
+    A sentence fails if one of its comparisons of two algorithms does, each weighed over sizes;
+    where most are open it is. One about classes of algorithms, or with a hedge such as "tend to"
+    (`pooled`), is weighed over all comparisons at once; with `some`, over sizes, one comparison
+    being enough at each. Sentences that are `shown` only take no part in the verdict. Benchmarks
+    that are not among `on` are left out.
     """
 
     name: str
@@ -227,6 +259,7 @@ class Claim:
     reading: str = ""
     shown: Sentences = field(default_factory=dict)
     some: bool = False
+    pooled: bool = False
     on: Sequence[str] = tuple(SLIGHT)
 
 
@@ -277,17 +310,20 @@ def judge(
     listed: list[str] = []
     rows: list[tuple[str, ...]] = []
     outcomes: list[str] = []
+    exceptions: list[str] = []
     tally: Counter[str] = Counter()
     for i, (text, comparisons) in enumerate(everything):
         decided = decide(comparisons, studies, how, together)
+        average = decide(averages[i], studies, how, together)
         counts, letter = i < len(claim.sentences), ascii_lowercase[i]
-        outcome = _outcome_of_all(decided, some=claim.some and counts)
+        outcome = _outcome_of_all(claim if counts else None, decided, average)
         if counts:
             outcomes.append(outcome)
             tally.update(d.outcome for d in decided)
+            exceptions += [] if claim.some or outcome == HOLDS else _exceptions(decided)
         shown = "" if counts else " (shown only, no part of the verdict)"
         listed.append(f"- ({letter}) {text}: *{outcome}*{shown}")
-        rows += _rows(letter, decided, decide(averages[i], studies, how, together))
+        rows += _rows(letter, decided, average)
     used = {c.benchmark for _, comparisons in everything for c in comparisons}
     return ClaimVerdict(
         claim=claim.name,
@@ -297,6 +333,7 @@ def judge(
         test=_test([scores for name, scores in studies.items() if name in used], how, together),
         verdict=conjunction(outcomes),
         note=f"{tally[HOLDS]} comparisons hold, {tally[FAILS]} fail, {tally[OPEN]} open",
+        exceptions="; ".join(exceptions),
     )
 
 
@@ -347,13 +384,79 @@ def _outcome(low: float, high: float, rounding: float) -> str:
     return FAILS if high < -rounding else OPEN
 
 
-def _outcome_of_all(decided: Sequence[Decision], *, some: bool) -> str:
-    if not some:
-        return conjunction(d.outcome for d in decided)
+def _outcome_of_all(
+    claim: Claim | None, decided: Sequence[Decision], average: Sequence[Decision]
+) -> str:
+    """As the claim says; what is shown only is the worst of its comparisons of two algorithms."""
+    if claim is not None and claim.some:
+        return _some(decided)
+    if claim is not None and claim.pooled:
+        return weighed([d.outcome for d in decided])
+    over = {replace(d.comparison, sizes=()): d.outcome for d in average}
+    lines = [
+        weighed([d.outcome for d in found], over.get(key, OPEN))
+        for key, found in _lines(decided).items()
+    ]
+    if FAILS in lines or 2 * lines.count(OPEN) > len(lines):
+        return conjunction(lines)
+    return HOLDS if set(lines) == {HOLDS} else EXCEPT
+
+
+def _some(decided: Sequence[Decision]) -> str:
+    """One comparison is enough at each size."""
     groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for d in decided:
         groups.setdefault((d.comparison.benchmark, d.comparison.sizes), []).append(d.outcome)
-    return conjunction(map(disjunction, groups.values()))
+    return weighed([disjunction(found) for found in groups.values()])
+
+
+def _lines(decided: Sequence[Decision]) -> dict[Difference, list[Decision]]:
+    """The decisions on each comparison, its sizes left out."""
+    groups: dict[Difference, list[Decision]] = {}
+    for d in decided:
+        groups.setdefault(replace(d.comparison, sizes=()), []).append(d)
+    return groups
+
+
+def _exceptions(decided: Sequence[Decision]) -> list[str]:
+    """Where comparisons are the other way round and by how much; if none is, what is open."""
+    found: dict[tuple[str, str], list[str]] = {}
+    outcome = FAILS if any(d.outcome == FAILS for d in decided) else OPEN
+    for key, line in _lines(decided).items():
+        against = [d for d in line if d.outcome == outcome]
+        if not against:
+            continue
+        winner, loser = (SHORT.get(x, x) for x in key.text.split(",")[0].split(" above "))
+        at = _runs([d.comparison.sizes for d in line], [d.comparison.sizes for d in against])
+        most = max((-d.value for d in against), default=0.0)
+        if outcome == OPEN:
+            words = f"{winner} against {loser} open{at}"
+        elif key.margin:
+            words = f"{winner} short of {loser} by up to {most:.2f}{at}"
+        else:
+            words = f"{loser} above {winner} by up to {most:.2f}{at}"
+        metric = "CVaR" if key.metric == CVAR else key.metric
+        found.setdefault((key.benchmark, metric), []).append(words)
+    one = len({(d.comparison.benchmark, d.comparison.metric) for d in decided}) == 1
+    return [
+        ("" if one else f"{SHORT.get(name, name)}, {metric}: ") + ", ".join(words)
+        for (name, metric), words in found.items()
+    ]
+
+
+def _runs(every: Sequence[tuple[int, ...]], some: Sequence[tuple[int, ...]]) -> str:
+    """Some of the sizes in words: " at 10, 50 to 200"; "" for all."""
+    if len(some) == len(every):
+        return ""
+    runs: list[list[int]] = []
+    for i, sizes in enumerate(every):
+        if sizes in some:
+            if runs and runs[-1][1] == i - 1:
+                runs[-1][1] = i
+            else:
+                runs.append([i, i])
+    words = (f"{every[i][0]:,}" + (f" to {every[j][0]:,}" if j > i else "") for i, j in runs)
+    return f" at {', '.join(words)}"
 
 
 def _averages(comparisons: Sequence[Difference]) -> tuple[Difference, ...]:
@@ -370,11 +473,8 @@ def _rows(
 ) -> list[tuple[str, ...]]:
     """One row per comparison: where it holds, fails and is open, and the weakest difference."""
     average = {replace(d.comparison, sizes=()): d for d in averages}
-    groups: dict[Difference, list[Decision]] = {}
-    for d in decided:
-        groups.setdefault(replace(d.comparison, sizes=()), []).append(d)
     rows = []
-    for key, found in groups.items():
+    for key, found in _lines(decided).items():
         where = [
             _places([d for d in found if d.outcome == outcome], len(found))
             for outcome in (HOLDS, FAILS, OPEN)

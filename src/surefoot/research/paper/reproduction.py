@@ -32,6 +32,7 @@ from surefoot.research.paper.guarantees import (
     c12,
     guarantees_study,
 )
+from surefoot.research.paper.sentences import judge_sentences, render_sentences
 from surefoot.research.paper.study_claims import c13, c16, hcpi_table, judge_figures, mending
 from surefoot.research.paper.table_1 import c9, render_table_1
 from surefoot.research.studies.runner import check_device
@@ -60,9 +61,14 @@ def reproduce(target: str, options: RunOptions) -> Verdicts:
     check_device(options.device)
     conventions_of(options.conventions)
     verdicts = TARGETS[target](options)
+    ending = "" if target == "all" else f"-{target}"
     if verdicts:
-        name = "claims.md" if target == "all" else f"claims-{target}.md"
-        write_whole(options.out / name, render_claims(verdicts))
+        write_whole(options.out / f"claims{ending}.md", render_claims(verdicts))
+    drawn = BENCHMARKS if target == "all" else tuple(x for x in BENCHMARKS if x == target)
+    if drawn:
+        results = [_shipped(name, options).results for name in drawn]  # finished: read again
+        table = judge_sentences(results, {x.claim: x for x in verdicts})
+        write_whole(options.out / f"sentences{ending}.md", render_sentences(table))
     return verdicts
 
 
