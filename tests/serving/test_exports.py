@@ -119,6 +119,16 @@ def test_what_is_lost_is_said_above_the_sql() -> None:
     assert "tested" not in case_when(Controller(policy=one_hot(("a", "b"), ("x", "y"))))
 
 
+def test_a_long_case_is_said_to_be_slow() -> None:
+    def notes(n: int, p: float, **how: Any) -> str:
+        pi = np.tile([p, 1 - p], (n, 1))
+        return case_when(Controller(policy=surefoot.Policy(pi=pi)), **how)
+
+    assert "201 states with draws make a long CASE" in notes(201, 0.9, key=["k"])
+    assert "1,001 states make a long CASE: a join" in notes(1001, 1.0, key=["k"])
+    assert "long CASE" not in notes(200, 0.9, key=["k"]) + notes(1000, 0.9) + notes(999, 1.0)
+
+
 def test_what_sql_cannot_say_is_refused() -> None:
     policy = one_hot(("p < 1", "p >= 1"), ("x", "y"))
     with pytest.raises(ParameterError, match="no column 'grade'; those of its state are state"):

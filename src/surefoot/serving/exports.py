@@ -25,6 +25,7 @@ from surefoot.serving.origin import NOT_SHOWN
 from surefoot.serving.structured_text import function_block
 
 MANY = 1_000  # states from which on a join is faster than CASE WHEN
+MANY_DRAWS = 200  # states with draws: 500 of them, of five actions, took DuckDB 15 s to plan
 DIALECT = "duckdb"
 BLANK = {".sql": "NULL", ".json": "", ".st": "0"}  # what stands for no decision, by ending
 
@@ -184,7 +185,12 @@ def export_notes(
             "the states of this encoder are named by numbers, and nothing beside the policy says"
             " which encoder made its states: make sure that it was this one"
         )
-    if len(drawn) > MANY:
+    if key and int(drawn.sum()) > MANY_DRAWS:
+        notes.append(
+            f"{int(drawn.sum()):,} states with draws make a long CASE: a database may take many"
+            " seconds to read it"
+        )
+    elif len(drawn) > MANY:
         notes.append(
             f"{len(drawn):,} states make a long CASE: a join with the policy file is faster"
         )
