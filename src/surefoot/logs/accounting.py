@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from surefoot.core.errors import LogError, SurefootError, UnknownNameError, option
 from surefoot.core.labels import as_text
 from surefoot.core.text import some
@@ -58,6 +60,7 @@ REMEDIES = {
     "reward": f"If an empty reward means 0, say {option('missing_reward', 0)}",
 }
 ENDS_KEPT = "; rows that ended are kept, so that ends look more frequent than they are"
+FEWEST = 100  # rows; in fewer of them states seen once are no wonder
 SEVERAL = 10  # episodes: in fewer, a reward may be constant by accident
 MOST = 0.5  # the share from which on it is most
 
@@ -206,6 +209,7 @@ def warnings_on(log: Log) -> Iterator[str]:
             f"all rewards of the rows used are {low:g}: by them every policy is as good as every"
             " other. Is the reward column right?"
         )
+    yield from _identifiers(log)
     if not account.left_out:
         return
     reason = max(account.left_out, key=lambda pair: pair[1])[0]
@@ -219,6 +223,29 @@ def warnings_on(log: Log) -> Iterator[str]:
         )
     if account.n_left_out > MOST * account.rows:
         yield f"most rows are left out, {account.n_left_out:,} of {account.rows:,}: {why}"
+
+
+def _identifiers(log: Log) -> Iterator[str]:
+    """That most rows are in a state that no other row is in: nothing can be learned there."""
+    visits = log.n_sa.sum(axis=1)
+    used = int(visits.sum())
+    alone = np.flatnonzero(visits == 1)
+    if used < FEWEST or len(alone) <= MOST * used:
+        return
+    names = log.reading.store.columns.state if log.reading else log.labels.headers
+    labels = [log.states[s] for s in alone]
+    rows = [label if isinstance(label, tuple) else (label,) for label in labels]
+    differing = [len(set(x)) for x in zip(*rows, strict=True)]
+    odd = [f"{x!r}" for x, n in zip(names, differing, strict=False) if n > MOST * used]
+    many = len(names) > 1
+    what = f"{', '.join(odd)} looks like an identifier" if odd else f"{', '.join(names)} together"
+    if not odd:
+        what += " differ in nearly every row" if many else " differs in nearly every row"
+    yield (
+        f"{len(alone):,} of {used:,} rows are in a state that no other row is in, where nothing can"
+        f" be learned: {what}. Leave out of the state what names a row or a person; make"
+        " measurements coarser first, with surefoot discretize"
+    )
 
 
 def _left_out(log: Log) -> Iterator[str]:
