@@ -10,8 +10,9 @@ from test_logs_read import same, triples
 
 import surefoot
 from support import logfiles
+from support.documents import blocks
 from surefoot import LogError
-from surefoot.logs import read_log
+from surefoot.logs import Log, read_log
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -84,3 +85,31 @@ def test_a_table_with_a_missing_measurement_is_named(tmp_path: Path) -> None:
 def test_what_is_no_log_is_refused(source: Any) -> None:
     with pytest.raises(LogError, match="polars or Arrow table, a DuckDB relation"):
         read_log(source)
+
+
+def joined(folder: Path, monkeypatch: pytest.MonkeyPatch, outcomes: str) -> Log:
+    """The log of the page's query, with other outcomes."""
+    code = next(x.text for x in blocks("your-log.md") if "stays.csv" in x.text)
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {}
+    exec(code.replace("1,survived\\n2,died\\n", outcomes), names)
+    return names["log"]  # type: ignore[no-any-return]
+
+
+def test_the_query_of_the_page_joins_stays_vitals_and_outcomes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = joined(tmp_path, monkeypatch, "1,survived\\n2,died\\n")
+    assert (log.n_episodes, log.n_ended, log.rewards) == (2, 2, (0.0, 1.0))
+    assert set(log.states) - {("(end)",), "(end)"} == {
+        (ward, high) for ward in ("north", "south") for high in (False, True)
+    }
+    again = read_log(
+        "log.parquet", episode="patient", time="taken", state="ward,high", action="treatment",
+        reward="outcome", values={"survived": 1, "died": 0}, missing_reward=0,
+        episode_end="terminal",
+    )  # fmt: skip
+    same(log, again)
+    unknown = joined(tmp_path, monkeypatch, "1,survived\\n")
+    assert unknown.n_episodes == 2
+    assert any("1 of 2 episodes have no reward at all" in x for x in unknown.notes)
