@@ -63,7 +63,7 @@ def gates_of(
     for group in groups:
         mine = group.rows(batch)
         part = replace(problem, guards=(), log=take_rows(batch, mine))
-        row, own = Evidence(part=group.part, unit=gain.evidence.unit), _rows_of(units, batch, mine)
+        row, own = Evidence(part=group.part, unit=gain.evidence.unit), rows_of_units(units, batch, mine)
         found.append(_tested(row, part, own, units, gain, pi_b, len(groups)))
     return tuple(found)
 
@@ -124,7 +124,7 @@ def groups_of(groupings: Mapping[str, Sequence[Any]], tolerance: float = 0.0) ->
     return found
 
 
-def _rows_of(units: Units, batch: Batch, mine: np.ndarray) -> Units:
+def rows_of_units(units: Units, batch: Batch, mine: np.ndarray) -> Units:
     """The units with these rows of a log alone; units keep their numbers."""
     entries = {name: getattr(units, name)[mine] for name in ENTRY_COLUMNS}
     first = mine[batch.first]

@@ -176,7 +176,8 @@ def rows_of(problem: Problem) -> Batch:
         raise NotAvailableError(
             "a safety test weighs episodes by the policy that made them: with a baseline estimated"
             " from the same log it proves nothing; give the true one (--baseline), or the"
-            " probabilities with which the actions were chosen (--propensity)"
+            " probabilities with which the actions were chosen (--propensity); a test that is only"
+            " approximate does without (safety-test --estimated-baseline)"
         )
     if problem.log is None:
         raise NotAvailableError(

@@ -12,7 +12,10 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Unpack
 
+import numpy as np
+
 from surefoot.advice.answers import Answer
+from surefoot.advice.estimated_test import estimated_test
 from surefoot.advice.gates import groups_of
 from surefoot.advice.posing import (
     Posed,
@@ -69,6 +72,7 @@ from surefoot.logs.database import Progress
 from surefoot.problems.guards import guards_of, rows_with
 from surefoot.report.policy_words import watch_statements
 from surefoot.report.statements import text
+from surefoot.statistics.bounds import check_delta
 
 ANY_RETURN = (-LARGEST, LARGEST)
 NEW, OLD, HALF = "new", "old", 0.5  # what the arms of a roll-out are called, unless it is said
@@ -128,6 +132,7 @@ def safety_test(
     estimator: str = "pdis",
     share: float = 0.2,
     observed_range: bool = False,
+    estimated_baseline: bool = False,
     group_tolerance: float = 0.0,
     **how: Unpack[Question],
 ) -> Tested:
@@ -136,6 +141,7 @@ def safety_test(
 
     `training`: another log of the baseline, whose episodes are left out. `return_range` is that of
     whole episodes. `observed_range` assumes that no reward outside those of the log is possible.
+    `estimated_baseline` compares with what made the log, whatever that was: approximately.
     """
     if how.get("start") is not None:
         raise ParameterError(
@@ -143,6 +149,8 @@ def safety_test(
         )
     source, asked = as_said(source, how)
     asked.pop("start", None)  # of the file that describes the log
+    if estimated_baseline:
+        return _by_model(source, policy, asked, training, delta, accept_observed=observed_range)
     own, posed = own_log(policy), pose_episodes(source, **asked)
     check_tolerance(posed, group_tolerance)
     pi = policy_over(policy, posed.log)
@@ -172,6 +180,13 @@ def safety_test(
         groups_of(posed.log.groups, group_tolerance),
         same_codes=other is None, accept_observed=observed_range,
     )  # fmt: skip
+    return _told(found, posed, policy, training, overlap)
+
+
+def _told(
+    found: Tested, posed: Posed, policy: Any, training: Any, overlap: Mapping[str, Any]
+) -> Tested:
+    """The test with what it was of."""
     document: dict[str, Any] = {
         "log": log_summary(posed.log, posed.source, posed.problem),
         "policy": in_words(policy),
@@ -183,6 +198,30 @@ def safety_test(
     document |= {**found.document, "training_overlap": overlap}
     document["notes"] = [*posed.log.notes, *document["notes"]]
     return replace(found, document=document)
+
+
+def _by_model(
+    source: Any,
+    policy: Any,
+    asked: dict[str, Any],
+    training: Any,
+    delta: float,
+    *,
+    accept_observed: bool,
+) -> Tested:
+    """The test against what made the log, where nobody knows its policy."""
+    posed = pose(source, **asked)
+    refuse_own_log(posed, policy, own_log(policy))
+    other = None if training is None else pose(training, **asked)
+    pi, log = policy_over(policy, posed.log).pi, rows_with(posed.problem, "a safety test")
+    check_allowed(posed.log, posed.problem, pi)
+    check_delta(delta)
+    # every episode has its number as its code here, so that those that are kept can be told
+    marked = replace(log, beside={**log.beside, "number": log.episode.copy()})
+    rest, overlap = _without_own_episodes(Sample(marked, pi, None), posed, policy, other)
+    kept = np.isin(np.arange(log.n_episodes), rest.batch.beside["number"])
+    found = estimated_test(posed, pi, kept, delta, accept_observed=accept_observed)
+    return _told(found, posed, policy, training, overlap)
 
 
 def _without_own_episodes(
@@ -198,7 +237,7 @@ def _without_own_episodes(
     except NotAvailableError as error:
         why = str(error)
     if other is not None:
-        known.append(fingerprints(other.log, rows_of(other.problem)))
+        known.append(fingerprints(other.log, rows_with(other.problem, "a safety test")))
     try:
         return without_training(held_out, fingerprints(posed.log, held_out.batch), known, why)
     except LogError as error:

@@ -329,6 +329,16 @@ class TestOptions(EpisodeOptions, GuardedOptions):
             "--observed-range",
         ),
     ] = False
+    estimated_baseline: Annotated[
+        bool,
+        option(
+            BASELINE,
+            "",
+            "Nobody knows the baseline: compare with what made the log, as it shows that itself."
+            " The verdict is then approximate, and needs states that say enough.",
+            "--estimated-baseline",
+        ),
+    ] = False
 
 
 def safety_test(

@@ -25,7 +25,7 @@ from surefoot.report.page import (
 from surefoot.report.pictures import gain_picture, gains_picture, path_picture
 from surefoot.report.policy_words import LOSES, LUCKY, safety_statements
 from surefoot.report.rollout_words import rollout_statements
-from surefoot.report.statements import Statement, of_kind, sentence
+from surefoot.report.statements import Statement, known, of_kind, sentence
 
 
 def check_page(found: Mapping[str, Any]) -> str:
@@ -135,7 +135,11 @@ def safety_page(found: Mapping[str, Any]) -> str:
             ("at least", signed_number(low if math.isfinite(low) else None)),
             ("at most", signed_number(high if math.isfinite(high) else None)),
             ("episodes tested", f"{found['episodes_tested']:,}"),
-            ("effective episodes", f"{found['effective_episodes']:.1f}"),
+            *(
+                [("effective episodes", f"{found['effective_episodes']:.1f}")]
+                if known(found["effective_episodes"])
+                else []
+            ),
         ],
         sections=[
             Section(title="The test", pictures=pictures, items=_items(tested)),

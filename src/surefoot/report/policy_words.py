@@ -51,6 +51,7 @@ PLACES = (("guards", "in"), ("groups", "for the group"))
 JUDGED = (
     ("no hidden cause", NO_HIDDEN_CAUSE),
     ("the same world", SAME_WORLD),
+    ("states say enough", "states say enough: nothing before them matters"),
     ALIKE,
 )
 
@@ -257,12 +258,12 @@ def safety_verdict(found: Mapping[str, Any]) -> str:
     if outcome == NO_EVIDENCE:
         kept = "".join(words for many, words in KEPT.items() if asked_of(found, many))
         return (
-            "NO EVIDENCE EITHER WAY: the test did not show that the policy is better than the"
-            f" baseline{kept}, nor that it is worse"
+            "NO EVIDENCE EITHER WAY: the test did not show that the policy is better than"
+            f" {_other(found)}{kept}, nor that it is worse"
         )
     word = "better" if outcome == PASSES else _worse(found)
     how = "approximately " if found["bound"] in APPROXIMATE_BOUNDS else ""
-    shown = f"{how}shown to be {word} than the baseline"
+    shown = f"{how}shown to be {word} than {_other(found)}"
     shown += none_worse(found) if outcome == PASSES else ""
     if found["verdict"].endswith(IF):
         return (
@@ -270,6 +271,11 @@ def safety_verdict(found: Mapping[str, Any]) -> str:
             f" {found.get('remedy', '')}"
         )
     return f"{outcome.upper()}: {shown}"
+
+
+def _other(found: Mapping[str, Any]) -> str:
+    """What the policy is compared with."""
+    return "what made the log" if found["estimator"] == "model" else "the baseline"
 
 
 def _worse(found: Mapping[str, Any]) -> str:
@@ -287,7 +293,7 @@ def _worse(found: Mapping[str, Any]) -> str:
 def _gain(found: Mapping[str, Any]) -> Statement:
     """The gain with its bounds, and how certain they are."""
     log, low, high = found["log"], found["gain_at_least"], found["gain_at_most"]
-    words = f"{more(found['estimated_gain'], log)} than the baseline"
+    words = f"{more(found['estimated_gain'], log)} than {_other(found)}"
     words += f" in an episode, {span(low, high, log)}"
     if known(low) or known(high):
         how = "about " if found["bound"] in APPROXIMATE_BOUNDS else ""
@@ -311,7 +317,9 @@ def _tested(found: Mapping[str, Any]) -> Statement:
         f"{plural(found['episodes_tested'], 'episode')}{prepared}",
         (
             f"{found['estimator']} values, {found['bound']} bound",
-            "each counts by how much more often the policy would have done what was done",
+            "both values are those of the model of these episodes"
+            if found["estimator"] == "model"
+            else "each counts by how much more often the policy would have done what was done",
         ),
     )
 
@@ -319,6 +327,9 @@ def _tested(found: Mapping[str, Any]) -> Statement:
 def _weights(found: Mapping[str, Any]) -> Statement:
     """How much evidence the weights leave."""
     few = found["effective_episodes"]
+    if few is None:
+        words = f"{found['share_never_tried']:.1%} of its decisions were never tried in their state"
+        return Statement("coverage", f"no weights are used; {words}")
     return Statement(
         "weights",
         f"{plural(found['episodes_tested'], 'episode')} tell as much as about {few:,.1f} episodes"
