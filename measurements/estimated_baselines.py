@@ -3,7 +3,8 @@
     python measurements/estimated_baselines.py --logs 400
 
 Every log is tested by `surefoot.safety_test` with --estimated-baseline, which is asymptotic; where
-there is a gain, with the true baseline, too. delta is 0.05, so that each side may err in 2.5 % of the logs.
+there is a gain, with the true baseline, too. delta is 0.05, so that each side may err in 2.5 % of
+the logs.
 """
 
 from __future__ import annotations

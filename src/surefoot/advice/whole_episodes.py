@@ -150,6 +150,15 @@ def safety_test(
     source, asked = as_said(source, how)
     asked.pop("start", None)  # of the file that describes the log
     if estimated_baseline:
+        for name, value, default in (
+            ("horizon", horizon, None), ("estimator", estimator, TEST_DEFAULTS["estimator"]),
+            ("bound", bound, "betting"),
+        ):  # fmt: skip
+            if value != default:
+                raise ParameterError(
+                    f"{option(name)} does not go with --estimated-baseline: whole episodes are not"
+                    " weighed there, both values are those of a model"
+                )
         return _by_model(source, policy, asked, training, delta, accept_observed=observed_range)
     own, posed = own_log(policy), pose_episodes(source, **asked)
     check_tolerance(posed, group_tolerance)
