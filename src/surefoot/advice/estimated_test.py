@@ -23,8 +23,9 @@ from surefoot.core.errors import LogError, NotAvailableError
 from surefoot.core.evidence import ASYMPTOTIC, Evidence
 from surefoot.evidence.circumstances import circumstances_of
 from surefoot.evidence.gain_test import SAME
-from surefoot.evidence.unit_model import model_of_units
-from surefoot.evidence.units import units_of
+from surefoot.evidence.unit_model import Comparison, model_of_units
+from surefoot.evidence.units import Units, units_of
+from surefoot.problems import Problem
 from surefoot.problems.guards import rows_with
 
 ESTIMATOR, BOUND = "model", "student-t"
@@ -62,12 +63,7 @@ def estimated_test(
             f"an approximate test takes at least {FEWEST_UNITS} {units.kind}, there are"
             f" {int(there.sum())}: give more of them, or the true baseline (--baseline)"
         )
-    model = model_of_units(problem, units, there)
-    compared, strict = model.compare(pi), model.compare(pi, strict=True)
-    explained = explained_by(circumstances_of(problem, units, compared), there, compared)
-    low = strict.gain.interval(delta / 2)[0] - max(explained, 0.0)
-    high = compared.gain.interval(delta / 2)[1] - min(explained, 0.0)
-    high = high if np.allclose(model.checkable(pi), pi) else np.inf  # unseen, it may be better
+    compared, low, high, explained = by_units(problem, units, there, pi, delta)
     conditions = _conditions(posed, accept_observed=accept_observed)
     row = Evidence(
         estimate=compared.gain.value,
@@ -79,7 +75,7 @@ def estimated_test(
         units=int(kept.sum()),
         within=None if problem.return_range.declared else problem.reward_range,
         assumes=_assumptions(posed),
-        notes=_notes(model.n_sa, pi, model.mixture, explained),
+        notes=_notes(problem, pi, explained),
     )
     document: dict[str, Any] = {
         "condition": "; ".join(conditions),
@@ -104,6 +100,22 @@ def estimated_test(
         **parts_summary((), safety=True),
     }
     return Tested(document, (row,))
+
+
+def by_units(
+    problem: Problem, units: Units, there: np.ndarray, pi: np.ndarray, delta: float
+) -> tuple[Comparison, float, float, float]:
+    """(both policies in the model of the units that are `there`; what the gain is at least, and at
+    most, each at delta / 2; what when, or after what, actions were taken explains of it).
+    """
+    model = model_of_units(problem, units, there)
+    compared, strict = model.compare(pi), model.compare(pi, strict=True)
+    explained = explained_by(circumstances_of(problem, units, compared), there, compared)
+    low = strict.gain.interval(delta / 2)[0] - max(explained, 0.0)
+    high = compared.gain.interval(delta / 2)[1] - min(explained, 0.0)
+    acted = model.n_sa.sum(axis=1) > 0
+    seen = np.allclose(model.checkable(pi)[acted], pi[acted]) and not model.lost.any()
+    return compared, low, high if seen else np.inf, explained  # what is not, may be better
 
 
 def _never_tried(n_sa: np.ndarray, pi: np.ndarray) -> float:
@@ -147,9 +159,9 @@ def _cut(posed: Posed) -> bool:
     return log is not None and bool(log.cuts.any())
 
 
-def _notes(n_sa: np.ndarray, pi: np.ndarray, made: np.ndarray, explained: float) -> tuple[str, ...]:
-    found, visited = [], n_sa.sum(axis=1) > 0
-    if np.abs(pi - made)[visited].max(initial=0.0) <= SAME:
+def _notes(problem: Problem, pi: np.ndarray, explained: float) -> tuple[str, ...]:
+    found, visited = [], np.asarray(problem.n_sa).sum(axis=1) > 0
+    if np.abs(pi - np.asarray(problem.pi_b))[visited].max(initial=0.0) <= SAME:
         found.append("the policy is what made the log, in every state: there is nothing to show")
     if explained:
         found.append(

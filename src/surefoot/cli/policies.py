@@ -362,8 +362,8 @@ def safety_test(
     Exit code 0: passes, shown to be better. Exit code 4: fails, shown to be worse. Exit code 3: no
     evidence, neither was shown; or shown only under a condition that is named, such as that no
     reward outside those observed exists (declare them with --reward-range). Exit code 2: wrong
-    input, or data on which no test is valid (an estimated or contradicted baseline, a single
-    episode, episodes the policy was made from).
+    input, or data on which no test is valid (a contradicted baseline, none without
+    --estimated-baseline, a single episode, episodes the policy was made from).
     """
     from surefoot import advice
     from surefoot.advice.verdict import FAILS, PASSES
