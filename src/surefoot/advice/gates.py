@@ -20,7 +20,8 @@ from surefoot.core.labels import as_text
 from surefoot.evidence import Standard
 from surefoot.evidence.circumstances import circumstances_of
 from surefoot.evidence.episode_values import GAIN, LOSS, episode_values
-from surefoot.evidence.gain_test import evidence_of
+from surefoot.evidence.estimates import EpisodeValues
+from surefoot.evidence.gain_test import bound_of
 from surefoot.evidence.known_policies import known_policies
 from surefoot.evidence.unit_model import DELTA, model_of_units
 from surefoot.evidence.units import ENTRY_COLUMNS, START_COLUMNS, Units, take_episodes, take_rows
@@ -63,7 +64,10 @@ def gates_of(
     for group in groups:
         mine = group.rows(batch)
         part = replace(problem, guards=(), log=take_rows(batch, mine))
-        row, own = Evidence(part=group.part, unit=gain.evidence.unit), rows_of_units(units, batch, mine)
+        row, own = (
+            Evidence(part=group.part, unit=gain.evidence.unit),
+            rows_of_units(units, batch, mine),
+        )
         found.append(_tested(row, part, own, units, gain, pi_b, len(groups)))
     return tuple(found)
 
@@ -201,17 +205,19 @@ def _weighed(
         delta=DELTA, reward_range=problem.reward_range, horizon=gain.longest, known=known
     )
 
-    def bound(quantity: str, delta: float) -> float:
-        level = replace(standard, delta=delta)
-        return evidence_of(quantity, part, gain.pi, base, problem.gamma, level, turn=turn).low
+    def bound(found: EpisodeValues, delta: float) -> float:
+        return bound_of(found, replace(standard, delta=delta), turn=turn).low
 
     try:
-        values = episode_values(part, gain.pi, base, problem.gamma, standard)
+        values, lost = (
+            episode_values(part, gain.pi, base, problem.gamma, standard, quantity=x)
+            for x in (GAIN, LOSS)
+        )
         model = model_of_units(problem, units, held_out, pi_b)
         compared = model.compare(gain.pi, against=gain.over)
         around = circumstances_of(problem, units, compared)
-        low, loss = bound(GAIN, DELTA), bound(LOSS, DELTA)
-        low_of_all, loss_of_all = bound(GAIN, DELTA / number), bound(LOSS, DELTA / number)
+        low, loss = bound(values, DELTA), bound(lost, DELTA)
+        low_of_all, loss_of_all = bound(values, DELTA / number), bound(lost, DELTA / number)
     except SurefootError:  # weights or ranges that this test cannot use
         return row
     return replace(

@@ -5,7 +5,7 @@ its pair, what they explain of a gain, and what the gain is where the state know
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -119,13 +119,12 @@ def circumstances_of(problem: Problem, units: Units, compared: Comparison) -> Ci
     numbers, codes = [*numbers, *more[0]], [*codes, *more[1], *acts]
     wide = len(numbers) + sum(kinds for _, kinds in codes)
     some = slice(None, None, -(-len(log) // min(SAMPLED_ROWS, MOST_CELLS // wide)))
-    x = _columns(numbers, codes, some)
-    inside = np.stack([within(column, pair[some], size) for column in x.T], axis=1)
-    scale = np.sqrt((inside**2).mean(axis=0))
+    x = _inside(numbers, codes, pair, size, some)
+    scale = np.sqrt([float(row @ row) / len(row) for row in x])
     scale = np.where(scale > 1e-9, scale, np.inf)
-    inside /= scale
-    ridge = 1e-6 * len(x) * np.eye(x.shape[1])
-    beta = np.linalg.lstsq(inside.T @ inside + ridge, inside.T @ y[some], rcond=None)[0] / scale
+    x /= scale[:, None]
+    ridge = 1e-6 * x.shape[1] * np.eye(len(x))
+    beta = np.linalg.lstsq(x @ x.T + ridge, x @ y[some], rcond=None)[0] / scale
     effect, others, used = np.zeros(len(log)), np.zeros(len(log)), len(numbers)
     for number, slope in zip(numbers, beta, strict=False):
         effect += slope * number
@@ -135,7 +134,8 @@ def circumstances_of(problem: Problem, units: Units, compared: Comparison) -> Ci
         effect += np.append(0.0, beta[used : used + kinds - 1])[code]
         used += kinds - 1
     # what earlier actions do is looked for beyond all but themselves; what they tell, beyond all
-    left, untold = (y - within(x, pair, size) for x in (others if acts else effect, effect))
+    untold = y - within(effect, pair, size)
+    left = y - within(others, pair, size) if acts else untold
     echo = echoes(log, left, untold, habits(log), problem.gamma)
     return Circumstances(log, units, effect, echo)
 
@@ -202,7 +202,8 @@ def _clear(
     """
     numbers = [x for x in _episodes_before(log, residual) if _p_value(y, x, units) < CLEAR]
     looked = itertools.chain(_rewards_before(log), _by_step_and_gap(log, units))
-    codes = [x for x in looked if _p_of_code(y, *x, units) < CLEAR]
+    p_values = _p_of_codes(y, units)
+    codes = [x for x in looked if p_values(*x) < CLEAR]
     return numbers, [*codes, *_by_clock(log, units, residual)]
 
 
@@ -276,22 +277,26 @@ def _p_value(y: np.ndarray, x: np.ndarray, units: Units) -> float:
     return _two_sided(y * (x - x.mean()), units)
 
 
-def _p_of_code(y: np.ndarray, code: np.ndarray, kinds: int, units: Units) -> float:
+def _p_of_codes(y: np.ndarray, units: Units) -> Callable[[np.ndarray, int], float]:
     """Whether outcomes differ between the kinds of a code: the clearest one, times their number; of
     kinds in which so many of the outcomes that matter are expected that their sum is nearly normal
     (few do where successes are rare: Kish's effective number).
     """
-    rows = np.bincount(code, minlength=kinds)
-    square = float((y**2).sum())
+    square, largest = float((y**2).sum()), float(np.abs(y).max())
     mattering = square**2 / max(float((y**4).sum()), 1e-300)
-    enough = np.flatnonzero(rows * mattering >= FEWEST_OF_KIND * len(y))
-    if len(enough) < 2 or not square > 0:
-        return 1.0
     sums = np.bincount(units.unit, y, units.number)
     each = max(float((sums**2).sum()), square) / len(y)  # rows of a unit may go together
-    size = np.sqrt(rows[enough] * each)
-    p = tail(np.bincount(code, y, kinds)[enough] / size, float(np.abs(y).max()) / size)
-    return float(p.min()) * len(enough)
+
+    def p_value(code: np.ndarray, kinds: int) -> float:
+        rows = np.bincount(code, minlength=kinds)
+        enough = np.flatnonzero(rows * mattering >= FEWEST_OF_KIND * len(y))
+        if len(enough) < 2 or not square > 0:
+            return 1.0
+        size = np.sqrt(rows[enough] * each)
+        p = tail(np.bincount(code, y, kinds)[enough] / size, largest / size)
+        return float(p.min()) * len(enough)
+
+    return p_value
 
 
 def _two_sided(product: np.ndarray, units: Units) -> float:
@@ -300,12 +305,28 @@ def _two_sided(product: np.ndarray, units: Units) -> float:
     return float(tail(product.sum() / size, float(np.abs(sums).max()) / size)) if size else 1.0
 
 
-def _columns(
-    numbers: list[np.ndarray], codes: list[tuple[np.ndarray, int]], some: slice
+def _inside(
+    numbers: list[np.ndarray],
+    codes: list[tuple[np.ndarray, int]],
+    pair: np.ndarray,
+    size: int,
+    some: slice,
 ) -> np.ndarray:
-    """Numbers as they are, and 0 or 1 for each value of a code [rows, columns]."""
-    marks = [np.eye(size)[code[some], 1:] for code, size in codes]
-    return np.column_stack([*(x[some] for x in numbers), *marks])
+    """Numbers as they are, and 0 or 1 for each value of a code but the first, all less their means
+    in the pair [columns, some rows]: a column lies in one piece, which is twice as fast.
+    """
+    pair = pair[some]
+    found = np.empty((len(numbers) + sum(kinds - 1 for _, kinds in codes), len(pair)))
+    for row, x in zip(found, numbers, strict=False):
+        row[:] = within(x[some], pair, size)
+    at, rows = len(numbers), np.maximum(np.bincount(pair, minlength=size), 1)
+    for code, kinds in codes:
+        code = code[some]
+        share = np.bincount(code * size + pair, minlength=kinds * size).reshape(kinds, size) / rows
+        for value in range(1, kinds):
+            np.subtract(code == value, share[value][pair], out=found[at])
+            at += 1
+    return found
 
 
 def _each(pi: np.ndarray) -> np.ndarray:

@@ -51,11 +51,12 @@ def echoes(
     """
     found = np.zeros((3, log.n_actions))
     for a, h in zip(frequent(log), habit.T, strict=True):
-        told = (x for part in _parts(log, untold, h) for x in _clear(*part))
+        told = [x for part in _parts(log, untold, h) for x in _clear(*part)]
         credit = FADED * max((abs(beta) for beta, _ in told), default=0.0)
         alone = log.n_episodes == len(log)
-        clear = [x for part in _parts(log, y, h) for x in _clear(*part) if 0 < x[1] <= LAGS]
-        late = -sum(beta * (1.0 if alone else gamma**k) for beta, k in clear)
+        if y is not untold:
+            told = [x for part in _parts(log, y, h) for x in _clear(*part)]
+        late = -sum(beta * (1.0 if alone else gamma**k) for beta, k in told if 0 < k <= LAGS)
         found[:, a] = credit, late, _dose(log, y, h, gamma)
     return found
 
@@ -103,23 +104,24 @@ def _near(
     a state is none in time, and is told as 0.
     """
     lags, beta, z, own, largest = [], [], [], [], 0.0
+    squares = y**2
     for k in range(1, min(LAGS, len(y) - 1) + 1):
-        use = together(k)
-        if use.sum() < FEWEST:
+        use = together(k).astype(float)  # a product with a flag is faster than a choice of rows
+        rows = use.sum()
+        if rows < FEWEST:
             if whole:
                 break  # no episode is longer
             continue
-        earlier = h[:-k][use]
-        product = y[k:][use] * earlier
-        size = float((earlier**2).sum())
-        spread = float((y[k:][use] ** 2).mean()) * size  # not by product: rare events share a sign
+        earlier = h[:-k] * use
+        product, size = y[k:] * earlier, float(earlier @ earlier)
+        spread = float(use @ squares[k:] / rows) * size  # not by product: rare events share a sign
         if spread > 0:
             lags.append(k if whole else 0)
             beta.append(float(product.sum()) / size)
             z.append(float(product.sum()) / math.sqrt(spread))
-            largest = max(largest, float(np.abs(product).max()) / math.sqrt(spread))
-            habit = h[k:][use] * earlier
-            own.append(float(habit.sum()) / math.sqrt(float((habit**2).sum()) or 1.0))
+            largest = max(largest, float(max(product.max(), -product.min())) / math.sqrt(spread))
+            habit = h[k:] * earlier
+            own.append(float(habit.sum()) / math.sqrt(float(habit @ habit) or 1.0))
     return np.array(lags), np.array(beta), np.array(z), np.array(own), largest
 
 
@@ -130,10 +132,13 @@ def _anywhere(y: np.ndarray, h: np.ndarray, *, both: bool) -> Told:
     if most < FEWEST:
         return np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), 0.0
     lags = np.arange(1, most + 1)
-    own = _crossed(h, h)[lags] / np.sqrt(np.maximum(_crossed(h**2, h**2)[lags], 1e-12))
+    size = 1 << (2 * n - 1).bit_length()
+    of_y, of_h, of_squares = (np.fft.rfft(x, size) for x in (y, h, h**2))
+    squares = _crossed(of_squares, of_squares, size)[lags]
+    own = _crossed(of_h, of_h, size)[lags] / np.sqrt(np.maximum(squares, 1e-12))
     found = []
-    for one, other, sign in ((y, h, 1), (h, y, -1))[: 2 if both else 1]:
-        product = _crossed(one, other)[lags]
+    for one, other, sign in ((of_y, of_h, 1), (of_h, of_y, -1))[: 2 if both else 1]:
+        product = _crossed(one, other, size)[lags]
         spread = float((y**2).mean() * (h**2).mean()) * (n - lags)
         z = np.where(spread > 1e-12, product / np.sqrt(np.maximum(spread, 1e-12)), 0.0)
         found.append((sign * lags, product / (float((h**2).mean()) or 1.0) / (n - lags), z, own))
@@ -142,11 +147,9 @@ def _anywhere(y: np.ndarray, h: np.ndarray, *, both: bool) -> Told:
     return lag, beta, z, own, largest / math.sqrt(max(float((y**2).sum() * (h**2).mean()), 1e-300))
 
 
-def _crossed(x: np.ndarray, earlier: np.ndarray) -> np.ndarray:
-    """sum_t x_t earlier_{t-k} for k = 0, 1, ..."""
-    size = 1 << (2 * len(x) - 1).bit_length()
-    found = np.fft.irfft(np.fft.rfft(x, size) * np.conj(np.fft.rfft(earlier, size)), size)
-    return np.asarray(found[: len(x)])
+def _crossed(x: np.ndarray, earlier: np.ndarray, size: int) -> np.ndarray:
+    """sum_t x_t earlier_{t-k} for k = 0, 1, ... from the transforms of both."""
+    return np.asarray(np.fft.irfft(x * np.conj(earlier), size))
 
 
 def _clear(

@@ -129,27 +129,39 @@ def uncapped_betting(x: Any, delta: float, *, lo: Any) -> Evidence:
     _check_floor(x, lo, float(np.abs(lo).max()) + abs(float(x.min())))
     z, top = np.maximum(x - lo, 0.0), float(np.max(lo))
     target = math.log(1 / delta)
+    scatter = _scatter(z) if np.ndim(lo) == 0 else None  # of no m: once for all of them
     refuted, low, high = 0.0, math.log(SMALLEST), math.log(max(float(x.max()) - top, SMALLEST))
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        if log_capital(z, delta, math.exp(middle) + (top - lo)).max() >= target:
+        if log_capital(z, delta, math.exp(middle) + (top - lo), scatter).max() >= target:
             refuted, low = math.exp(middle), middle
         else:
             high = middle
     return _found("betting", min(top + refuted, float(x.mean())), x, delta)
 
 
-def log_capital(z: np.ndarray, delta: float, m: Any) -> np.ndarray:
-    """ln K_t(m), t = 1..n, for z >= 0 and m > 0; m is a number, or a row where floors differ."""
+def log_capital(
+    z: np.ndarray, delta: float, m: Any, scatter: np.ndarray | None = None
+) -> np.ndarray:
+    """ln K_t(m), t = 1..n, for z >= 0 and m > 0; m is a number, or a row where floors differ.
+    `scatter` is that of z, if known.
+    """
     n = len(z)
     i = np.arange(1, n + 1)
     with np.errstate(
         over="ignore", divide="ignore"
     ):  # weights may be as large as numbers get: such a value wins the bet
-        y = z if np.ndim(m) == 0 else z - m
-        scatter = np.append(0.0, np.cumsum((y - np.cumsum(y) / i) ** 2)[:-1])
+        if scatter is None:
+            scatter = _scatter(z if np.ndim(m) == 0 else z - m)
         bets = np.minimum(np.sqrt(2 * math.log(1 / delta) / n * i / (scatter + m * m)), STAKE / m)
         return log_wealth(bets, z - m)
+
+
+def _scatter(y: np.ndarray) -> np.ndarray:
+    """sum_{j < i} (y_j - mean(y_1..y_j))^2,  i = 1..n."""
+    with np.errstate(over="ignore"):
+        squares = (y - np.cumsum(y) / np.arange(1, len(y) + 1)) ** 2
+        return np.append(0.0, np.cumsum(squares)[:-1])
 
 
 def log_wealth(bets: np.ndarray, x: np.ndarray) -> np.ndarray:
