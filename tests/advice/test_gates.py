@@ -395,3 +395,27 @@ def test_the_command_takes_several_groupings_and_the_page_names_them(
     refused = logfiles.run(monkeypatch, capsys, *asked, "--group", "sex", "--group", "sex")
     assert refused[0] == 2
     assert "episodes are grouped by sex twice: say it once" in logfiles.one_line(refused[2])
+
+
+def test_weighted_figures_say_how_many_episodes_they_are_as_good_as() -> None:
+    columns = table(episodes=6000, steps=1, effect=(1.0, 1.0))
+    found = advised(columns, "cost:lower", group="sex", group_tolerance=1.0)
+    document, batch = summarise(found, "log.csv"), found.problem.log
+    assert found.gain is not None and found.gain.held_out is not None and batch is not None
+    unit, pi = units_of(found.log, batch, GAMMA).unit, found.gain.pi
+    w = (pi / B)[batch.state, batch.action]
+    mine = found.gain.held_out[unit]
+    chosen = [mine, mine, *(mine & (batch.beside["group"] == x) for x in (0, 1))]
+    rows = [document["worth"]["held_out"], *document["guards"], *document["groups"]]
+    for row, use in zip(rows, chosen, strict=True):
+        weights, x = row["weights"], w[use]
+        assert weights["episodes"] == use.sum()
+        assert weights["effective_episodes"] == pytest.approx(x.sum() ** 2 / (x**2).sum())
+        assert weights["largest_weight"] == pytest.approx(x.max())
+    told = said(document)
+    for row in rows:
+        few, n = row["weights"]["effective_episodes"], row["weights"]["episodes"]
+        assert f"as good as {few:,.0f} of {n:,} episodes; the largest weight is" in told
+    modelled = summarise(advised(table(), "cost:lower"), "log.csv")
+    assert modelled["worth"]["held_out"]["weights"] is modelled["guards"][0]["weights"] is None
+    assert "as good as" not in said(modelled)

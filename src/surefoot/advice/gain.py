@@ -292,6 +292,7 @@ def _finite_sample(
     around = circumstances_of(problem, units, compared)
     row = replace(
         row, estimate=tested.estimate, low=low, high=high, together=(low, high),
+        weights=(("episodes", n), *tested.weighing.items()),
         explained=explained_by(around, ~learning, compared),
     )  # fmt: skip
     return replace(found, evidence=row, longest=longest, values=compared, circumstances=around)

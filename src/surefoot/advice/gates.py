@@ -224,6 +224,7 @@ def _weighed(
         row, trouble="", units=part.n_episodes, estimate=values.estimate, low=low, high=-loss,
         together=(low_of_all, -loss_of_all), size=float(np.abs(values.x).max()),
         explained=explained_by(around, held_out, compared),
+        weights=(("episodes", part.n_episodes), *values.weighing.items()),
     )  # fmt: skip
 
 
@@ -267,4 +268,5 @@ def _summary(row: Evidence, safety: bool) -> dict[str, Any]:
         "units_tested": row.units,
         "unit": row.unit,
         "share_checked": row.checked,
+        "weights": dict(row.weights) or None,
     }

@@ -258,9 +258,7 @@ def _told(row: Evidence, values: EpisodeValues, standard: Standard, odd: str) ->
         "bound": standard.bound,
         "compared_with": values.compared,
         "episodes_tested": row.units,
-        "effective_episodes": values.effective_size,
-        "largest_weight": values.largest_weight,
-        "share_never_tried": values.overlap.unseen,
+        **values.weighing,
         "assumptions": list(row.assumes),
         "notes": [*([f"the estimated gain is {odd}"] if odd else []), *row.notes],
     }

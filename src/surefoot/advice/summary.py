@@ -144,6 +144,7 @@ def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, An
             "share_checked": row.checked,
             "informative_steps": gain.informative,
             "explained_by_time_and_past": row.explained,
+            "weights": dict(row.weights) or None,
         }
     if compared is not None:
         found["in_sample_optimistic"] = {

@@ -49,6 +49,7 @@ class Evidence(Shown):
     explained   what time and the past explain of the estimate: it must be shown without that too
     checked     the share of the moves that the units can check
     size        of the largest value, for rounding
+    weights     of weighted episodes: how much evidence the weights leave (`EpisodeValues.weighing`)
     within      the range that was seen where nobody declared one: a value beyond it may be rare,
                 and as bad as it likes; None: declared. Of a guard, in the unit of its column
     """
@@ -67,6 +68,7 @@ class Evidence(Shown):
     explained: float = 0.0
     checked: float = 1.0
     size: float = 0.0
+    weights: tuple[tuple[str, float], ...] = ()
     within: tuple[float, float] | None = None
     trouble: str = ""
     assumes: tuple[str, ...] = ()

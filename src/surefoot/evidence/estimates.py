@@ -88,6 +88,15 @@ class EpisodeValues:
         k = np.linalg.lstsq(shifts - there, (self.x - mean) / scale, rcond=None)[0]
         return mean - scale * float(there @ k)
 
+    @property
+    def weighing(self) -> dict[str, float]:
+        """How much evidence the weights leave, as data for machines."""
+        return {
+            "effective_episodes": self.effective_size,
+            "largest_weight": self.largest_weight,
+            "share_never_tried": self.overlap.unseen,
+        }
+
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)
         size = f"{len(self.x)} episodes, effectively {self.effective_size:.1f}"

@@ -79,11 +79,7 @@ def _valued(name: str, log: Batch, pi: np.ndarray, problem: Problem) -> dict[str
     who = GIVEN_WEIGHTS if log.propensity is None else TRUE_WEIGHTS
     odd = impossible(found.estimate, problem.return_range.lo, problem.return_range.hi)
     words = "; ".join(filter(None, (odd, words, f"assumes that {who}")))
-    return _described(problem, found.x, words, found.effective_size) | {
-        "effective_episodes": found.effective_size,
-        "largest_weight": found.largest_weight,
-        "share_never_tried": found.overlap.unseen,
-    }
+    return _described(problem, found.x, words, found.effective_size) | found.weighing
 
 
 def _described(problem: Problem, x: np.ndarray, words: str, size: float) -> dict[str, Any]:

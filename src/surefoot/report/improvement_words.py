@@ -42,6 +42,7 @@ from surefoot.report.statements import (
     known,
     listed,
     sentence,
+    weights_words,
 )
 
 # words of the document, which no test of the library's objects is needed to know
@@ -283,7 +284,9 @@ def _sure(document: Mapping[str, Any]) -> list[Statement]:
     holds = "the test needs many such pieces (asymptotic)"
     if whole:
         holds = "the test holds for any number of episodes (finite-sample)"
-    return [Statement("sure", words, (_checked(found, whole), holds))]
+    weights = found.get("weights")
+    left = (f"by their weights, {weights_words(weights)}",) if weights else ()
+    return [Statement("sure", words, (_checked(found, whole), *left, holds))]
 
 
 def _checked(found: Mapping[str, Any], whole: bool) -> str:

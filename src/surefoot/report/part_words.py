@@ -7,7 +7,7 @@ from typing import Any
 
 from surefoot.core.text import aligned, some
 from surefoot.report.log_words import figure, units_of
-from surefoot.report.statements import Statement, known
+from surefoot.report.statements import Statement, known, weights_words
 
 KINDS = (("guard", "guards"), ("group", "groups"))
 MOST_NAMED = 2  # parts that fail and are named unasked
@@ -49,6 +49,11 @@ def parts(document: Mapping[str, Any]) -> list[Statement]:
         return []
     detail = aligned([HEADINGS, *part_rows(document)], "<>>>>><")
     detail += [f"{x['name']}{words}" for _, x in found if (words := _undeclared(x))]
+    detail += [
+        f"{x['name']}, by its weights: {weights_words(x['weights'])}"
+        for _, x in found
+        if x.get("weights")
+    ]
     detail.append(_rule(document))
     for kind, many in KINDS:
         detail += _at_once(kind, document.get(many, ()))

@@ -33,7 +33,15 @@ from surefoot.report.log_words import (
     warning,
 )
 from surefoot.report.part_words import ALIKE, asked_of, none_worse, parts
-from surefoot.report.statements import ASK, Statement, in_terms_of, known, listed, sentence
+from surefoot.report.statements import (
+    ASK,
+    Statement,
+    in_terms_of,
+    known,
+    listed,
+    sentence,
+    weights_words,
+)
 from surefoot.statistics.bounds import APPROXIMATE_BOUNDS
 
 # what is said of a table of gains
@@ -42,7 +50,6 @@ LOSES = (
     "loses: the share of these models in which the policy is worse than the baseline; it is no"
     " probability of the real world"
 )
-FEW = 30.0  # effective episodes below which an interval says little
 SURE = {"ips": "IPS", "snips": "SNIPS", "dr": "DR"}
 PASSES, FAILS, NO_EVIDENCE = "passes", "fails", "no evidence"  # words of the document
 IF = " if"  # follows a verdict that holds under a condition only
@@ -115,17 +122,15 @@ def _weighted(found: Mapping[str, Any]) -> Statement:
         return Statement("weighted", f"no IPS, SNIPS or DR: {found['not_available']}")
     lines = []
     for name, x in found.items():
-        size = x.get("effective_episodes")
-        few = f"; only {size:.1f} effective episodes" if size is not None and size < FEW else ""
+        few = f"; {weights_words(x)}" if "effective_episodes" in x else ""
         ends = interval(x["low"], x["high"], ".5g", "[nan, nan]")
         lines.append(f"{SURE.get(name, name)} {x['value']:+.5g} {ends}  {x['assumes']}{few}")
     dr = found["dr"]
-    few = min(x.get("effective_episodes", FEW) for x in found.values())
     words = (
         f"{dr['value']:+.5g} {interval(dr['low'], dr['high'], '.5g', '[nan, nan]')} by DR, whole"
         " episodes from their start"
     )
-    words += f"; only {few:.1f} effective episodes" if few < FEW else ""
+    words += f"; {weights_words(dr)}"
     return Statement("weighted", f"{words} (IPS, SNIPS and the log itself: {ASK})", tuple(lines))
 
 

@@ -99,6 +99,20 @@ class Log(Part):
     )
 
 
+class Weights(Part):
+    """How much evidence importance weights leave."""
+
+    effective_episodes: Number = said("as many unweighted ones would say as much")
+    largest_weight: Number = said("of an episode")
+    share_never_tried: Number = said("decisions of the policy that the log cannot show")
+
+
+class WeightedTest(Weights):
+    """The same of a test on weighted episodes."""
+
+    episodes: int = said("how many episodes were weighted")
+
+
 class HeldOut(Part):
     """The gain over the policy that made the log, on data the policy was not learned from."""
 
@@ -115,6 +129,7 @@ class HeldOut(Part):
     explained_by_time_and_past: Number = said(
         "what of the gain is explained by when, or after what, the actions were taken"
     )
+    weights: WeightedTest | None = said("of weighted episodes; `null`: the test was in a model")
 
 
 class InSample(Part):
@@ -153,6 +168,7 @@ class Gate(Guarded):
     units_tested: int = said("how many units were tested")
     unit: str = said("what a unit is")
     share_checked: Number = said("as in `held_out`")
+    weights: WeightedTest | None = said("as in `held_out`")
 
 
 class TestedPart(Guarded):
@@ -212,14 +228,6 @@ class OwnValue(Interval):
 
     episodes: int = said("how many episodes are behind it")
     assumes: str = said("what has to be true, in words")
-
-
-class Weights(Part):
-    """How much evidence importance weights leave."""
-
-    effective_episodes: Number = said("as many unweighted ones would say as much")
-    largest_weight: Number = said("of an episode")
-    share_never_tried: Number = said("decisions of the policy that the log cannot show")
 
 
 class WeightedValue(OwnValue, Weights):

@@ -16,6 +16,7 @@ from surefoot.core.text import in_rows, plural
 WIDE = 100  # columns of the terminal that text fills
 LABEL = 10  # of them stand before the words
 MOST = 8  # statements that are shown unasked
+FEW = 30.0  # effective episodes below which a tenth of one is told
 ASK = "--explain"
 # what stands before a statement in the terminal; a kind that is not named stands there itself
 LABELS: Mapping[str, str] = {
@@ -114,6 +115,14 @@ def listed(kind: str, items: Sequence[str], words: str = "", *, first: bool = Fa
 def known(x: float | None) -> bool:
     """Whether there is such a number; files have null for one that is infinite or none."""
     return x is not None and math.isfinite(x)
+
+
+def weights_words(found: Mapping[str, Any]) -> str:
+    """How much evidence weights leave of the episodes that were weighted."""
+    few, largest = found["effective_episodes"], found["largest_weight"]
+    size = f"{few:,.{0 if few >= FEW else 1}f}"
+    heaviest = f"{largest:.3g}" if known(largest) else "beyond any number"
+    return f"as good as {size} of {found['episodes']:,} episodes; the largest weight is {heaviest}"
 
 
 def sentence(words: str) -> str:
