@@ -12,14 +12,15 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Fits of many small problems, trials of the figures, the LP against the sweep, then one
-    large problem at several sizes.
+    """Fits of many small problems, trials of the figures, the LP against the sweep, groups, then
+    one large problem at several sizes.
     """
     jobs = [
         ["fits.py"],
         ["studies.py"],
         ["lp.py"],
         ["logs.py"],
+        ["groups.py"],
         ["scale.py", "compare"],
         ["scale.py", "compare", "--local"],
         ["scale.py", "growth"],
