@@ -110,6 +110,55 @@ def over_rule(
     return case(replace(world, behaviour=rule), rng, episodes, steps, given=given, options=options)
 
 
+def in_grid(
+    rng: np.random.Generator,
+    worth: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    *,
+    depth: int = 2,
+    episodes: int = 200,
+    steps: int = 10,
+    corner: float = 0.0,
+) -> Case:
+    """States are cells (row, column) of a grid of 6 x 5, asked about with --tree: in each the
+    second action is better by worth(row, column) and the third as good as the first. The next
+    state is any cell; the last one comes with the share `corner`, if that is given.
+    """
+    row, column = np.divmod(np.arange(30), 5)
+    means = np.stack([np.zeros(30), worth(row, column) * np.ones(30), np.zeros(30)], axis=1)
+    visits = np.full(30, 1 / 30)
+    if corner:
+        visits = np.append(np.full(29, (1 - corner) / 29), corner)
+    pi_b = np.tile([0.6, 0.2, 0.2], (30, 1))
+    world = bandit(pi_b, means, normal(means), visits=visits)
+    options = {"tree": depth, "columns": 5, "episode_end": "terminal"}
+    return case(world, rng, episodes, steps, options=options)
+
+
+def no_worth(row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """As good in every cell."""
+    return np.zeros(len(row))
+
+
+def chess_board(row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Better in the black cells, worse by more in the white ones."""
+    return np.where((row + column) % 2 == 0, 0.5, -0.6)
+
+
+def bad_corner(row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """A little better everywhere, but much worse in the last cell."""
+    return np.where((row == 5) & (column == 4), -8.0, 0.1)
+
+
+def one_cut(row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Better in the upper rows, worse below."""
+    return np.where(row >= 3, 0.4, -0.4)
+
+
+def slope(row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Better with both, more and more: no two cuts say it all."""
+    return 0.15 * (row + column - 4.5)
+
+
 RANDOM_NULL = partial(hostile.benchmark, name="random-mdps", size=100, null=True)
 RIVER_NULL = partial(hostile.benchmark, name="wet-chicken", size=2000, null=True)
 STAY = stopping.stay_while_you_win
@@ -394,6 +443,26 @@ RULES_TRUE = (
     ),
 )
 RULES = (*RULES_FALSE, *RULES_TRUE)
+# Asked for by kind, with --direct: policies that are trees.
+TREES = (
+    Family("tree-equal", "null: actions that do the same", partial(in_grid, worth=no_worth)),
+    Family(
+        "tree-chess-board",
+        "null of a tree: better and worse cell by cell, depth 1",
+        partial(in_grid, worth=chess_board, depth=1),
+    ),
+    Family(
+        "tree-bad-corner",
+        "null of a tree: better by .1, worse by 8 in a cell of 2 %, depth 1",
+        partial(in_grid, worth=bad_corner, depth=1, corner=0.02),
+    ),
+    Family(
+        "tree-one-cut", "true: one cut says it all", partial(in_grid, worth=one_cut, episodes=600)
+    ),
+    Family(
+        "tree-slope", "true: better with both columns", partial(in_grid, worth=slope, episodes=600)
+    ),
+)
 # The benchmarks at the sizes of the studies; ICU-Sepsis takes seconds a log, so it is asked for by
 # name.
 STUDIES = tuple(

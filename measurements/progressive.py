@@ -20,7 +20,7 @@ import hostile
 import surefoot
 from hidden_worlds import Case
 from safety_power import Family, shown
-from surefoot.advice.gain import _asymptotic, _learned
+from surefoot.advice.gain import _Asked, _asymptotic, _learned
 from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.evidence import units_of_batch
 from surefoot.problems import Problem
@@ -70,10 +70,12 @@ def one(name: str, size: int, seed: int) -> list[tuple[float, bool, float]]:
 
     found = []
     for share in SHARES:
-        learned = _learned(problem, units, place < share, chosen_algorithm(problem), None)
-        tested = _asymptotic(learned, problem, units, place >= SHARES[-1], pi_b)
-        used = truth(tested.pi) if tested.positive else 0.0
-        found.append((truth(learned.pi), tested.positive, used))
+        asked = _Asked(chosen_algorithm(problem), None, None, None)
+        learned = _learned(problem, units, place < share, asked)
+        tested = _asymptotic(learned, problem, units, place >= SHARES[-1], pi_b, asked)
+        shown = tested.evidence.positive
+        used = truth(tested.pi) if shown else 0.0
+        found.append((truth(learned.pi), shown, used))
     return found
 
 

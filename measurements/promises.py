@@ -2,8 +2,8 @@
 of logs with known truth.
 
     python measurements/promises.py [--logs 300] [--only NAME,NAME]
-    [--kind false|true|rules|studies] [--direct] [--algorithm NAME] [--refit]
-    [--rule mixture|mode] [--workers 2] [--out FILE]
+    [--kind false|true|rules|trees|studies] [--direct] [--algorithm NAME] [--refit]
+    [--rule mixture|mode] [--table] [--workers 2] [--out FILE]
 
 Each log is a CSV file that goes through the command line (`surefoot improve`, in this process);
 exit code 0 is SUPPORTED, 5 SUPPORTED despite what was waived. A false promise is a supported policy
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from families import FALSE, RULES, STUDIES, TRUE, seed_of
+from families import FALSE, RULES, STUDIES, TREES, TRUE, seed_of
 from hidden_worlds import Case
 
 SURE = 0.99
@@ -95,13 +95,14 @@ def _option(name: str, value: object) -> tuple[str, ...]:
     return (flag,) if value is None else (flag, str(value))
 
 
-def direct(case: Case, rule: str | None = None) -> tuple[bool, float]:
+def direct(case: Case, rule: str | None = None, table: bool = False) -> tuple[bool, float]:
     """(supported, true gain) by the test behind the verdict alone: without files, and without
-    the findings of `check`. `rule`: as --deterministic.
+    the findings of `check`. `rule`: as --deterministic; `table`: no tree where one is asked for.
     """
     from surefoot.advice import held_out_gain
     from surefoot.advice.made_of import most_frequent
     from surefoot.algorithms.one_action import with_one_action
+    from surefoot.core import Labels
     from surefoot.evidence import units_of_batch
 
     problem, algorithm = posed(case)
@@ -110,7 +111,12 @@ def direct(case: Case, rule: str | None = None) -> tuple[bool, float]:
     if case.options.get("against") == "mode":
         over = most_frequent(problem.pi_b, problem.allowed & ~problem.terminal[:, None])
     units = units_of_batch(problem.log, problem.gamma)
-    found = held_out_gain(problem, units, algorithm, over=over)
+    depth = None if table else case.options.get("tree")
+    if depth is not None:  # states are the cells of a grid, row by row
+        wide = case.options["columns"]
+        cells = tuple(divmod(s, wide) for s in range(problem.n_states))
+        problem = replace(problem, labels=Labels(cells, tuple("abc"), ("row", "column")))
+    found = held_out_gain(problem, units, algorithm, tree=depth, over=over)
     if not found.evidence.positive or np.abs(found.pi - problem.pi_b).max() < 1e-9:
         return False, 0.0
     return True, case.world.gain(np.where(problem.terminal[:, None], case.world.pi_b, found.pi))
@@ -157,15 +163,16 @@ def one(
     algorithm: str | None = None,
     refit: bool = False,
     rule: str | None = None,
+    table: bool = False,
 ) -> dict[str, object]:
     """What happens on log i of a family; `algorithm` stands in for the default; `refit`: with the
     gain of the policy learned from all rows, where the tested one is supported.
     """
-    family = {f.name: f for f in (*FALSE, *TRUE, *RULES, *STUDIES)}[name]
+    family = {f.name: f for f in (*FALSE, *TRUE, *RULES, *TREES, *STUDIES)}[name]
     made = family.make(np.random.default_rng([seed_of(name), i]))
     made = replace(made, algorithm=made.algorithm or algorithm)
     if quick:
-        supported, gain = direct(made, rule)
+        supported, gain = direct(made, rule, table)
         return {"family": name, "log": i, "supported": supported, "gain": gain, "again": gain}
     with tempfile.TemporaryDirectory() as folder:
         supported, gain, again, reason = improve(made, Path(folder), refit)
@@ -188,7 +195,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--logs", type=int, default=300, help="of each family")
     parser.add_argument("--only", default="", help="names of families, joined by commas")
-    parser.add_argument("--kind", choices=("false", "true", "rules", "studies"), default=None)
+    parser.add_argument(
+        "--kind", choices=("false", "true", "rules", "trees", "studies"), default=None
+    )
     parser.add_argument(
         "--direct",
         action="store_true",
@@ -201,13 +210,16 @@ def main() -> None:
     parser.add_argument(
         "--rule", choices=("mixture", "mode"), default=None, help="--deterministic, with --direct"
     )
+    parser.add_argument(
+        "--table", action="store_true", help="no tree in families that ask for one, with --direct"
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
         "--out", type=Path, default=None, help="a CSV file with a row for each family"
     )
     given = parser.parse_args()
     names = {x for x in given.only.split(",") if x}
-    kinds = {"false": FALSE, "true": TRUE, "rules": RULES, "studies": STUDIES}
+    kinds = {"false": FALSE, "true": TRUE, "rules": RULES, "trees": TREES, "studies": STUDIES}
     asked = [
         f
         for kind, fs in kinds.items()
@@ -222,7 +234,7 @@ def main() -> None:
                 family.make(np.random.default_rng(0)).options
             ):
                 continue
-            how = given.direct, given.algorithm, given.refit, given.rule
+            how = given.direct, given.algorithm, given.refit, given.rule, given.table
             each = [(family.name, i, *how) for i in range(given.logs)]
             found = list(pool.map(one, *zip(*each, strict=True), chunksize=10))
             supported = sum(bool(x["supported"]) for x in found)

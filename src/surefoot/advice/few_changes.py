@@ -111,11 +111,8 @@ class _Rounds:
 
 def _worth(model: UnitModel, pi: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """worth(s) above, of every state [S], where mu has the changes that are kept."""
-    u, n = model.units, model.n_sa
-    chain = model.chain(model.rows(_mixed(model, pi, kept)))
-    y = u.r + model.problem.gamma * u.goes_on * chain.v[u.next_state]
-    q = np.bincount(u.pair, weights=y, minlength=n.size).reshape(n.shape) / np.maximum(n, 1.0)
-    return np.asarray(chain.d * ((model.rows(pi) - model.mixture) * q).sum(axis=1))
+    d, q = model.visits_and_values(_mixed(model, pi, kept))
+    return np.asarray(d * ((model.rows(pi) - model.mixture) * q).sum(axis=1))
 
 
 def _mixed(model: UnitModel, pi: np.ndarray, kept: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from surefoot.advice.few_changes import check_most, few_changes
+from surefoot.advice.tree import Tree, check_depth, tree_of
 from surefoot.algorithms import Algorithm
 from surefoot.algorithms.improvement import improve
 from surefoot.algorithms.one_action import MODE, OneAction
@@ -74,6 +75,7 @@ class Gain:
                     since their change is worth less than that of the others; None where there is no
                     such limit
     values          both policies in the model of the held-out half
+    tree            the rules that the policy is made of, where a tree was asked for
     over            the policy [S, A] that the gain is over; None: the one that made the log
     """
 
@@ -92,6 +94,7 @@ class Gain:
     most: int | None = None
     outside: np.ndarray | None = None
     values: Comparison | None = None
+    tree: Tree | None = None
     over: np.ndarray | None = None
 
     @property
@@ -108,6 +111,7 @@ def held_out_gain(
     pi_b: np.ndarray | None = None,
     markov: bool = True,
     most_changes: int | None = None,
+    tree: int | None = None,
     over: np.ndarray | None = None,
     seed: int = 0,
 ) -> Gain:
@@ -119,14 +123,17 @@ def held_out_gain(
     `pi_b` made the log (default: the baseline). With markov=False the finite-sample test, which
     does not need it, is used wherever it is possible. At most `most_changes` states change, chosen
     by the half that the policy is learned from. The gain is that over the policy `over` [S, A]
-    (default: pi_b); what stays as it was in a rule does what that does.
+    (default: pi_b); what stays as it was in a rule does what that does. `tree`: the policy is a
+    decision tree of this depth, which imitates the learned one on the same half.
     """
     check_most(most_changes)
+    check_depth(tree)
     pi_b = np.asarray(problem.pi_b if pi_b is None else pi_b)
     learning = learning_half(units, seed)
     rows = problem.log if units.sample is None else units.sample[0]
     varies = rows is not None and rows.policy_varies
-    found = _learned(problem, units, learning, algorithm, most_changes, over)
+    asked = _Asked(algorithm, most_changes, tree, over)
+    found = _learned(problem, units, learning, asked)
     few = f"the log has {units.number} {units.kind}, at least {FEWEST_UNITS} are needed"
     row = replace(found.evidence, units=int((~learning).sum()))
     if units.number < FEWEST_UNITS:
@@ -137,12 +144,12 @@ def held_out_gain(
     if units.number >= FEWEST_UNITS:
         rng = np.random.default_rng(seed)
         weighed = _finite_sample(
-            found, problem, units, learning, pi_b, algorithm, rng, forced=varies or not markov
+            found, problem, units, learning, pi_b, asked, rng, forced=varies or not markov
         )
         if weighed is not None:
             found = weighed
         elif not varies:
-            found = _asymptotic(found, problem, units, ~learning, pi_b, algorithm)
+            found = _asymptotic(found, problem, units, ~learning, pi_b, asked)
     gains = (found.pi > np.asarray(problem.pi_b) + 1e-9).reshape(-1)
     informative = units.k[~learning[units.unit] & gains[units.pair]].sum()
     return replace(found, informative=int(informative))
@@ -157,26 +164,44 @@ def learning_half(units: Units, seed: int = 0) -> np.ndarray:
     return random_part(units.number, units.number // 2, np.random.default_rng(seed))
 
 
-def _learned(
-    problem: Problem,
-    units: Units,
-    chosen: np.ndarray,
-    algorithm: Algorithm,
-    most: int | None,
-    over: np.ndarray | None,
-) -> Gain:
+@dataclass(frozen=True)
+class _Asked:
+    """What is to be learned: by which algorithm, with at most so many changes, as a tree of which
+    depth; and what its gain is over.
+    """
+
+    algorithm: Algorithm
+    most: int | None
+    depth: int | None
+    over: np.ndarray | None
+
+    def stay(self, problem: Problem) -> np.ndarray:
+        """The rows [S, A] of states in which nothing changes."""
+        if not isinstance(self.algorithm, OneAction):
+            return np.asarray(problem.pi_b)
+        if self.over is not None and self.algorithm.otherwise == MODE:
+            return self.over
+        return np.asarray(self.algorithm.untouched(problem))
+
+
+def _learned(problem: Problem, units: Units, chosen: np.ndarray, asked: _Asked) -> Gain:
     """What the chosen units teach; nothing is tested yet."""
     learned = part_problem(problem, units, chosen)
-    solution = improve(learned, algorithm)
-    pi, outside = np.asarray(solution.pi), None
-    if over is not None and isinstance(algorithm, OneAction) and algorithm.otherwise == MODE:
-        stays = np.abs(pi - np.asarray(algorithm.untouched(learned))).max(axis=1) <= CHANGED
-        pi = np.where(stays[:, None], over, pi)
-    if most is not None:
-        pi, outside = few_changes(problem, units, chosen, pi, most)
+    solution = improve(learned, asked.algorithm)
+    pi, outside, tree = np.asarray(solution.pi), None, None
+    if isinstance(asked.algorithm, OneAction):
+        stays = np.abs(pi - np.asarray(asked.algorithm.untouched(learned))).max(axis=1) <= CHANGED
+        pi = np.where(stays[:, None] & (asked.over is not None), asked.stay(learned), pi)
+    if asked.most is not None:
+        pi, outside = few_changes(problem, units, chosen, pi, asked.most)
+    if asked.depth is not None:
+        known = replace(problem, pi_b_estimated=False)  # what stays is this baseline
+        model = model_of_units(known, units, chosen)
+        pi, tree = tree_of(model, pi, asked.stay(learned), problem.labels, asked.depth)
     return Gain(
         pi=pi, solution=solution, learned=learned, units=units.number, blocks=units.blocks,
-        most=most, outside=outside, evidence=Evidence(delta=DELTA, unit=units.kind), over=over,
+        most=asked.most, outside=outside, tree=tree, over=asked.over,
+        evidence=Evidence(delta=DELTA, unit=units.kind),
     )  # fmt: skip
 
 
@@ -195,18 +220,15 @@ def _asymptotic(
     units: Units,
     held_out: np.ndarray,
     pi_b: np.ndarray,
-    algorithm: Algorithm,
+    asked: _Asked,
 ) -> Gain:
     """Both policies in the model of the held-out units; moves that these cannot check are taken
     back.
     """
     model = model_of_units(problem, units, held_out, pi_b)
     tested = model.checkable(found.pi)
-    if isinstance(algorithm, OneAction):
-        stay = np.asarray(algorithm.untouched(problem))
-        if found.over is not None and algorithm.otherwise == MODE:
-            stay = found.over
-        tested = _whole_rows(model, found.pi, stay)
+    if isinstance(asked.algorithm, OneAction) or found.tree is not None:
+        tested = _whole_rows(model, found.pi, asked.stay(problem))
     visits = model.n_sa.sum(axis=1, keepdims=True)
     moved, kept = (float((np.abs(x - problem.pi_b) * visits).sum()) for x in (found.pi, tested))
     compared = model.compare(tested, strict=True, against=found.over)
@@ -243,7 +265,7 @@ def _finite_sample(
     units: Units,
     learning: np.ndarray,
     pi_b: np.ndarray,
-    algorithm: Algorithm,
+    asked: _Asked,
     rng: np.random.Generator,
     *,
     forced: bool,
@@ -270,7 +292,7 @@ def _finite_sample(
         if not forced:
             # half of the learning half makes a policy, the rest stands for what is held out
             first = learning & (rng.random(units.number) < 0.5)
-            pi = _learned(problem, units, first, algorithm, found.most, found.over).pi
+            pi = _learned(problem, units, first, asked).pi
             if not _clear(values(learning & ~first, pi), n):
                 return None
         tested = values(~learning, found.pi)

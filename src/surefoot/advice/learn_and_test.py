@@ -267,6 +267,7 @@ def learn_and_test(
     most_changes: int | None = None,
     group_tolerance: float = 0.0,
     refit: bool = False,
+    tree: int | None = None,
     compared_with: str = MADE_IT,
     seed: int = 0,
 ) -> Advice:
@@ -284,7 +285,9 @@ def learn_and_test(
     learned from (`few_changes`); what is tested has no others, and no proof stands in for the test.
     Where the problem has guards, or the log was read with a group, none of them may be worse on the
     held-out half, groups not by more than `group_tolerance` (`gates`). `refit`: where it is
-    supported, learn once more, from all rows; that policy was not tested. `compared_with`: with
+    supported, learn once more, from all rows; that policy was not tested. `tree`: the policy
+    that is tested is a decision tree of this depth, whose rules imitate the learned one; no proof
+    stands in for its test. `compared_with`: with
     "mode" all gains are over the rule that always does the baseline's most frequent action, of
     several the first; no proof and no hidden cause is worked out then.
     """
@@ -292,7 +295,11 @@ def learn_and_test(
     over, tied = _rule_of(log, problem, compared_with)
     check_gates(log, problem)
     if refit:
-        _check_refit(log, problem, algorithm, most_changes)
+        _check_refit(log, problem, algorithm, most_changes, tree)
+    if tree is not None and most_changes is not None:
+        raise ParameterError(
+            "--tree limits the number of rules, --most-changes that of states: give one of them"
+        )
     made = np.asarray(problem.logging_policy)
     advice = Advice(
         log=log, problem=problem, algorithm=algorithm, pi_b=made,
@@ -311,13 +318,14 @@ def learn_and_test(
     #    Markov property only the test that does not need it may be used.
     gain = held_out_gain(
         problem, units, algorithm, pi_b=made, markov=objections.markov, most_changes=most_changes,
-        over=over, seed=seed)  # fmt: skip
+        tree=tree, over=over, seed=seed)  # fmt: skip
     gates = gates_of(log, problem, units, gain, made, group_tolerance)
     # 3. An algorithm may prove its policy instead, from all data; a proof compares with the
     #    problem's own baseline, and needs the Markov property.
     objections = to_weights(objections, told) if gain.weighed else objections
     proved = None
-    if assured and most_changes is None and not gates and not advice.masked and over is None:
+    whole_policy = most_changes is None and tree is None and over is None
+    if assured and whole_policy and not gates and not advice.masked:
         proved = proof(problem, algorithm, [x.key for x in objections.overruled])
     if proved is None:
         objections = _for_this_gain(objections, advice, gain, gates)
@@ -434,7 +442,7 @@ def _rule_of(log: Log, problem: Problem, compared_with: str) -> tuple[np.ndarray
 
 
 def _check_refit(
-    log: Log, problem: Problem, algorithm: Algorithm, most_changes: int | None
+    log: Log, problem: Problem, algorithm: Algorithm, most_changes: int | None, tree: int | None
 ) -> None:
     """Raise where a policy learned again from all rows is not known to keep what was tested."""
     reasons = {
@@ -442,6 +450,7 @@ def _check_refit(
         " rows (docs/supported.md has figures)": not algorithm.smooth,
         f"{option('most_changes')} chooses states on one half": most_changes is not None,
         "guards and groups hold for the tested policy alone": bool(problem.guards or log.groups),
+        "the rules of --tree imitate what one half taught": tree is not None,
     }
     for why, so in reasons.items():
         if so:

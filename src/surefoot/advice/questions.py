@@ -159,6 +159,7 @@ def advise(
     most_changes: int | None = None,
     refit: bool = False,
     deterministic: str | None = None,
+    tree: int | None = None,
     against: str = MADE_IT,
     group_tolerance: float = 0.0,
     features: Sequence[str] = (),
@@ -181,10 +182,8 @@ def advise(
     algorithm    its name, with `settings` as its parameters, or an object
     accept       use the policy even if the data do not support it
     despite      keys of findings to pass over; the verdict then names them
-    most_changes, refit, deterministic, against, guard, group, group_tolerance  as the options of
-                 the command
-    most_changes, refit, deterministic, guard, group, group_tolerance  as the options of the
-                 command
+    most_changes, refit, deterministic, tree, against, guard, group, group_tolerance  as the
+                 options of the command
     features     columns with measurements, of which states are made by the half of the log that
                  the policy is learned from: about `states` of them (default: by its rows), with
                  given `edges`; `missing` ones are an "error", get a "bin", or are the "last" of
@@ -209,7 +208,7 @@ def advise(
     advice = learn_and_test(
         posed.log, posed.problem, algorithm, units=posed.units, accept=accept, assured=True,
         despite=several(despite), most_changes=most_changes, group_tolerance=group_tolerance,
-        refit=refit, compared_with=against,
+        refit=refit, tree=tree, compared_with=against,
     )  # fmt: skip
     return replace(advice, posed=posed)
 

@@ -52,6 +52,7 @@ NO_SENTENCES = frozenset(
     (
         "log", "name", "state", "action", "policy", "algorithm", "parameters", "start", "by", "of",
         "data", "test", "training_fingerprints", "more_of", "less_of",
+        "condition",
     )
 )  # fmt: skip
 ALWAYS = (
@@ -251,6 +252,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
             "states_left_out": 0
             if gain is None or gain.outside is None
             else int(gain.outside.sum()),
+            **_rules(advice),
         },
         "worth": gain_summary(advice.gain, advice.in_sample)
         | {"over_renormalised": worth, "estimates": rows}
@@ -301,6 +303,31 @@ def _largest(advice: Advice) -> dict[str, Any] | None:
     if not len(advice.changed):
         return None
     return _change(advice, int(np.argmax(advice.moved * advice.log.n_sa.sum(axis=1))))
+
+
+def _rules(advice: Advice) -> dict[str, Any]:
+    """The rules of a tree, with the share of past decisions in their states, and how many of these
+    are in states that stay as before since the action of the rule was tried too rarely there.
+    """
+    tree = None if advice.gain is None else advice.gain.tree
+    if tree is None:
+        return {}
+    visits = advice.log.n_sa.sum(axis=1)
+    rules = []
+    for rule in tree.rules:
+        n, a = visits[rule.states], rule.action
+        does = n > 0 if a is None else advice.candidate[rule.states, a] > 1 - CHANGED
+        rules.append(
+            {
+                "condition": rule.words,
+                "action": None if a is None else as_text(advice.log.actions[a]),
+                "decisions": float(n.sum() / visits.sum()),
+                "states": len(rule.states),
+                "not_followed": float(n[~does].sum() / visits.sum()),
+            }
+        )
+    gains = {"gain_learned": tree.gain, "gain_of_table": tree.of_table}
+    return {"tree": {"depth": tree.depth, "rules": rules, **gains}}
 
 
 def _against(advice: Advice) -> dict[str, Any]:

@@ -83,6 +83,16 @@ Deterministic = Annotated[
         default=False,
     ),
 ]
+Tree = Annotated[
+    int | None,
+    option(
+        METHOD,
+        "DEPTH",
+        "A few rules in place of a table: a decision tree of this depth over the columns of the"
+        " state, such as 2. It imitates the learned policy; it is what is tested and written.",
+        default=False,
+    ),
+]
 Against = Annotated[
     str,
     option(
@@ -156,6 +166,7 @@ def improve(
     most_changes: MostChanges = None,
     refit: Refit = False,
     deterministic: Deterministic = None,
+    tree: Tree = None,
     against: Against = "baseline",
     features: Features = "",
     states: States = None,
@@ -197,6 +208,7 @@ def improve(
             most_changes=most_changes,
             refit=refit,
             deterministic=deterministic,
+            tree=tree,
             against=against,
             features=listed(features),
             states=states,

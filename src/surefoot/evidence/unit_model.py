@@ -249,6 +249,15 @@ class UnitModel:
             v_policy=chain.v,
         )
 
+    def visits_and_values(self, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(the discounted visits [S] of a policy, its action values [S, A]; 0 where these units
+        have none).
+        """
+        u, n = self.units, self.n_sa
+        chain = self.chain(self.rows(pi))
+        y = u.r + self.problem.gamma * u.goes_on * chain.v[u.next_state]
+        return chain.d, _sum(u.pair, y, n.size).reshape(n.shape) / np.maximum(n, 1.0)
+
     def rows(self, pi: np.ndarray) -> np.ndarray:
         """A policy over the pairs that count: its mass on others does what the baseline does."""
         kept = np.where(self.counted, pi, 0.0)

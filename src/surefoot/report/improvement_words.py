@@ -320,10 +320,35 @@ def _changes(document: Mapping[str, Any]) -> Statement:
             f". Most: in {largest['state']!r} {largest['more_of']!r} instead of"
             f" {largest['less_of']!r} ({largest['moved']:.0%} of decisions there{tried})"
         )
+    if "tree" in found:
+        told, more = rules_of_tree(found["tree"], document["log"])
+        words += f". Rules: {told}"
+        detail += more
     if most is not None:
         words += f" (--most-changes {most})"
         detail.append(_left_out(most, found["states_left_out"]))
     return Statement("changes", words, tuple(detail))
+
+
+def rules_of_tree(tree: Mapping[str, Any], log: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """(the rules of a tree in a sentence, what else is to be known of them)."""
+    each = []
+    for x in tree["rules"]:
+        does = "as before" if x["action"] is None else repr(x["action"])
+        words = f"if {x['condition']}: {does}" if x["condition"] else f"otherwise {does}"
+        each.append(f"{words} ({x['decisions']:.0%} of decisions)")
+    table, gain = (amount(tree[name], log) for name in ("gain_of_table", "gain_learned"))
+    more = [
+        f"in the half that they were learned from, the rules give {gain}, and the table that they"
+        f" imitate {table}; both are optimistic"
+    ]
+    rest = sum(x["not_followed"] for x in tree["rules"])
+    if rest > 0:
+        more.append(
+            f"{rest:.1%} of decisions stay as before although a rule covers them: its action was"
+            " tried too rarely there, or is forbidden"
+        )
+    return "; ".join(each), more
 
 
 def _each_alone(document: Mapping[str, Any]) -> list[Statement]:

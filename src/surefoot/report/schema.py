@@ -348,6 +348,28 @@ class Moved(Part):
     mass_moved: float = said("the share of decisions that would change")
 
 
+class TreeRule(Part):
+    """A rule of `--tree`."""
+
+    condition: str = said("the states it is about; empty: all others")
+    action: str | None = said("what is done there; `null`: as before")
+    decisions: float = said("the share of the decisions of the log in its states")
+    states: int = said("how many states that is")
+    not_followed: float = said(
+        "the share of the decisions of the log in those of its states that stay as before, since"
+        " the action was tried too rarely there"
+    )
+
+
+class RuleTree(Part):
+    """The rules that the policy is made of."""
+
+    depth: int = said("the most questions that are asked one after the other")
+    rules: list[TreeRule] = said("the rules, the last one for all other states")
+    gain_learned: Number = said("its gain on the half that it was learned from: optimistic")
+    gain_of_table: Number = said("the same of the policy that it imitates, without a tree")
+
+
 class Changes(Moved):
     """How much of the baseline changes."""
 
@@ -358,6 +380,7 @@ class Changes(Moved):
     states_left_out: int = said(
         "how many more states the half that made the policy would have changed without that limit"
     )
+    tree: RuleTree = at_times("the rules of `--tree`")
 
 
 class Estimate(Interval):
