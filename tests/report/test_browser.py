@@ -18,8 +18,10 @@ from typer.testing import CliRunner
 
 from report.test_improvement_page import HOSTILE, improved, records
 from report.test_log_pages import TUNED, said_of
+from report.test_statements import found
 from support import logfiles
 from surefoot.cli import app
+from surefoot.core.plain_values import plain
 from surefoot.report.folder import PairRecord, StateRecord
 from surefoot.report.improvement_page import improvement_page
 from surefoot.report.log_pages import safety_page
@@ -245,6 +247,35 @@ def test_the_page_prints(browser: Any, tmp_path: Path) -> None:
     printed = opened.page.pdf(prefer_css_page_size=True)
     assert 3 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) <= 8
     assert b"/MediaBox [0 0 594.9" in printed  # A4
+
+
+@pytest.mark.parametrize("case", ["supported", "guard", "not supported", "nothing", "bandit"])
+def test_the_first_page_is_one_sheet_of_paper(browser: Any, tmp_path: Path, case: str) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(improvement_page(plain(found(case)), records()), encoding="utf-8")
+    sheet = {"width": 680, "height": 1047}  # A4 without its margins
+    opened = Opened(browser, file, viewport=sheet)
+    opened.page.emulate_media(media="print")
+    box = opened.page.locator(".committee").bounding_box()
+    assert box["y"] + box["height"] <= sheet["height"]
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= sheet["width"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_guards_and_groups_are_accessible_and_not_cut(
+    browser: Any, tmp_path: Path, scheme: str, width: int
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(improvement_page(plain(found("guard")), records()), encoding="utf-8")
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
+    opened = Opened(browser, file, bypass_csp=True, **options)
+    assert violations(opened) == []
+    cut = opened.page.evaluate(
+        "[...document.querySelectorAll('.committee .scroll')]"
+        ".filter(x => x.scrollWidth > x.clientWidth + 1).length"
+    )
+    assert cut == 0
 
 
 def test_paper_has_the_states_that_change_opened(browser: Any, tmp_path: Path) -> None:

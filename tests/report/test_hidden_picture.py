@@ -43,7 +43,7 @@ def summary(**changes: Any) -> dict[str, Any]:
     nothing = {"held_out": None, "in_sample_optimistic": None}
     return {
         "supported": True, "accepted_unsupported": False, "worth": nothing, "own_return": None,
-        "cannot_exclude": None, "certificate": None, "assumptions": [], "confounding": FOUND,
+        "cannot_exclude": None, "certificate": None, "assumptions": [], "confounding": FOUND, "log": {},
     } | changes  # fmt: skip
 
 

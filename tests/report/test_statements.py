@@ -27,7 +27,8 @@ from surefoot.report import improvement_words
 from surefoot.report.doubt_words import doubts
 from surefoot.report.improvement_page import improvement_page
 from surefoot.report.improvement_words import about, improvement_statements, with_statements
-from surefoot.report.log_words import span
+from surefoot.report.page import number, signed_number
+from surefoot.report.part_words import part_rows, part_rules
 from surefoot.report.statements import LABEL, MOST, WIDE, Statement, sentence, text
 
 SOURCE = Path(surefoot.__file__).parent
@@ -199,10 +200,19 @@ def test_page_and_file_say_what_the_terminal_says(case: str) -> None:
     page = improvement_page(plain(document), [])
     page = page.replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").lower()
     for x in said:
+        whole = x.whole
+        if x.kind in ("guards", "groups"):  # the others are a table
+            whole = (x.words, *part_rules(document))
+        if x.kind == "proof" and not document["certificate"].get("useful"):
+            whole = x.whole[:1]
         if x.kind not in ("method", "changes", "alone"):  # those stand in the page's tables
-            assert all(words.strip().rstrip(".").lower() in page for words in x.whole), x
+            assert all(words.strip().rstrip(".").lower() in page for words in whole), x
+    for row in part_rows(document):
+        cells = (row[0], *(x.replace("-", "\u2212") for x in row[1:4]), *row[4:])
+        assert all(f">{cell}<".lower() in page for cell in cells), row
     for x in plain(document)["changes"].get("alone", ()):
-        cells = (x["state"], x["more_of"], span(x["low"], x["high"], document["log"]))
+        ends = " to ".join(number(x[k]) for k in ("low", "high"))
+        cells = (x["state"], x["more_of"], f"{signed_number(x['gain'])} ({ends})")
         assert all(f">{cell}<".lower() in page for cell in cells), x
 
 

@@ -5,6 +5,7 @@ whole episodes have a file of their own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -44,7 +45,7 @@ from surefoot.checks.finding import MARKOV, check_keys
 from surefoot.checks.markov import enough_history
 from surefoot.core import Policy
 from surefoot.core.errors import BaselineError, NotAvailableError, ParameterError, option
-from surefoot.core.text import aligned, interval, plural, signed
+from surefoot.core.text import aligned, plural
 from surefoot.evidence.bound import Certificate
 from surefoot.evidence.certificates import certify as certificate_of
 from surefoot.evidence.units import units_of
@@ -54,7 +55,7 @@ from surefoot.logs.database import Progress
 from surefoot.logs.description import POSING
 from surefoot.logs.given_policies import policy_for, with_exploration
 from surefoot.problems import Problem
-from surefoot.report.log_words import against_a_promise, read_text
+from surefoot.report.log_words import against_a_promise, figure, in_unit, read_text
 from surefoot.report.policy_words import LUCKY, certificate_statements, evaluation_statements
 from surefoot.report.statements import text
 
@@ -252,16 +253,17 @@ class Compared(Paged):
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        log = self.document["log"]
         header = ("", "states", "mass", "optimistic", "gain", "90 % interval", "supported")
-        yield from (read_text(self.document["log"]), "")
-        yield from aligned([header, *map(_cells, self.rows)], "<>>>>><")
+        yield from (read_text(log), "")
+        yield from aligned([header, *(_cells(x, log) for x in self.rows)], "<>>>>><")
         if self.document["vetoes"]:
             keys = ", ".join(self.document["vetoes"])
             yield f"\nWARNING: what surefoot check finds speaks against a promise: {keys}"
         yield (
             "\noptimistic: gain in sample, on the data the policy was learned from. gain: learned"
-            " from one half of the log,\ntested on the other, with its 90 % interval. Each row is"
-            f" judged by itself;\n{LUCKY}."
+            " from one half of the log,\ntested on the other, with its 90 % interval"
+            f"{in_unit(log)}. Each row is judged by itself;\n{LUCKY}."
         )
         yield from (f"note: {note}" for note in self.document["notes"])
 
@@ -323,18 +325,22 @@ def _compared(
         shown("comparing algorithms", i + 1, len(asked))
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any], log: Mapping[str, Any]) -> tuple[str, ...]:
     if "not_available" in row:
         return row["algorithm"], f"not available: {row['not_available']}"
     inside, cross = row["in_sample_optimistic"] or {}, row["held_out"] or {}
     lost = "" if row["converged"] in (True, None) else "  NOT CONVERGED"
+    gains = (inside.get("gain"), *(cross.get(x) for x in ("gain", "low", "high")))
+    seen, gain, low, high = (
+        "" if x is None or math.isnan(x) else figure(x, log, "+") for x in gains
+    )
     return (
         row["algorithm"],
         f"{row['states_changed']:d}",
         f"{row['mass_moved']:.1%}",
-        signed(inside.get("gain")),
-        signed(cross.get("gain")),
-        interval(cross.get("low"), cross.get("high")),
+        seen or "-",
+        gain or "-",
+        f"[{low}, {high}]" if low and high else "-",
         ("yes" if row["verdict"] == "supported" else "no") + lost,
     )
 

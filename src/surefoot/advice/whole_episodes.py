@@ -78,6 +78,7 @@ ANY_RETURN = (-LARGEST, LARGEST)
 NEW, OLD, HALF = "new", "old", 0.5  # what the arms of a roll-out are called, unless it is said
 TEST_DEFAULTS = {"delta": 0.05, "estimator": "pdis", "new": NEW, "old": OLD, "share": HALF}
 FILES = ("baseline", "allowed", "forbidden")  # keywords that name files: their content counts
+FOR_PEOPLE = ("unit",)  # words of a watch that may change from look to look
 # What a watch keeps from look to look. What other questions have learned since is refused, not
 # passed over.
 KEPT = frozenset(
@@ -340,8 +341,7 @@ def watch(
             "--policy is missing: the policy to watch; or, of a roll-out, --policy-column, the"
             " column that says which arm an episode is of"
         )
-    kept = {x: asked[x] for x in asked if x != "unit"}  # a word for people may change
-    kept |= {"horizon": horizon, "delta": delta, "estimator": estimator}
+    kept = {**asked, "horizon": horizon, "delta": delta, "estimator": estimator}
     with alone(state_file):
         before = load_watch(state_file, _parameters(policy, kept))
         posed = pose_episodes(source, progress=progress, **_knowing_actions(asked, policy))
@@ -445,7 +445,7 @@ def _parameters(policy: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(policy, (str, Path, NoneType)):
         raise ParameterError("a watch knows its policy by its file: save it, and give the path")
     found: dict[str, Any] = {} if policy is None else {"policy_file": file_digest(policy)}
-    for name, value in not_default(kept).items():
+    for name, value in not_default({x: kept[x] for x in kept if x not in FOR_PEOPLE}).items():
         if name in FILES and not isinstance(value, (str, Path)):
             raise ParameterError(
                 f"{option(name)}: a watch knows it by its file: save it, and give the path"

@@ -1,5 +1,5 @@
-"""The page of an improvement: the verdict, what changes, how sure that is, what the data cover,
-what stays, and how it was made.
+"""The page of an improvement: the verdict and what a committee needs on the first page; behind it
+what changes, how sure that is, what the data cover, what stays, and how it was made.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from surefoot.core.errors import LogError
 from surefoot.core.plain_values import schema_name
 from surefoot.core.policy import CHANGED
 from surefoot.core.text import plural
+from surefoot.report.committee import MOST_SHOWN, alone_table, committee, glossary
 from surefoot.report.folder import CANDIDATE, PAIRS, POLICY, SUMMARY, StateRecord, read_pairs
 from surefoot.report.improvement_words import (
     given_parameters,
     held_out_gain,
     improvement_statements,
 )
-from surefoot.report.log_words import WHERE, amount, span
+from surefoot.report.log_words import WHERE, in_unit
 from surefoot.report.page import (
     MOST_BYTES,
     Item,
@@ -35,23 +37,22 @@ from surefoot.report.page import (
     render,
     signed_number,
 )
+from surefoot.report.part_pages import part_section
+from surefoot.report.part_words import part_rules
 from surefoot.report.pictures import gain_picture, hidden_picture, maps, shares_picture
 from surefoot.report.policy_words import safety_statements
-from surefoot.report.statements import DOUBTS, Statement, known, of_kind, sentence
+from surefoot.report.statements import Statement, known, of_kind, sentence
 
 GATES = ("guards", "groups")
-FIRST = ("holds", "reward", "worth", *GATES, "sure", *DOUBTS)  # what the top of the page says
 ROOM = 300_000  # bytes of a page that are not its table of states
 SEEN = ((0, 0), (1, 1), (2, 3), (4, 10), (11, 30), (31, 100), (101, None))
 MOST_GAPS = 10  # pairs that are named
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "The gain": ("worth",),
     "The test": ("sure",),
-    "Guards and groups": GATES,
     "What the log cannot exclude": ("unseen",),
     "What a hidden cause could explain": ("hidden",),
     "What time could explain": ("time",),
-    "What is proved": ("proof",),
     "What must be true for the verdict": ("assumes",),
 }
 METHODS = {
@@ -93,23 +94,25 @@ def improvement_page(
     said = improvement_statements(summary)
     verdict, read, baseline = (of_kind(said, x)[0] for x in ("verdict", "read", "baseline"))
     tested = "" if safety is None else safety_statements(safety)[0].words
-    shown, left_out = _table(states)
+    shown, left_out, alone = *_table(states), changes.get("alone", ())
     covered, table = coverage(states), estimates_table(summary)
     missing = gaps(states)
     return render(
         "improvement.html",
         title=f"{verdict.words} ({log['source']})",
-        source=log["source"],
+        source=Path(log["source"]).name,
         baseline_is=_sentences(f"the baseline is {baseline.words}", *baseline.detail),
         good=summary["supported"] and not summary.get("waived"),
         word=verdict.words,
-        sentences=[sentence(x.words) for x in of_kind(said, *FIRST) if x.first],
+        glossary=glossary(summary),
+        committee=committee(summary, states, said),
         warnings=[sentence(x) for y in of_kind(said, "warning") for x in y.whole],
         reason=_sentences(*verdict.detail),
         safety_word=tested,
         figures=_figures(summary),
+        holds=_sentences(*(x.words for x in of_kind(said, "holds"))),
         changes=". ".join(of_kind(said, "changes")[0].whole) if changes["states_changed"] else "",
-        alone=_alone(changes.get("alone", ()), log),
+        alone=[alone_table(alone, log)] if len(alone) > MOST_SHOWN else [],
         maps=maps(states, columns),
         state_name="state" if len(columns) < 2 else f"state ({', '.join(columns)})",
         left_out=left_out,
@@ -144,22 +147,22 @@ def _sentences(*words: str) -> str:
 
 def _figures(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The four numbers that most people look for."""
-    held_out = summary["worth"]["held_out"] or {}
+    held_out, log = summary["worth"]["held_out"] or {}, summary["log"]
     found = []
     if held_out.get("gain") is not None and not math.isnan(held_out["gain"]):
         found = [
-            ("gain on data it was not learned from", signed_number(held_out["gain"])),
-            ("at least (95 % sure)", signed_number(held_out["low"])),
+            (f"gain on held-out data{in_unit(log)}", signed_number(held_out["gain"], log)),
+            ("at least (95 % sure)", signed_number(held_out["low"], log)),
         ]
     c = summary["certificate"] or {}
     if not held_out and summary["supported"] and "bound" in c:
         sure = f"{percent(1 - c['delta'])} sure" if not summary["despite"] else "see below"
-        found = [(f"proved gain, at least ({sure})", signed_number(c["bound"]))]
+        found = [(f"proved gain, at least ({sure})", signed_number(c["bound"], log))]
     changes = summary["changes"]
     return [
         *found,
         ("decisions that would change", percent(changes["mass_moved"])),
-        ("rows of the log used", f"{summary['log']['rows_used']:,}"),
+        ("rows of the log used", f"{log['rows_used']:,}"),
     ]
 
 
@@ -232,32 +235,6 @@ def gaps(states: Sequence[StateRecord]) -> PageTable | None:
         ],
         frozenset({2, 3, 4}),
     )
-
-
-def _alone(found: Sequence[Mapping[str, Any]], log: Mapping[str, Any]) -> list[PageTable]:
-    """The largest changes, each with its own evidence; [] without any."""
-    if not found:
-        return []
-    rows = [
-        (
-            *(x["state"], x["less_of"], x["more_of"], f"{x['visits']:,}", percent(x["moved"])),
-            *(amount(x["gain"], log), span(x["low"], x["high"], log)),
-            "shown" if x["shown"] else "not shown",
-        )
-        for x in found
-    ]
-    return [
-        PageTable(
-            "The changes that move most decisions, each by itself: what it would gain if it were"
-            " the only one, on the half that the policy was not learned from, with its 90 %"
-            " interval. Of those that are shown, about 5 % at most are no better, on average over"
-            " logs like this. What is not shown by itself is supported only together with the"
-            " others.",
-            ("state", "from", "to", "visits", "decisions changed", "gain", "interval", "by itself"),
-            rows,
-            frozenset({3, 4}),
-        )
-    ]
 
 
 # What stays, and how it was made
@@ -343,12 +320,12 @@ def gain_pictures(summary: Mapping[str, Any]) -> list[Picture]:
     delta = float(summary["worth"]["held_out"]["delta"])
     caption = (
         f"The gain {WHERE[summary['start']]}, measured on the half of the log that the policy was"
-        " not learned from: rewards count less by the discount factor"
-        f" {summary['gamma']:g} with every step. The bar reaches from what the gain is at least to"
-        " what it is at most, each wrong for 5 % of logs. The curve shows how likely other values"
-        " are."
+        f" not learned from{in_unit(summary['log'])}. The bar reaches from what the gain is"
+        " at least to what it is at most, each wrong for 5 % of logs. The curve shows how likely"
+        " other values are."
     )
-    return [Picture(gain_picture(gain, low, high, delta), caption)]
+    show = partial(signed_number, log=summary["log"])
+    return [Picture(gain_picture(gain, low, high, delta, show), caption)]
 
 
 def estimates_table(summary: Mapping[str, Any]) -> PageTable | None:
@@ -356,14 +333,16 @@ def estimates_table(summary: Mapping[str, Any]) -> PageTable | None:
     rows: dict[str, dict[str, str]] = {}
     for x in summary["worth"].get("estimates", []):
         by = f", {METHODS[x['by']]}" if x["data"] == "held-out half" else ""
-        show = signed_number if x["of"] == "gain" else number
-        cell = f"{show(x['value'])}\n{show(x['low'])} to {show(x['high'])}"
+        sign = "+" if x["of"] == "gain" else ""
+        value, low, high = (number(x[k], summary["log"], sign) for k in ("value", "low", "high"))
+        cell = f"{value}\n{low} to {high}"
         rows.setdefault(DATA[x["data"]] + by, {})[x["of"]] = cell
     if not rows:
         return None
     columns = ("baseline", *["rule"] * any("rule" in x for x in rows.values()), "candidate", "gain")
+    units = in_unit(summary["log"])
     return PageTable(
-        f"What both policies are worth {WHERE[summary['start']]}, with 90 % intervals. The"
+        f"What both policies are worth {WHERE[summary['start']]}, with 90 % intervals{units}. The"
         " candidate was made from a part of all data, so it looks better there than it is.",
         ("measured on", *columns),
         [[name, *(cells.get(k, "–") for k in columns)] for name, cells in rows.items()],
@@ -376,7 +355,9 @@ def evidence(
     said: Sequence[Statement],
     safety: Mapping[str, Any] | None = None,
 ) -> list[Section]:
-    """What was said of how sure it is, each statement under its heading, with pictures."""
+    """What was said of how sure it is, each statement under its heading, with pictures; a proof
+    that cannot be had is one line.
+    """
     found = []
     for title, kinds in SECTIONS.items():
         for x in of_kind(said, *kinds):
@@ -385,12 +366,20 @@ def evidence(
                     title=title,
                     sentences=[] if x.in_full else [sentence(x.words)],
                     pictures=_of_hidden_cause(summary) if x.kind == "hidden" else [],
-                    items=[Item(sentence(y)) for y in x.detail],
+                    items=_items(x.detail),
                 )
             )
-        if safety is not None and kinds == GATES:
-            found.append(_safety(safety))
-    return found
+    if of_kind(said, *GATES):
+        rules = [sentence(x) for x in part_rules(summary)]
+        found.append(Section(title="Guards and groups", sentences=rules))
+    for x in of_kind(said, "proof"):
+        detail = x.detail if (summary["certificate"] or {}).get("useful") else ()
+        found.append(Section(title="Proof", sentences=[sentence(x.words)], items=_items(detail)))
+    return found if safety is None else [*found, *_safety(safety)]
+
+
+def _items(words: Sequence[str]) -> list[Item]:
+    return [Item(sentence(x)) for x in words]
 
 
 def _of_hidden_cause(summary: Mapping[str, Any]) -> list[Picture]:
@@ -398,12 +387,15 @@ def _of_hidden_cause(summary: Mapping[str, Any]) -> list[Picture]:
     curve = (summary["confounding"] or {}).get("curve", [])
     if len(curve) < 2:
         return []
+    log = summary["log"]
     caption = (
-        "What is left of the gain, at least, if a hidden cause multiplied or divided the odds of"
-        " actions by up to so much (1: there is none). The dashed line also counts sampling error:"
-        " it is wrong for about 5 % of logs."
+        "How to read it: above the factor by which you think that a hidden cause could have"
+        " multiplied or divided the odds of actions (1: there is none), the line shows what is left"
+        " of the gain at least; where it is below 0, such a cause could explain all of it. The"
+        " dashed line also counts sampling error: it is wrong for about 5 % of logs."
     )
-    return [Picture(hidden_picture(curve), caption)]
+    show = partial(signed_number, log=log)
+    return [Picture(hidden_picture(curve, show, f"gain left, at least{in_unit(log)}"), caption)]
 
 
 def read_safety(folder: Path) -> dict[str, Any] | None:
@@ -428,12 +420,19 @@ def read_safety(folder: Path) -> dict[str, Any] | None:
     raise LogError(f"{path} is about another policy than those in {folder}: {again}")
 
 
-def _safety(found: Mapping[str, Any]) -> Section:
+def _safety(found: Mapping[str, Any]) -> list[Section]:
     """The test on data that had no part in the policy."""
     verdict, *rest = safety_statements(found)
+    ends = tuple(found[k] for k in ("estimated_gain", "gain_at_least", "gain_at_most"))
+    parts = [
+        part_section("Guards and groups on other data", found, x, ends)
+        for x in of_kind(rest, *GATES)
+    ]
     tested = f"{Path(str(found['policy'])).name} on {found['log']['source']}"
-    return Section(
+    told = [y for x in rest if x.kind not in GATES for y in x.whole]
+    first = Section(
         title="Safety test on other data",
         sentences=[f"{tested}: {verdict.words}"],
-        items=[Item(sentence(y)) for x in rest for y in x.whole],
+        items=_items(told),
     )
+    return [first, *parts]

@@ -33,6 +33,7 @@ from surefoot.report.log_words import (
     value,
     warning,
 )
+from surefoot.report.next_words import next_steps
 from surefoot.report.part_words import ALIKE, ALL_CHECKED, none_worse, parts
 from surefoot.report.statements import (
     ASK,
@@ -76,6 +77,7 @@ def improvement_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]
     found = [
         *_conclusion(document),
         *_assumptions(document),
+        *next_steps(document),
         *proof(document["certificate"]),
         *_how(document),
     ]
@@ -420,15 +422,21 @@ def _left_out(most: int, left_out: int) -> str:
 def _assumptions(document: Mapping[str, Any]) -> list[Statement]:
     """What must be true: what was passed over, what only the reader can judge, how much else."""
     whole = document["assumptions"]
-    if not whole:
-        return []
+    return [listed("assumes", whole, to_judge(*judged(document)), first=True)] if whole else []
+
+
+def judged(document: Mapping[str, Any]) -> tuple[list[str], int]:
+    """(what of the assumptions only the reader can judge, and what was passed over; how much else
+    is assumed).
+    """
+    whole = document["assumptions"]
     shown = [f"{x.split(':')[0]}: {y}" for x in whole for y in (FALSE, UNLOOKED) if f": {y}" in x]
     more = len(whole) - len(shown)
     for begins, short in JUDGED:
         if any(x.startswith(begins) for x in whole):
             shown.append(short)
             more -= 1
-    return [listed("assumes", whole, to_judge(shown, more), first=True)]
+    return shown, more
 
 
 def to_judge(shown: Sequence[str], more: int) -> str:

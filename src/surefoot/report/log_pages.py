@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from surefoot.core.text import plural
 from surefoot.report.improvement_words import given_parameters
-from surefoot.report.log_words import against_a_promise, reward_statements
+from surefoot.report.log_words import NO_UNIT, against_a_promise, in_unit, reward_statements
 from surefoot.report.page import (
     Item,
     PageTable,
@@ -22,6 +23,7 @@ from surefoot.report.page import (
     sections_page,
     signed_number,
 )
+from surefoot.report.part_pages import part_section
 from surefoot.report.pictures import gain_picture, gains_picture, path_picture
 from surefoot.report.policy_words import LOSES, LUCKY, safety_statements
 from surefoot.report.rollout_words import rollout_statements
@@ -64,7 +66,7 @@ def check_page(found: Mapping[str, Any]) -> str:
 
 def compare_page(found: Mapping[str, Any]) -> str:
     """Every algorithm on one log."""
-    rows, supported = [], 0
+    rows, supported, log = [], 0, found["log"]
     for x in found["algorithms"]:
         if "not_available" in x:
             rows.append((x["algorithm"], "–", "–", "–", f"not available: {x['not_available']}"))
@@ -76,8 +78,9 @@ def compare_page(found: Mapping[str, Any]) -> str:
             (
                 f"{x['algorithm']} {given_parameters(x)}".strip(),
                 percent(x["mass_moved"]),
-                signed_number(inside.get("gain")),
-                f"{signed_number(held.get('gain'))}\n{_interval(held.get('low'), held.get('high'))}"
+                signed_number(inside.get("gain"), log),
+                f"{signed_number(held.get('gain'), log)}\n"
+                f"{_interval(held.get('low'), held.get('high'), log)}"
                 if held
                 else "–",
                 "yes" if yes else "no",
@@ -92,7 +95,7 @@ def compare_page(found: Mapping[str, Any]) -> str:
     )
     table = PageTable(
         "Each algorithm by itself: in sample, and learned from one half of the log and tested on"
-        " the other.",
+        f" the other{in_unit(log)}.",
         columns,
         rows,
         frozenset({1, 2, 3}),
@@ -113,27 +116,32 @@ def compare_page(found: Mapping[str, Any]) -> str:
 def safety_page(found: Mapping[str, Any]) -> str:
     """The test of a policy on data it was not made from."""
     low, gain, high = (found[name] for name in ("gain_at_least", "estimated_gain", "gain_at_most"))
-    pictures = []
+    log, pictures = found["log"], []
     if all(isinstance(x, (int, float)) and math.isfinite(x) for x in (low, gain, high)):
         caption = (
-            f"The gain over the baseline in the tested episodes. Each end of the bar is wrong with"
-            f" probability {found['delta_of_each_test']:g}."
+            f"The gain over the baseline in the tested episodes{in_unit(log)}. Each end of the bar"
+            f" is wrong with probability {found['delta_of_each_test']:g}."
         )
-        picture = gain_picture(gain, low, high, found["delta_of_each_test"])
+        show = partial(signed_number, log=log)
+        picture = gain_picture(gain, low, high, found["delta_of_each_test"], show)
         pictures = [Picture(picture, caption)]
     said = safety_statements(found)
     kinds = ("verdict", "worth", "assumes", "warning", "note")
     shown = {kind: of_kind(said, kind) for kind in kinds}
-    tested = of_kind(said, "worth", "guards", "groups", "tested", "weights", "training")
+    tested = of_kind(said, "worth", "tested", "weights", "training")
+    parts = [
+        part_section("Guards and groups", found, x, (gain, low, high))
+        for x in of_kind(said, "guards", "groups")
+    ]
     return sections_page(
         heading=f"Safety test of {found['policy']} on {found['log']['source']}",
         word=shown["verdict"][0].words,
         good=found["verdict"] == "passes",
         sentences=[sentence(x) for x in (*shown["worth"][0].whole[:1], *_words(shown["warning"]))],
         figures=[
-            ("estimated gain", signed_number(gain)),
-            ("at least", signed_number(low if math.isfinite(low) else None)),
-            ("at most", signed_number(high if math.isfinite(high) else None)),
+            (f"estimated gain{in_unit(log)}", signed_number(gain, log)),
+            ("at least", signed_number(low if math.isfinite(low) else None, log)),
+            ("at most", signed_number(high if math.isfinite(high) else None, log)),
             ("episodes tested", f"{found['episodes_tested']:,}"),
             *(
                 [("effective episodes", f"{found['effective_episodes']:.1f}")]
@@ -143,6 +151,7 @@ def safety_page(found: Mapping[str, Any]) -> str:
         ],
         sections=[
             Section(title="The test", pictures=pictures, items=_items(tested)),
+            *parts,
             Section(title="What must be true", items=_items(shown["assumes"])),
             *notes_section(_words(shown["note"])),
         ],
@@ -152,17 +161,17 @@ def safety_page(found: Mapping[str, Any]) -> str:
 
 def rollout_page(found: Mapping[str, Any]) -> str:
     """A look at a roll-out, with the difference over the episodes."""
-    said, path = rollout_statements(found), found["path"]
+    said, path, log = rollout_statements(found), found["path"], found["log"]
     shown = {kind: of_kind(said, kind) for kind in ("verdict", "worth", "assumes", "note", "next")}
     pictures = []
     if len(path) > 1:
         caption = (
-            "The difference over the episodes in the order in which they began, and what it was"
-            " known to be at least and at most at that time. With probability"
+            f"The difference over the episodes in the order in which they began{in_unit(log)}, and"
+            " what it was known to be at least and at most at that time. With probability"
             f" {1 - found['delta']:g} the truth lies between these lines everywhere. Early ones are"
             " cut off where they leave the picture."
         )
-        pictures = [Picture(path_picture(path), caption)]
+        pictures = [Picture(path_picture(path, partial(signed_number, log=log)), caption)]
     looked_at = of_kind(said, "worth", "guards", "arms", "waiting", "counted", "training")
     new, old = (x["name"] for x in found["arms"])
     return sections_page(
@@ -178,9 +187,12 @@ def rollout_page(found: Mapping[str, Any]) -> str:
             )
         ],
         figures=[
-            ("estimated difference", signed_number(found["estimated_difference"])),
-            ("at least", signed_number(found["difference_at_least"])),
-            ("at most", signed_number(found["difference_at_most"])),
+            (
+                f"estimated difference{in_unit(log)}",
+                signed_number(found["estimated_difference"], log),
+            ),
+            ("at least", signed_number(found["difference_at_least"], log)),
+            ("at most", signed_number(found["difference_at_most"], log)),
             ("episodes counted", f"{found['episodes_counted']:,}"),
         ],
         sections=[
@@ -302,8 +314,8 @@ def _items(said: Sequence[Statement]) -> list[Item]:
     return [Item(sentence(x)) for x in _words(said)]
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return f"{signed_number(low)} to {signed_number(high)}"
+def _interval(low: float | None, high: float | None, log: Mapping[str, Any] = NO_UNIT) -> str:
+    return f"{signed_number(low, log)} to {signed_number(high, log)}"
 
 
 def _data(found: Mapping[str, Any]) -> dict[str, str]:

@@ -5,6 +5,7 @@ baseline, and amounts in the units of the reward.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from surefoot.core.text import plural, signed
@@ -18,6 +19,7 @@ WHERE = {
 }
 SHOUT = "WARNING: "  # some warnings begin with what is their label here
 REWARD = "reward"  # a column of this name needs no other
+NO_UNIT: Mapping[str, Any] = MappingProxyType({})  # a log of whose reward nobody said more
 TURNED = " (the reward below is minus "  # amounts are in the units of the column here
 # words of notes that are said at once
 URGENT = (
@@ -138,8 +140,8 @@ def figure(x: float, log: Mapping[str, Any], sign: str = "") -> str:
     if not own_unit(log):
         return f"{x:{sign}.4g}"
     x *= 100 if points(log) else 1
-    if x == 0 or (points(log) and abs(x) >= 0.1):
-        return f"{x:{sign}.1f}"
+    if points(log):
+        return f"{x:{sign}.1f}" if x == 0 or abs(x) >= 0.1 else f"{x:{sign}.1g}"
     return f"{x:{sign},.0f}" if abs(x) >= 1000 else f"{x:{sign}.3g}"
 
 
@@ -164,6 +166,14 @@ def more(x: float, log: Mapping[str, Any]) -> str:
     if own_unit(log) and not points(log):
         return amount(x, log)
     return f"{amount(x, log)} {unit(log)}"
+
+
+def in_unit(log: Mapping[str, Any]) -> str:
+    """In what amounts are told, behind a heading: ", in percentage points of survival"; "" without
+    a unit.
+    """
+    less = " less" * lower(log)  # a gain of what should be low
+    return f", in {units_of(log, whole=True).strip()}{less}" if own_unit(log) else ""
 
 
 def rough(x: float, log: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import surefoot
+from surefoot.report.log_words import NO_UNIT, figure
 from surefoot.report.statements import sentence
 
 MOST_BYTES = 5_000_000  # of a page
@@ -119,14 +120,14 @@ def notes_section(notes: Sequence[str]) -> list[Section]:
     return [Section(title="Notes", items=[Item(sentence(note)) for note in notes])] if notes else []
 
 
-def number(x: float | None) -> str:
-    """Four digits; a dash where it is not known."""
-    return "–" if x is None or x != x else f"{x:.4g}".replace("-", "\u2212")
+def number(x: float | None, log: Mapping[str, Any] = NO_UNIT, sign: str = "") -> str:
+    """Four digits, or as the unit of the log's reward has it; a dash where it is not known."""
+    return "–" if x is None or x != x else figure(x, log, sign).replace("-", "\u2212")
 
 
-def signed_number(x: float | None) -> str:
+def signed_number(x: float | None, log: Mapping[str, Any] = NO_UNIT) -> str:
     """A difference with its sign."""
-    return "–" if x is None or x != x else f"{x:+.4g}".replace("-", "\u2212")
+    return number(x, log, "+")
 
 
 def percent(x: float | None) -> str:

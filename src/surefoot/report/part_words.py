@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from surefoot.core.text import aligned, some
-from surefoot.report.log_words import figure, units_of
+from surefoot.report.log_words import NO_UNIT, figure, units_of
 from surefoot.report.statements import Statement, known, weights_words
 
 KINDS = (("guard", "guards"), ("group", "groups"))
 MOST_NAMED = 2  # parts that fail and are named unasked
 ALIKE = ("the baseline treats all groups", "the baseline treats all groups alike")
 ALL_CHECKED = 0.995  # share of moves beyond which it is not told
-HEADINGS = ("", "change", "at least", "at most", "allowed", "tested", "result")
+HEADINGS = ("change", "at least", "at most", "allowed", "tested", "result")
 WAYS = {"guard": ("fall", "rise"), "group": ("lose", "gain")}  # what less and more of it are called
 
 
@@ -47,32 +47,40 @@ def parts(document: Mapping[str, Any]) -> list[Statement]:
     found = [(kind, x) for kind, many in KINDS for x in document.get(many, ())]
     if not found:
         return []
-    detail = aligned([HEADINGS, *part_rows(document)], "<>>>>><")
-    detail += [f"{x['name']}{words}" for _, x in found if (words := _undeclared(x))]
-    detail += [
+    gains = document.get("groups") and units_of(document["log"])
+    first = f"(groups:{units_of(document['log'])})" if gains else ""
+    table = aligned([(first, *HEADINGS), *part_rows(document)], "<>>>>><")
+    label = "guards" if document.get("guards") else "groups"
+    words = _in_short(found, document["log"])
+    return [Statement(label, words, (*table, *part_rules(document)))]
+
+
+def part_rules(document: Mapping[str, Any]) -> list[str]:
+    """What is to be known of all guards and groups together."""
+    found = [x for _, many in KINDS for x in document.get(many, ())]
+    told = [f"{x['name']}{words}" for x in found if (words := _undeclared(x))]
+    told += [
         f"{x['name']}, by its weights: {weights_words(x['weights'])}"
-        for _, x in found
+        for x in found
         if x.get("weights")
     ]
-    detail.append(_rule(document))
+    told.append(_rule(document))
     for kind, many in KINDS:
-        detail += _at_once(kind, document.get(many, ()))
-    label = "guards" if document.get("guards") else "groups"
-    return [Statement(label, _in_short(found, document["log"]), tuple(detail))]
+        told += _at_once(kind, document.get(many, ()))
+    return told
 
 
 def part_rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """A row for each guard and group, as `HEADINGS` says: changes of guards in the unit of their
-    column, gains of groups in that of the reward.
+    """A row for each guard and group: its name, and what `HEADINGS` say. Changes of guards are in
+    the unit of their column, gains of groups in that of the reward.
     """
     return [_row(kind, x, document["log"]) for kind, many in KINDS for x in document.get(many, ())]
 
 
 def _row(kind: str, x: Mapping[str, Any], log: Mapping[str, Any]) -> tuple[str, ...]:
     """One guard or group, cell by cell."""
-    of, name = _unit_of(kind, log), f"{x['name']} ({x['better']} is better)"
-    if kind == "group":
-        name = f"group {x['name']}" + (f" ({units_of(of).strip()})" if units_of(of) else "")
+    of = _unit_of(kind, log)
+    name = f"group {x['name']}" if kind == "group" else f"{x['name']} ({x['better']} is better)"
     ends = [figure(y, of, "+") if known(y) else "-" for y in (x["change"], x["low"], x["high"])]
     allowed = (
         "" if x["tolerance"] is None else figure(x["tolerance"], of) if x["tolerance"] else "0"
@@ -97,7 +105,7 @@ def _in_part(x: Mapping[str, Any]) -> bool:
 
 def _unit_of(kind: str, log: Mapping[str, Any]) -> Mapping[str, Any]:
     """The log whose unit counts for a part: groups earn the reward, guards have their own."""
-    return log if kind == "group" else {}
+    return log if kind == "group" else NO_UNIT
 
 
 def _in_short(found: Sequence[tuple[str, Mapping[str, Any]]], log: Mapping[str, Any]) -> str:

@@ -1,5 +1,5 @@
-"""Pictures of a report as SVG that follows the page's colours: a gain with its interval, and a map
-of states with two or three coordinates.
+"""Pictures of a report as SVG that follows the page's colours: gains with their intervals, what a
+hidden cause leaves of one, and a map of states with two or three coordinates.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -21,9 +22,13 @@ REACH = 3.2  # standard deviations of a curve that are shown
 MOST_PLACES = 40  # along an axis of a map
 MOST_PANELS = 12  # values of the third coordinate
 MOST_BARS = 6  # actions that a place shows as bars
+MOST_LETTERS = 22  # of a name in a forest plot
+Show = Callable[[float], str]  # a number as people read it
 
 
-def gain_picture(gain: float, low: float, high: float, delta: float) -> Markup:
+def gain_picture(
+    gain: float, low: float, high: float, delta: float, show: Show = signed_number
+) -> Markup:
     """The gain with its one-sided bounds at delta, above 0 or not.
 
     The curve is half of a normal density on each side, as wide as that side of the interval.
@@ -37,7 +42,7 @@ def gain_picture(gain: float, low: float, high: float, delta: float) -> Markup:
         at = first + i / 120 * (last - first)
         tall = math.exp(-0.5 * ((at - gain) / (left if at < gain else right)) ** 2)
         points.append(f"{x(at)},{base - 110 * tall:.1f}")
-    least, most = f"at least {signed_number(low)}", f"at most {signed_number(high)}"
+    least, most = f"at least {show(low)}", f"at most {show(high)}"
     apart = x(high) - x(low) > _wide(least) / 2 + _wide(most) / 2 + 12
     rows = [base + 22, base + 22 if apart else base + 40, base + (44 if apart else 62)]
     parts = [
@@ -46,14 +51,12 @@ def gain_picture(gain: float, low: float, high: float, delta: float) -> Markup:
         f'<line class="zero" x1="{x(0)}" x2="{x(0)}" y1="24" y2="{rows[2] - 13}"/>',
         f'<line class="bar" x1="{x(low)}" x2="{x(high)}" y1="{base}" y2="{base}"/>',
         f'<circle class="dot" cx="{x(gain)}" cy="{base}" r="6"/>',
-        _text(x(gain), 18, signed_number(gain), "strong"),
+        _text(x(gain), 18, show(gain), "strong"),
         _text(x(low), rows[0], least),
         _text(x(high), rows[1], most),
         _text(x(0), rows[2], "0: as good as the baseline", "faint"),
     ]
-    label = (
-        f"Gain {signed_number(gain)}, at least {signed_number(low)}, at most {signed_number(high)}"
-    )
+    label = f"Gain {show(gain)}, at least {show(low)}, at most {show(high)}"
     return _svg(WIDE, rows[2] + 8, label, parts)
 
 
@@ -88,11 +91,15 @@ def gains_picture(rows: Sequence[Mapping[str, Any]]) -> Markup:
     return _svg(WIDE, bottom + 28, label, parts)
 
 
-def hidden_picture(curve: Sequence[Mapping[str, float]]) -> Markup:
+def hidden_picture(
+    curve: Sequence[Mapping[str, float]],
+    show: Show = signed_number,
+    what: str = "gain left, at least",
+) -> Markup:
     """What is left of a gain at growing strengths of a hidden cause: at least, and with sampling
     error (dashed); strengths are on a scale of ratios.
     """
-    left, right, top, base = 72, WIDE - 20, 16, 190
+    left, right, top, base = 72, WIDE - 20, 30, 204
     ends = [float(p[k]) for p in curve for k in ("gain_at_least", "with_sampling_error")]
     high, low = max(*ends, 0.0), min(*ends, 0.0)
     reach = math.log(max(float(p["strength"]) for p in curve)) or 1.0
@@ -103,28 +110,141 @@ def hidden_picture(curve: Sequence[Mapping[str, float]]) -> Markup:
     def y(value: float) -> float:
         return round(top + (base - top) * (high - value) / (high - low or 1.0), 1)
 
-    parts = [f'<line class="axis" x1="{left}" x2="{right}" y1="{base}" y2="{base}"/>']
+    parts = []
+    for value in ticks(low, high):
+        parts.append(
+            f'<line class="grid" x1="{left}" x2="{right}" y1="{y(value)}" y2="{y(value)}"/>'
+        )
+        words = "0" if value == 0 else show(value)
+        parts.append(f'<text x="{left - 8}" y="{y(value) + 4}" text-anchor="end">{words}</text>')
+    parts.append(f'<line class="axis" x1="{left}" x2="{right}" y1="{base}" y2="{base}"/>')
+    last = -math.inf
+    for strength in (1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100):
+        if math.log(strength) <= reach + 1e-9 and x(strength) - last > 34:
+            last = x(strength)
+            parts.append(
+                f'<line class="axis" x1="{last}" x2="{last}" y1="{base}" y2="{base + 5}"/>'
+            )
+            parts.append(_text(last, base + 19, f"{strength:g}"))
+    parts.append(f'<line class="zero" x1="{left}" x2="{right}" y1="{y(0)}" y2="{y(0)}"/>')
     for name, kind in (("gain_at_least", "line"), ("with_sampling_error", "line dashed")):
         points = " ".join(f"{x(p['strength'])},{y(p[name])}" for p in curve)
         parts.append(f'<polyline class="{kind}" points="{points}"/>')
-    parts.append(f'<line class="zero" x1="{left}" x2="{right}" y1="{y(0)}" y2="{y(0)}"/>')
-    for value in dict.fromkeys((high, 0.0, low)):
-        words = "0" if value == 0 else signed_number(value)
-        parts.append(f'<text x="{left - 8}" y="{y(value) + 4}" text-anchor="end">{words}</text>')
-    last = -math.inf
-    for strength in (1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100):
-        if math.log(strength) <= reach + 1e-9 and x(strength) - last > 34:
-            last = x(strength)
-            parts.append(_text(last, base + 18, f"{strength:g}"))
+    parts += [
+        f'<text class="faint" x="4" y="14">{escape(what)}</text>',
+        _text(
+            (left + right) / 2,
+            base + 38,
+            "strength of a hidden cause (factor of the odds)",
+            "faint",
+        ),
+    ]
     label = (
         "What is left of the gain, at least, against the factor by which a hidden cause changes the"
-        f" odds of actions: {signed_number(curve[0]['gain_at_least'])} at 1,"
-        f" {signed_number(curve[-1]['gain_at_least'])} at {curve[-1]['strength']:.3g}"
+        f" odds of actions: {show(curve[0]['gain_at_least'])} at 1,"
+        f" {show(curve[-1]['gain_at_least'])} at {curve[-1]['strength']:.3g}"
     )
-    return _svg(WIDE, base + 28, label, parts)
+    return _svg(WIDE, base + 46, label, parts)
 
 
-def path_picture(path: Sequence[Mapping[str, Any]]) -> Markup:
+@dataclass(frozen=True)
+class Change:
+    """One line of a forest plot: an estimate with its ends, which may be none, and the most that is
+    allowed to be lost, as the axis has it.
+    """
+
+    name: str
+    estimate: float
+    low: float | None
+    high: float | None
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines in one unit, named in the title; where `falls`, less is better."""
+
+    title: str
+    rows: Sequence[Change]
+    show: Show
+    falls: bool = False
+
+
+def forest_picture(panels: Sequence[Panel]) -> Markup:
+    """Changes with their intervals below each other, a scale for each unit; what is better stands
+    to the right.
+    """
+    left, parts, y = 150, [], 0.0
+    for panel in panels:
+        turn = -1.0 if panel.falls else 1.0
+        ends = [
+            z
+            for r in panel.rows
+            for z in (r.estimate, r.low, r.high, r.limit)
+            if z is not None and _finite(z)
+        ]
+        low, high = min(turn * z for z in (*ends, 0.0)), max(turn * z for z in (*ends, 0.0))
+        room = (high - low) or 1.0
+        low, high = min(low - 0.05 * room, -0.25 * room), max(high + 0.05 * room, 0.25 * room)
+
+        def x(z: float, low: float = low, high: float = high, turn: float = turn) -> float:
+            return round(left + (WIDE - 12 - left) * (turn * z - low) / (high - low), 1)
+
+        y += 16
+        bottom = y + 24 + 24 * len(panel.rows)
+        parts += [
+            f'<text class="strong" x="4" y="{y}">{escape(panel.title)}</text>',
+            f'<text class="small faint" x="{x(0) - 6}" y="{y + 16}" text-anchor="end">worse</text>',
+            f'<text class="small faint" x="{x(0) + 6}" y="{y + 16}">better</text>',
+            f'<line class="zero" x1="{x(0)}" x2="{x(0)}" y1="{y + 6}" y2="{bottom}"/>',
+            f'<line class="axis" x1="{left}" x2="{WIDE - 12}" y1="{bottom}" y2="{bottom}"/>',
+        ]
+        for i, row in enumerate(panel.rows):
+            parts += _line(row, x, y + 36 + 24 * i, left)
+        for z in ticks(low, high):
+            at, words = x(turn * z), "0" if z == 0 else panel.show(turn * z)
+            parts += [
+                f'<line class="axis" x1="{at}" x2="{at}" y1="{bottom}" y2="{bottom + 4}"/>',
+                f'<text class="small" x="{at}" y="{bottom + 16}" text-anchor="middle">{words}'
+                "</text>",
+            ]
+        y = bottom + 24
+    names = "; ".join(f"{p.title}: {', '.join(r.name for r in p.rows)}" for p in panels)
+    return _svg(WIDE, y, f"Changes with their intervals. {names}; the table has the numbers", parts)
+
+
+def _line(row: Change, x: Callable[[float], float], y: float, left: float) -> list[str]:
+    """One line of a forest plot; an end that is not known reaches as far as the picture."""
+    name = row.name if len(row.name) <= MOST_LETTERS else f"{row.name[: MOST_LETTERS - 1]}…"
+    edges = (left, WIDE - 12.0) if x(1.0) > x(0.0) else (WIDE - 12.0, left)
+    known = zip((row.low, row.high), edges, strict=True)
+    low, high = (x(z) if z is not None and _finite(z) else edge for z, edge in known)
+    parts = [
+        f'<text x="4" y="{y + 4}">{escape(name)}</text>',
+        f'<line class="bar" x1="{low}" x2="{high}" y1="{y}" y2="{y}"/>',
+    ]
+    if row.limit is not None:
+        at = x(row.limit)
+        parts.append(f'<line class="limit" x1="{at}" x2="{at}" y1="{y - 9}" y2="{y + 9}"/>')
+    return [*parts, f'<circle class="dot" cx="{x(row.estimate)}" cy="{y}" r="5"/>']
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers between two ends, 0 among them where it lies there."""
+    rough = (high - low) / most
+    if not rough > 0:
+        return [low]
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(k * power for k in (1, 2, 5, 10) if k * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def _finite(z: float | None) -> bool:
+    return z is not None and math.isfinite(z)
+
+
+def path_picture(path: Sequence[Mapping[str, Any]], show: Show = signed_number) -> Markup:
     """A difference over the episodes (dashed), between what it was known to be at least and at
     most.
     """
@@ -156,15 +276,15 @@ def path_picture(path: Sequence[Mapping[str, Any]]) -> Markup:
     told = -math.inf
     for value in sorted({0.0, float(last["low"]), float(last["high"])}, reverse=True):
         if abs(y(value) - told) >= 13:
-            told, words = y(value), "0" if value == 0 else signed_number(value)
+            told, words = y(value), "0" if value == 0 else show(value)
             parts.append(f'<text x="{left - 8}" y="{told + 4}" text-anchor="end">{words}</text>')
     for p in (path[len(path) // 2], last):
         parts.append(_text(x(p["episodes"]), base + 18, f"{p['episodes']:,}"))
         if p["began"]:
             parts.append(_text(x(p["episodes"]), base + 34, str(p["began"])[:10], "faint"))
     label = (
-        f"The difference after {last['episodes']:,} episodes: {signed_number(last['estimate'])},"
-        f" at least {signed_number(last['low'])}, at most {signed_number(last['high'])}"
+        f"The difference after {last['episodes']:,} episodes: {show(last['estimate'])},"
+        f" at least {show(last['low'])}, at most {show(last['high'])}"
     )
     return _svg(WIDE, base + 46, label, parts)
 

@@ -20,16 +20,21 @@ from surefoot.report.improvement_words import (
 from surefoot.report.log_words import (
     WHERE,
     amount,
+    difference,
+    figure,
     in_brackets,
     log_warnings,
+    lower,
     more,
     notes,
+    own_unit,
     reward_words,
     rough,
     rows_read,
     span,
     turned,
     urgent,
+    value,
     warning,
 )
 from surefoot.report.part_words import ALIKE, asked_of, none_worse, parts
@@ -100,8 +105,14 @@ def _value(document: Mapping[str, Any], name: str, *detail: str) -> Statement:
     """One value with its interval."""
     x = document["values"][name]
     ends = interval(x["low"], x["high"], ".5g", "[nan, nan]")
-    words = f"{x['value']:+.5g} {WHERE[document['start']]}, 90 % interval {ends}"
-    if name == "gain":
+    log, is_gain = document["log"], name == "gain"
+    shown = f"{x['value']:+.5g}"
+    if own_unit(log):
+        shown = difference(x["value"], log) if is_gain else value(x["value"], log)
+        pair = (-x["high"], -x["low"]) if lower(log) else (x["low"], x["high"])
+        ends = " to ".join(figure(y, log, "+" * is_gain) for y in pair)
+    words = f"{shown} {WHERE[document['start']]}, 90 % interval {ends}"
+    if is_gain:
         words = "; ".join([words + in_brackets(document["log"]), *turned(document["log"])])
     return Statement(name, words, detail)
 

@@ -9,14 +9,13 @@ from typing import Any
 from surefoot.core.plain_values import plain
 from surefoot.core.text import plural
 from surefoot.report.log_words import (
-    amount,
     in_brackets,
     log_warnings,
+    more,
     notes,
     rows_read,
     span,
     turned,
-    unit,
     urgent,
     value,
     warning,
@@ -68,7 +67,7 @@ def _worth(found: Mapping[str, Any]) -> Statement:
     if not known(found["estimated_difference"]):
         return Statement("worth", "no episode counts yet", tuple(turned(log)))
     words = (
-        f"{amount(found['estimated_difference'], log)} {unit(log)} with {new} than with {old} in"
+        f"{more(found['estimated_difference'], log)} with {new} than with {old} in"
         f" an episode, {span(low, high, log)}; wrong with probability {found['delta']:g} over all"
         f" looks together{in_brackets(log)}"
     )

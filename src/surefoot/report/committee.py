@@ -1,0 +1,140 @@
+"""The first page of an improvement, for those who decide and were not there: what would change,
+what it is worth, how sure that is, who could be harmed, what was assumed, what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from surefoot.core.policy import CHANGED
+from surefoot.core.text import in_rows, plural
+from surefoot.report.folder import StateRecord
+from surefoot.report.improvement_words import held_out_gain, judged
+from surefoot.report.log_words import in_unit, reward_words
+from surefoot.report.page import Item, PageTable, Section, number, percent, signed_number
+from surefoot.report.part_pages import part_section
+from surefoot.report.statements import DOUBTS, Statement, of_kind, sentence
+
+MOST_SHOWN = 6  # changes on the first page
+NOT_ASKED = (
+    "Not looked at: whether a group of people, or another outcome such as cost, gets worse. A gain"
+    " on average can hide that (surefoot improve --group, --guard)."
+)
+ALONE = (
+    "The changes that move most decisions. By itself: if this were the only change, on held-out"
+    " data{}, with its 90 % interval. Of those shown by themselves, about 5 % at most are no"
+    " better, on average over logs like this; the others are supported only together."
+)
+LARGEST = "The changes that move most decisions."
+
+
+def committee(
+    summary: Mapping[str, Any], states: Sequence[StateRecord], said: Sequence[Statement]
+) -> list[Section]:
+    """The sections of the first page."""
+    shown, more = judged(summary)
+    rest = f"{more} more are in the technical part." if more else ""
+    found = [
+        _changes(summary, states, said),
+        Section(title="What it is worth, and how sure that is", sentences=_worth(summary, said)),
+        _harm(summary, said),
+        Section(
+            title="What was assumed",
+            sentences=[f"No data can show that these hold; you must judge them. {rest}"],
+            items=_items(shown),
+        ),
+        Section(
+            title="What the log cannot show",
+            items=_items([x.words for x in of_kind(said, *DOUBTS) if x.first]),
+        ),
+        Section(
+            title="What to do next",
+            items=_items([y for x in of_kind(said, "next") for y in x.whole]),
+        ),
+    ]
+    return [x for x in found if x.items or x.tables or (x.sentences and "assumed" not in x.title)]
+
+
+def glossary(summary: Mapping[str, Any]) -> str:
+    """What the words of the page mean."""
+    made = "what was done when the log was made"
+    if not summary["baseline"].get("made_the_log", True):
+        made = "the policy that was given to compare with"
+    episode = (
+        " An episode is a series of decisions that belong together, such as one stay or one run."
+    )
+    return (
+        f"The baseline is {made}; the new policy was learned from a part of the log, and tested on"
+        " the rest, the held-out data. A state is a situation as the log describes it, an action"
+        f" what was done in it.{'' if summary['log']['bandit'] else episode}"
+    )
+
+
+def alone_table(found: Sequence[Mapping[str, Any]], log: Mapping[str, Any]) -> PageTable:
+    """Changes, each with its own evidence."""
+    columns = ("state", "from", "to", "visits", "decisions changed")
+    rows = [
+        (
+            *(x["state"], x["less_of"], x["more_of"], f"{x['visits']:,}", percent(x["moved"])),
+            f"{signed_number(x['gain'], log)} ({number(x['low'], log)} to"
+            f" {number(x['high'], log)})",
+            "yes" if x["shown"] else "no",
+        )
+        for x in found
+    ]
+    names = (*columns, "gain by itself", "shown")
+    return PageTable(ALONE.format(in_unit(log)), names, rows, frozenset({3, 4, 5}))
+
+
+def _changes(
+    summary: Mapping[str, Any], states: Sequence[StateRecord], said: Sequence[Statement]
+) -> Section:
+    """What changes for whom, from what to what."""
+    changes, log = summary["changes"], summary["log"]
+    title = "What would change"
+    if not changes["states_changed"]:
+        return Section(title=title, sentences=["Nothing: the new policy is the baseline."])
+    words = of_kind(said, "changes")[0].words.partition(". Most: ")[0]
+    alone = changes.get("alone", ())
+    table = alone_table(alone[:MOST_SHOWN], log) if alone else _largest(states)
+    left = changes["states_changed"] - len(table.rows)
+    more = [f"{plural(left, 'change')} more: see the technical part."] if left > 0 else []
+    return Section(title=title, sentences=[f"The new policy {words}.", *more], tables=[table])
+
+
+def _largest(states: Sequence[StateRecord]) -> PageTable:
+    """The changes that move most decisions, where none has evidence of its own."""
+    changed = [x for x in states if x.moved > CHANGED]
+    rows = []
+    for state in sorted(changed, key=lambda x: -x.moved * x.visits)[:MOST_SHOWN]:
+        by = sorted(state.pairs, key=lambda p: p.candidate - p.baseline)
+        ends = (by[0].action, by[-1].action)
+        rows.append((state.label, *ends, f"{state.visits:,}", percent(state.moved)))
+    names = ("state", "from", "to", "visits", "decisions changed")
+    return PageTable(LARGEST, names, rows, frozenset({3, 4}))
+
+
+def _worth(summary: Mapping[str, Any], said: Sequence[Statement]) -> list[str]:
+    """The gain in the reader's unit, what more of it means, and how it was tested."""
+    log = summary["log"]
+    mean = f"; {reward_words(log)}"
+    mean = in_rows(mean) if log["bandit"] else mean
+    better = mean.removeprefix("; ").partition(";")[0]
+    found = []
+    for x in of_kind(said, "worth"):
+        words = x.words.removesuffix(mean)
+        found.append(f"Gain: {words}{f'; {better}' if words != x.words else ''}.")
+    return [*found, *(sentence(x.words) for x in of_kind(said, "reward", "sure"))]
+
+
+def _harm(summary: Mapping[str, Any], said: Sequence[Statement]) -> Section:
+    """Guards and groups, or that nobody asked."""
+    title = "Who could be harmed"
+    for x in of_kind(said, "guards", "groups"):
+        return part_section(title, summary, x, held_out_gain(summary))
+    return Section(title=title, sentences=[NOT_ASKED])
+
+
+def _items(words: Sequence[str]) -> list[Item]:
+    return [Item(sentence(x)) for x in words]
