@@ -11,6 +11,8 @@ import surefoot
 from support.documents import ROOT, text_of
 from surefoot.algorithms.defaults import PARAMETERS
 from surefoot.evidence.certificates import SUITED
+from surefoot.research.paper.claim import EXCEPT, FAILS, HOLDS, OPEN
+from surefoot.research.paper.sentences import SENTENCES
 
 RESULTS = ROOT / "papers" / "scholl2022"
 
@@ -61,8 +63,22 @@ def test_theorem_3_is_about_an_mdp_for_every_discount_factor(page: str) -> None:
 
 def test_the_taxonomy_says_of_means_and_tails_what_claim_8_found() -> None:
     claim = (RESULTS / "claims.md").read_text(encoding="utf-8").split("## C8: ")[1]
-    assert claim.startswith("does not hold")
+    assert claim.startswith("fails")
     assert "on Wet Chicken it is the other way round ([claim C8]" in words("taxonomy.md")
+
+
+def test_every_sentence_of_the_paper_stands_on_the_page_with_its_verdict_and_evidence() -> None:
+    judged = (RESULTS / "sentences.md").read_text(encoding="utf-8").splitlines()
+    rows = [x for x in judged if x.startswith("| ") and "**" in x]
+    shown = text_of("reproduced.md").splitlines()
+    assert len(rows) == len([x for x in shown if x in rows]) >= len(SENTENCES) == len(rows)
+
+
+def test_the_page_counts_its_verdicts() -> None:
+    judged = (RESULTS / "sentences.md").read_text(encoding="utf-8")
+    counts = [judged.count(f"| **{level}** |") for level in (HOLDS, EXCEPT, FAILS, OPEN)]
+    said = "{} hold, {} hold with named exceptions, {} fail, and {} is not decided"
+    assert said.format(*counts) in words("reproduced.md")
 
 
 @pytest.mark.parametrize("page", ["screened-advantage", "planned-advantage"])

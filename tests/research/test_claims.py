@@ -384,7 +384,7 @@ def test_an_exception_is_named_with_its_sizes_and_its_most() -> None:
         )
     }["C5"]
     assert found.verdict == EXCEPT
-    assert "Pi_b above Pi_<=b by up to 0.19 at 20 to 50" in found.exceptions
+    assert "Pi_<=b below Pi_b by up to 0.19 at 20 to 50" in found.exceptions
     assert {v.exceptions for v in verdicts().values() if v.verdict == HOLDS} == {""}
 
 
@@ -414,7 +414,7 @@ def test_a_sentence_fails_where_most_sizes_are_the_other_way_round() -> None:
     found = {(place, says): (verdict, evidence) for place, says, verdict, evidence in table.rows}
     (best,) = (v for (place, says), v in found.items() if place == "6, 1, 2" and "mean" in says)
     assert best[0] == f"**{FAILS}**"
-    assert "Wet Chicken, mean: Pi_<=b above Lower-Approx by up to 0.50" in best[1]
+    assert "Wet Chicken, mean: Lower-Approx below Pi_<=b by up to 0.50" in best[1]
 
 
 def test_a_sentence_about_two_benchmarks_needs_both() -> None:

@@ -29,7 +29,7 @@ KEPT = (
 )
 
 
-def small(name: str, **changes: Any) -> Study:
+def small(name: str, *beside: Any, **changes: Any) -> Study:
     """A shipped study with two small sizes, few trials, and one setting of some algorithms."""
     study = shipped_study(name, trials=12)
     cut = {

@@ -63,6 +63,7 @@ SLIGHT: Mapping[str, float] = MappingProxyType({RANDOM_MDPS: 0.05, WET_CHICKEN: 
 # smallest Wet Chicken logs
 SCARCE: Mapping[str, int] = MappingProxyType({RANDOM_MDPS: 100, WET_CHICKEN: 1000})
 
+MANY = 4  # exceptions of a benchmark and metric that are named one by one
 HOLDS = "holds"
 EXCEPT = "holds with named exceptions"
 FAILS = "fails"
@@ -419,32 +420,56 @@ def _lines(decided: Sequence[Decision]) -> dict[Difference, list[Decision]]:
 
 
 def _exceptions(decided: Sequence[Decision]) -> list[str]:
-    """Where comparisons are the other way round and by how much; if none is, what is open."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """Where comparisons are the other way round and by how much; if none is, what is open.
+
+    Many are put together by the side that has fewer names.
+    """
     outcome = FAILS if any(d.outcome == FAILS for d in decided) else OPEN
+    verb = "open against" if outcome == OPEN else "below"
+    found: dict[tuple[str, str], list[_Exception]] = {}
     for key, line in _lines(decided).items():
         against = [d for d in line if d.outcome == outcome]
-        if not against:
-            continue
-        winner, loser = (SHORT.get(x, x) for x in key.text.split(",")[0].split(" above "))
-        at = _runs([d.comparison.sizes for d in line], [d.comparison.sizes for d in against])
-        most = max((-d.value for d in against), default=0.0)
-        if outcome == OPEN:
-            words = f"{winner} against {loser} open{at}"
-        elif key.margin:
-            words = f"{winner} short of {loser} by up to {most:.2f}{at}"
-        else:
-            words = f"{loser} above {winner} by up to {most:.2f}{at}"
-        metric = "CVaR" if key.metric == CVAR else key.metric
-        found.setdefault((key.benchmark, metric), []).append(words)
+        if against:
+            winner, loser = (SHORT.get(x, x) for x in key.text.split(",")[0].split(" above "))
+            sizes = [d.comparison.sizes for d in line]
+            at = {d.comparison.sizes for d in against}
+            most = max(-d.value for d in against) if outcome == FAILS else 0.0
+            metric = "CVaR" if key.metric == CVAR else key.metric
+            found.setdefault((key.benchmark, metric), []).append((winner, loser, sizes, at, most))
     one = len({(d.comparison.benchmark, d.comparison.metric) for d in decided}) == 1
-    return [
-        ("" if one else f"{SHORT.get(name, name)}, {metric}: ") + ", ".join(words)
-        for (name, metric), words in found.items()
-    ]
+    said = []
+    for (name, metric), entries in found.items():
+        words = []
+        for below, above, sizes, at, most in _together(entries):
+            by = f" by up to {most:.2f}" if most else ""
+            words.append(f"{below} {verb} {above}{by}{_runs(sizes, at)}")
+        where = "" if one else f"{SHORT.get(name, name)}, {metric}: "
+        said.append(where + "; ".join(words))
+    return said
 
 
-def _runs(every: Sequence[tuple[int, ...]], some: Sequence[tuple[int, ...]]) -> str:
+# the winner and the loser of a comparison, all its sizes, those of the exception, and its most
+_Exception = tuple[str, str, list[tuple[int, ...]], set[tuple[int, ...]], float]
+
+
+def _together(entries: list[_Exception]) -> list[_Exception]:
+    """Up to MANY as they are; more are joined by the winner or by the loser."""
+    if len(entries) <= MANY:
+        return entries
+    side = 0 if len({x[0] for x in entries}) <= len({x[1] for x in entries}) else 1
+    groups: dict[str, list[_Exception]] = {}
+    for entry in entries:
+        groups.setdefault(str(entry[side]), []).append(entry)
+    joined = []
+    for name, found in groups.items():
+        others = ", ".join(str(x[1 - side]) for x in found)
+        names = (name, others) if side == 0 else (others, name)
+        at = set().union(*(x[3] for x in found))
+        joined.append((*names, found[0][2], at, max(x[4] for x in found)))
+    return joined
+
+
+def _runs(every: Sequence[tuple[int, ...]], some: set[tuple[int, ...]]) -> str:
     """Some of the sizes in words: " at 10, 50 to 200"; "" for all."""
     if len(some) == len(every):
         return ""

@@ -61,14 +61,9 @@ def reproduce(target: str, options: RunOptions) -> Verdicts:
     check_device(options.device)
     conventions_of(options.conventions)
     verdicts = TARGETS[target](options)
-    ending = "" if target == "all" else f"-{target}"
     if verdicts:
-        write_whole(options.out / f"claims{ending}.md", render_claims(verdicts))
-    drawn = BENCHMARKS if target == "all" else tuple(x for x in BENCHMARKS if x == target)
-    if drawn:
-        results = [_shipped(name, options).results for name in drawn]  # finished: read again
-        table = judge_sentences(results, {x.claim: x for x in verdicts})
-        write_whole(options.out / f"sentences{ending}.md", render_sentences(table))
+        name = "claims.md" if target == "all" else f"claims-{target}.md"
+        write_whole(options.out / name, render_claims(verdicts))
     return verdicts
 
 
@@ -78,8 +73,10 @@ def _shipped(name: str, options: RunOptions) -> FinishedStudy:
     return run_study(study, options.out / name, options)
 
 
-def _figures(options: RunOptions, names: Sequence[str] = BENCHMARKS) -> Verdicts:
-    """C1 to C8, C14 and C15."""
+def _figures(
+    options: RunOptions, names: Sequence[str] = BENCHMARKS, others: Verdicts = ()
+) -> Verdicts:
+    """C1 to C8, C14 and C15; and the sentences that these and the others decide."""
     finished = []
     for name in names:
         done = _shipped(name, options)
@@ -88,6 +85,9 @@ def _figures(options: RunOptions, names: Sequence[str] = BENCHMARKS) -> Verdicts
     verdicts = judge_figures([done.results for done in finished])
     for done in finished:
         write_page(done, [(x.claim, x.verdict, x.note) for x in verdicts])
+    found = judge_sentences([done.results for done in finished], {x.claim: x for x in others})
+    name = "sentences.md" if names == BENCHMARKS else f"sentences-{names[0]}.md"
+    write_whole(options.out / name, render_sentences(found))
     return verdicts
 
 
@@ -148,8 +148,9 @@ def _write_rows(
 
 
 def _all(options: RunOptions) -> Verdicts:
-    targets = (_figures, _table_1, _assumption_1, _guarantees, _hcpi)
-    return tuple(verdict for target in targets for verdict in target(options))
+    targets = (_table_1, _assumption_1, _guarantees, _hcpi)
+    others = tuple(verdict for target in targets for verdict in target(options))
+    return (*_figures(options, others=others), *others)
 
 
 TARGETS: dict[str, Callable[[RunOptions], Verdicts]] = {

@@ -143,7 +143,7 @@ def c9(results: Sequence[Results], how: Intervals | None = None) -> ClaimVerdict
     reading = (
         "A setting is the best of its grid by a criterion if its lead over every rival is above 0."
         " The claim holds if one criterion, the same for all algorithms and both benchmarks, makes"
-        " every setting of Table 1 the best, and does not hold if by each criterion some rival is"
+        " every setting of Table 1 the best, and fails if by each criterion some rival is"
         " decidedly better. By criterion: "
         + "; ".join(f"{criterion}: {outcome}" for criterion, outcome in overall.items())
         + f". Decisive are the baselines of the figures ({', '.join(FIGURE_BASELINE.values())});"
