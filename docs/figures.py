@@ -154,6 +154,117 @@ def product() -> None:
     save(figure, "product")
 
 
+TREE: dict[str, Any] = {
+    "safe policy improvement\nby uncertainty": {
+        "it lowers the value\nof uncertain actions": {
+            "RaMDP": {},
+            "DUIPI": {},
+            "R-MIN (of R-MAX)": {},
+        },
+        "it restricts the policies\nthat can be learned": {
+            "HCPI": {},
+            "Robust MDP": {},
+            "SPIBB": {"$\\Pi_b$-SPIBB": {}, "$\\Pi_{\\leq b}$-SPIBB": {}},
+            "Soft-SPIBB": {
+                "Exact-Soft-SPIBB": {},
+                "Approx-Soft-SPIBB": {},
+                "Adv-Approx-Soft-SPIBB (the paper's)": {},
+                "Lower-Approx-Soft-SPIBB (the paper's)": {},
+            },
+        },
+    }
+}
+
+
+def tree() -> None:
+    """Figure 1 of Scholl et al. 2022: every algorithm of its related work in its place."""
+    figure, ax = plt.subplots(figsize=(8.4, 4.2))
+    places = iter(range(100))
+
+    def put(branch: dict[str, Any], depth: int, colour: str) -> list[float]:
+        """Draw the entries of a branch, from their leaves; where they stand."""
+        heights = []
+        for i, (words, below) in enumerate(branch.items()):
+            ours = (ORANGE, BLUE)[i] if depth == 1 else colour
+            children = put(below, depth + 1, ours)
+            y = float(np.mean(children)) if children else float(next(places))
+            at = (0.0, 2.0, 4.3, 5.6)[depth]
+            end = (0.0, 2.0, 4.3, 5.6, 0.0)[depth + 1]
+            for child in children:
+                ax.plot([at, end - 0.5, end], [y, child, child], color=ours, lw=1.2, zorder=0)
+            style = {"boxstyle": "round,pad=0.3", "fc": "white", "ec": ours}
+            ax.text(at, y, words, ha="left", va="center", bbox=style)
+            heights.append(y)
+        return heights
+
+    put(TREE, 0, GREY)
+    ax.set(xlim=(-0.1, 8.4), ylim=(10.7, -0.7))
+    ax.axis("off")
+    save(figure, "tree")
+
+
+def river() -> None:
+    """Figure 4 of Scholl et al. 2022: stream, turbulence and waterfall of Wet Chicken."""
+    world = WetChicken()
+    figure, ax = plt.subplots(figsize=(7.2, 4.2))
+    ax.add_patch(plt.Rectangle((4.5, -0.5), 0.8, 5, fc="#d6eaf5", ec=BLUE, hatch="|||", lw=0))
+    ax.text(5.42, 2, "waterfall: back to the start", rotation=270, va="center", color=BLUE)
+    for s in range(world.n_states):
+        x, y = divmod(s, world.width)
+        ax.add_patch(plt.Rectangle((x - 0.5, y - 0.5), 1, 1, fc="none", ec="#cccccc", lw=0.6))
+    for y in range(world.width):
+        stream = world.max_velocity * y / world.width
+        rough = world.turbulence - stream
+        ax.annotate(
+            "",
+            (-1.0, y),
+            (-1.0 - stream, y),
+            arrowprops={"arrowstyle": "->", "lw": 2, "color": BLUE},
+        )
+        ax.plot([-6.6, -6.6 + rough], [y, y], color=ORANGE, lw=5, alpha=0.75, solid_capstyle="butt")
+        ax.text(-1.15 - stream, y, f"{stream:.1f}", ha="right", va="center", color=BLUE)
+        ax.text(-6.5 + rough, y, f"{rough:.1f}", va="center", color=ORANGE)
+    ax.text(-2.2, -0.95, "stream v", ha="center", color=BLUE)
+    ax.text(-5.6, -0.95, "turbulence b", ha="center", color=ORANGE)
+    ax.plot(0, 0, "s", ms=13, mfc="white", mec="black")
+    ax.text(0, 0, "start", ha="center", va="center", fontsize=6)
+    ax.plot(2, 2, "*", ms=13, color="black")
+    ax.text(2, 1.6, "the baseline steers here", ha="center", va="center", fontsize=7)
+    ax.set_xticks(range(5), [f"x = {x}" for x in range(5)])
+    ax.set_yticks(range(5), [f"y = {y}" for y in range(5)])
+    ax.tick_params(length=0)
+    ax.set(xlim=(-7.4, 5.8), ylim=(4.6, -1.3))
+    for side in ax.spines.values():
+        side.set_visible(False)
+    save(figure, "river")
+
+
+def counterexample() -> None:
+    """Figure 2 of Scholl et al. 2022: the MDP of Theorem 3, with n ends."""
+    figure, ax = plt.subplots(figsize=(5.2, 2.6))
+    circle = {"boxstyle": "circle,pad=0.5", "fc": "white", "ec": GREY, "lw": 1.4}
+    end = circle | {"ec": BLUE}
+    ax.text(0, 1, "0", ha="center", va="center", bbox=circle)
+    for y, words in ((2, "1"), (1.33, "2"), (0, "n")):
+        ax.annotate("", (2.75, y), (0.2, 1), arrowprops={"arrowstyle": "->", "color": GREY})
+        ax.text(1.75, 1 + (y - 1) * 0.62 + 0.12, "1/n", ha="center", color=GREY)
+        ax.text(3, y, words, ha="center", va="center", bbox=end)
+    ax.text(3, 0.66, "...", ha="center", va="center", rotation=90)
+    ax.text(
+        3.35, 1, "n ends: on average each has\none n-th of the visits to 0", va="center", color=BLUE
+    )
+    ax.set(xlim=(-0.4, 5.6), ylim=(-0.4, 2.4))
+    ax.axis("off")
+    save(figure, "counterexample")
+
+
+def results() -> None:
+    """Figures 3 and 5 of Scholl et al. 2022, made again: 10,000 trials each."""
+    folder = Path(__file__).parents[1] / "papers" / "scholl2022"
+    for number, name in ((3, "random-mdps"), (5, "wet-chicken")):
+        shutil.copy(folder / name / "figure.svg", OUT / f"paper-{number}.svg")
+
+
 def plots() -> None:
     """Run the code of plots.md, and keep the figures that it saves, without their date."""
     page = (Path(__file__).parent / "plots.md").read_text(encoding="utf-8")
@@ -179,6 +290,10 @@ def main() -> None:
         row()
         luck()
         product()
+        tree()
+        river()
+        counterexample()
+        results()
         plots()
 
 
