@@ -40,7 +40,7 @@ def lottery() -> Controller:
     """Three actions in one state, one action in another."""
     pi = np.array([THREE, [0.0, 1.0, 0.0]])
     labels = surefoot.Labels(("draws", "fixed"), ("x", "y", "z"))
-    return Controller(policy=surefoot.Policy(pi=pi, labels=labels), otherwise="z")
+    return Controller(policy=surefoot.Policy(pi=pi, labels=labels), otherwise="x")
 
 
 def test_labels_are_data_and_what_is_not_known_gets_the_fallback(database: Database) -> None:
@@ -68,7 +68,7 @@ def test_columns_have_any_name_and_several_make_a_state(database: Database) -> N
 
 def test_the_state_has_the_column_that_is_named(database: Database) -> None:
     sql = case_when(lottery(), dialect=database.dialect, state_column=["ward"])
-    assert database.asked({"ward": ("text", ["fixed", "lost"])}, sql) == ["y", "z"]
+    assert database.asked({"ward": ("text", ["fixed", "lost"])}, sql) == ["y", "x"]
 
 
 ENCODERS = {
@@ -165,7 +165,7 @@ def test_a_missing_key_gets_the_fallback_only_where_there_is_a_draw(database: Da
         "stay": ("text", [None, None, "a"]),
         "time": ("whole", [1, 1, None]),
     }
-    assert database.asked(columns, sql) == ["z", "y", "z"]
+    assert database.asked(columns, sql) == ["x", "y", "x"]
 
 
 @pytest.mark.parametrize("engine", ["duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
