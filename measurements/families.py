@@ -453,7 +453,7 @@ TREES = (
     ),
     Family(
         "tree-bad-corner",
-        "null of a tree: better by .1, worse by 8 in a cell of 2 %, depth 1",
+        "a trap: better by .1, worse by 8 in a cell of 2 %, depth 1",
         partial(in_grid, worth=bad_corner, depth=1, corner=0.02),
     ),
     Family(

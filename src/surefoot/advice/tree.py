@@ -199,7 +199,8 @@ def _credit(model: UnitModel, pi: np.ndarray, stay: np.ndarray, possible: np.nda
     share = np.where(model.n_sa > 0, stay, 0.0)
     kept = (share * q).sum(axis=1) / np.maximum(share.sum(axis=1), 1e-300)
     beyond = np.where(model.n_sa > 0, q - kept[:, None], 0.0)
-    of_table = np.maximum((pi * beyond).sum(axis=1, keepdims=True), 0.0)
+    changes = np.abs(pi - stay).max(axis=1, keepdims=True) > CHANGED
+    of_table = changes * np.maximum((pi * beyond).sum(axis=1, keepdims=True), 0.0)
     credit = d[:, None] * np.where(possible, np.minimum(beyond, of_table), 0.0)
     table = float(credit.max(axis=1, initial=0.0).sum())
     credit -= np.where(possible, 0.0, table * d[:, None] / d.sum())
