@@ -4,12 +4,13 @@
 
 It needs Playwright and a Chromium (pip install 'surefoot[slow]'; apt-get install chromium). Look at
 the pictures after a change of the pages. With --docs the pictures of the documentation are made
-again: docs/figures/report-*.png.
+again: docs/figures/report-*.png and docs/figures/walk-*.png.
 """
 
 from __future__ import annotations
 
 import csv
+import shlex
 import shutil
 import subprocess
 import sys
@@ -93,6 +94,27 @@ def make_pages(folder: Path) -> dict[str, Path]:
     return pages
 
 
+def walk(folder: Path) -> dict[str, Path]:
+    """Go the walks of walks.md, command by command, and say where their pages are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = (HERE / "walks.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in text.splitlines():
+        if not line.startswith("$ "):
+            continue
+        program, *words = shlex.split(line[2:])
+        first = (
+            ["-m", "surefoot.cli"] if program == "surefoot" else [str(HERE.parent / words.pop(0))]
+        )
+        subprocess.run(
+            [sys.executable, *first, *words], cwd=folder, check=True, capture_output=True
+        )
+    return {
+        "walk-ward": folder / "ward" / "report.html",
+        "walk-roll-out": folder / "ward-roll-out.html",
+        "walk-shop": folder / "shop" / "report.html",
+    }
+
+
 def _write(path: Path, rows: list[dict[str, str]]) -> None:
     with open(path, "w", newline="", encoding="utf-8") as file:
         made = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
@@ -150,6 +172,8 @@ def main() -> None:
             for name, height in (("improvement", 900), ("safety-test", 720), ("study", 900)):
                 target = HERE / "figures" / f"report-{name}.png"
                 picture_for_docs(browser, pages[name], target, height)
+            for name, page in walk(given.folder / "walks").items():
+                picture_for_docs(browser, page, HERE / "figures" / f"{name}.png", 1100)
         browser.close()
     print(f"pictures in {given.folder}")
 

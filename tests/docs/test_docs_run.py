@@ -17,6 +17,7 @@ from support.documents import DOCS, NOT_RUN, PAGES, blocks, inline, missing, run
 from surefoot.cli import app
 
 QUICK = ("index.md", "your-log.md")  # pages whose commands are run by make test, too
+TOLD_APART = ("walks.md",)  # run by test_walks
 # their Python reads what their commands write
 WHOLE = ("questions.md", "report.md", "in-use.md", "guards.md", "rollout.md")
 
@@ -76,7 +77,9 @@ def test_the_first_pages_run_whole(page: str, here: Path, run: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [x for x in PAGES if has(x, "console") and x not in QUICK])
+@pytest.mark.parametrize(
+    "page", [x for x in PAGES if has(x, "console") and x not in (*QUICK, *TOLD_APART)]
+)
 def test_a_page_runs_whole(page: str, here: Path, run: Any) -> None:
     assert run_page(page, run) > 0
 

@@ -15,7 +15,6 @@ from surefoot.cli.options import (
     METHOD,
     OUTPUT,
     POLICY,
-    READING,
     AsJson,
     Edges,
     Source,
@@ -38,6 +37,9 @@ PolicyFile = Annotated[
         help="A policy file, as surefoot improve writes it, or a controller of surefoot export.",
     ),
 ]
+Decimal = Annotated[str, typer.Option(hidden=True)]  # as surefoot check has them
+Delimiter = Annotated[str, typer.Option(hidden=True)]
+Encoding = Annotated[str, typer.Option(hidden=True)]
 Otherwise = Annotated[
     str | None,
     option(
@@ -96,20 +98,17 @@ def apply(
         str | None,
         option(COLUMNS, "NAME,...", "What was done, in FILE; '-' if there is none.", default=False),
     ] = None,
-    decimal: Annotated[
-        str, option(READING, "CHARACTER", "The decimal sign of numbers in text.")
-    ] = ".",
-    delimiter: Annotated[
-        str, option(READING, "SIGN", "What separates the columns of text.", default="found")
-    ] = "",
-    encoding: Annotated[str, option(READING, "NAME", "The encoding of text.")] = "utf-8",
+    decimal: Decimal = ".",
+    delimiter: Delimiter = "",
+    encoding: Encoding = "utf-8",
 ) -> None:
     """Show what a policy does in a state, or would have done in every row of a file.
 
     With --file nothing is done but written down (shadow mode): the rows with the decision and its
     probability, how often it differs from the action in the file and from the baseline beside the
     policy, and which states the policy does not know. They stay open unless --otherwise names an
-    action. Text is written as it was read: the same delimiter, decimal sign and encoding.
+    action. Text is written as it was read; --decimal, --delimiter and --encoding are those of
+    surefoot check.
     """
     if sum((state is not None, bool(reading), file is not None)) != 1:
         raise ParameterError(
@@ -390,9 +389,6 @@ States = Annotated[int, option(METHOD, "NUMBER", "The largest number of states."
 Method = Annotated[
     str, option(METHOD, "NAME", "quantile: bins of every feature; kmeans: needs scikit-learn.")
 ]
-Decimal = Annotated[str, typer.Option(hidden=True)]
-Delimiter = Annotated[str, typer.Option(hidden=True)]
-Encoding = Annotated[str, typer.Option(hidden=True)]
 DateFormat = Annotated[str, typer.Option(hidden=True)]
 Missing = Annotated[
     str,

@@ -21,7 +21,6 @@ from surefoot.cli.options import (
     READING,
     AsJson,
     Despite,
-    Edges,
     Explain,
     GuardedOptions,
     LogOptions,
@@ -107,23 +106,15 @@ Features = Annotated[
     option(
         METHOD,
         "NAME,...",
-        "Columns with measurements, instead of a state: the half that learns makes states of them.",
+        "Columns with measurements, instead of a state: the half that learns makes states of them."
+        " --states, --edges and --missing are those of surefoot discretize.",
         default=False,
     ),
 ]
-States = Annotated[
-    int | None,
-    option(METHOD, "NUMBER", "About how many states --features make.", default="by the rows"),
-]
-Missing = Annotated[
-    str,
-    option(
-        METHOD,
-        "WORD",
-        "What becomes of empty measurements: error, a bin of their own (bin), or the last of their"
-        " episode (last).",
-    ),
-]
+# as surefoot discretize has them
+States = Annotated[int | None, typer.Option(hidden=True)]
+OwnEdges = Annotated[list[str] | None, typer.Option("--edges", hidden=True)]
+Missing = Annotated[str, typer.Option(hidden=True)]
 Folder = Annotated[
     Path, option(OUTPUT, "FOLDER", "Where policy.csv, report.html and the other files go.")
 ]
@@ -170,7 +161,7 @@ def improve(
     against: Against = "baseline",
     features: Features = "",
     states: States = None,
-    edges: Edges = None,
+    edges: OwnEdges = None,
     missing: Missing = "error",
     out: Folder = Path("improved"),
     no_report: NoReport = False,

@@ -45,6 +45,10 @@ FOLDED = (
     *("start", "allowed", "forbidden", "baseline_policy"),
     *("exploration", "smoothing", "renormalise"),
 )
+RARE = (
+    *("time", "next_state", "terminal", "truncated", "propensity", "policy_column"),
+    *("smoothing", "renormalise"),
+)
 SHORT = ("compare", "tune", "plan", "evaluate")  # these fold what only gamma 1 needs
 AS_CHECK = (
     "Which columns LOG has, how it is read, which actions are allowed and how a baseline is"
@@ -135,7 +139,7 @@ def add(
         if isinstance(p.annotation, type) and issubclass(p.annotation, LogOptions):
             groups[key] = p.annotation
             folded = (*FOLDED, *(("return_range",) if name in SHORT else ()))
-            folded = {"check": (), "improve": (READING,)}.get(name, folded)
+            folded = {"check": (), "improve": (READING, *RARE)}.get(name, folded)
             parameters += _fields(p.annotation, folded)
         else:
             parameters.append(p.replace(kind=inspect.Parameter.KEYWORD_ONLY))
