@@ -103,7 +103,7 @@ def by_arrays(family: Family, table: Table) -> tuple[float, float]:
         n_actions=2,
         reward_range=family.rewards,
     )
-    pi = np.array([[0.2, 0.8]] * 4)
+    pi = np.array([[0.2, 0.8]] * 3 + [np.asarray(problem.pi_b)[3]])  # nobody acts in the last one
     units = units_of_batch(problem.log, GAMMA)
     there = np.bincount(units.unit, minlength=units.number) > 0
     _, low, high, _ = by_units(problem, units, there, pi, DELTA)
