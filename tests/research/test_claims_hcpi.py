@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from surefoot.research.paper import FAILS, HOLDS, OPEN
+from surefoot.research.paper import EXCEPT, FAILS, HOLDS, OPEN
 from surefoot.research.paper.study_claims import by_setting, c16, hcpi_table
 from surefoot.research.studies.results import Cell, Results
 from surefoot.statistics.metrics import Intervals
@@ -57,8 +57,15 @@ def test_so_does_robust_mdp_within_the_margin() -> None:
     assert judged(0.0, 0.1, robust=0.28) == FAILS
 
 
-def test_scatter_that_hides_the_margin_leaves_it_open() -> None:
-    assert judged(0.0, 0.24, scatter=0.5) == OPEN
+def test_a_version_whose_margin_is_hidden_by_scatter_is_a_named_exception() -> None:
+    found = c16(planted(0.0, 0.24, scatter=0.5), Intervals(resamples=150))
+    assert found.verdict == EXCEPT
+    assert f"Pi_b open against hcpi {BOLD}" in found.exceptions
+    assert CAUTIOUS not in found.exceptions
+
+
+def test_scatter_that_hides_every_margin_leaves_it_open() -> None:
+    assert judged(0.0, 0.24, scatter=9.0) == OPEN
 
 
 def test_settings_of_one_algorithm_are_kept_apart_in_the_table() -> None:
