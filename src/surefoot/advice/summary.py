@@ -74,8 +74,12 @@ OTHERWISE = {
 }
 
 
-def log_summary(log: Log, source: str, problem: Problem) -> dict[str, Any]:
-    """What was read, row by row accounted for."""
+def log_summary(
+    log: Log, source: str, problem: Problem, returns: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    """What was read, row by row accounted for. `returns`: those possible of an episode, in the
+    units of the column, where the problem has others.
+    """
     account = log.accounting
     return {
         "source": source,
@@ -94,7 +98,7 @@ def log_summary(log: Log, source: str, problem: Problem) -> dict[str, Any]:
         "pairs_seen": int((log.n_sa > 0).sum()),
         "reward_lowest": log.rewards[0],
         "reward_highest": log.rewards[1],
-        "reward": log.reward_summary | {"share": _is_share(log, problem)},
+        "reward": log.reward_summary | {"share": _is_share(log, problem, returns)},
         "warnings": list(log.warnings),
         "history": remembered(log)[1],
         "discount_per": None if log.pace is None else log.pace.unit,
@@ -119,11 +123,12 @@ def _measured(advice: Advice) -> dict[str, str]:
     return {} if made is None else {"encoder": fingerprint(made.encoder)}
 
 
-def _is_share(log: Log, problem: Problem) -> bool:
+def _is_share(log: Log, problem: Problem, returns: tuple[float, float] | None) -> bool:
     """Whether a mean return is a share: every reward is 0 or 1 in the column, no return can be
     below 0 or above 1, and none is discounted.
     """
-    ends = (log.reward.sign * x for x in (problem.return_range.lo, problem.return_range.hi))
+    own = problem.return_range
+    ends = returns or (log.reward.sign * x for x in (own.lo, own.hi))
     whole = (problem.gamma == 1 or log.bandit) and all(0 <= x <= 1 for x in ends)
     return whole and log.reward_is_binary
 

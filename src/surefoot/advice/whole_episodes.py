@@ -190,15 +190,20 @@ def safety_test(
         groups_of(posed.log.groups, group_tolerance),
         same_codes=other is None, accept_observed=observed_range,
     )  # fmt: skip
-    return _told(found, posed, policy, training, overlap)
+    return _told(found, posed, policy, training, overlap, asked.get("return_range"))
 
 
 def _told(
-    found: Tested, posed: Posed, policy: Any, training: Any, overlap: Mapping[str, Any]
+    found: Tested,
+    posed: Posed,
+    policy: Any,
+    training: Any,
+    overlap: Mapping[str, Any],
+    returns: tuple[float, float] | None,
 ) -> Tested:
     """The test with what it was of."""
     document: dict[str, Any] = {
-        "log": log_summary(posed.log, posed.source, posed.problem),
+        "log": log_summary(posed.log, posed.source, posed.problem, returns),
         "policy": in_words(policy),
         "policy_fingerprint": file_hash(Path(policy)) if isinstance(policy, (str, Path)) else None,
         "gamma": posed.gamma,
@@ -231,7 +236,7 @@ def _by_model(
     rest, overlap = _without_own_episodes(Sample(marked, pi, None), posed, policy, other)
     kept = np.isin(np.arange(log.n_episodes), rest.batch.beside["number"])
     found = estimated_test(posed, pi, kept, delta, accept_observed=accept_observed)
-    return _told(found, posed, policy, training, overlap)
+    return _told(found, posed, policy, training, overlap, asked.get("return_range"))
 
 
 def _without_own_episodes(
@@ -363,7 +368,7 @@ def watch(
         )
         _save(after, before, state_file)
     document: dict[str, Any] = {
-        "log": log_summary(posed.log, posed.source, posed.problem),
+        "log": log_summary(posed.log, posed.source, posed.problem, asked.get("return_range")),
         "policy": in_words(policy),
         "gamma": posed.gamma,
         "state_file": str(state_file),
@@ -415,7 +420,7 @@ def _roll_out(
         )
         _save(after, before, state_file)
     document: dict[str, Any] = {
-        "log": log_summary(posed.log, posed.source, posed.problem),
+        "log": log_summary(posed.log, posed.source, posed.problem, asked.get("return_range")),
         "policy": None if policy is None else in_words(policy),
         "baseline": None if baseline is None else in_words(baseline),
         "gamma": posed.gamma,

@@ -159,6 +159,9 @@ def safety_page(found: Mapping[str, Any]) -> str:
     )
 
 
+DIFFERENCE = ("estimated_difference", "difference_at_least", "difference_at_most")
+
+
 def rollout_page(found: Mapping[str, Any]) -> str:
     """A look at a roll-out, with the difference over the episodes."""
     said, path, log = rollout_statements(found), found["path"], found["log"]
@@ -172,8 +175,10 @@ def rollout_page(found: Mapping[str, Any]) -> str:
             " cut off where they leave the picture."
         )
         pictures = [Picture(path_picture(path, partial(signed_number, log=log)), caption)]
-    looked_at = of_kind(said, "worth", "guards", "arms", "waiting", "counted", "training")
+    looked_at = of_kind(said, "worth", "arms", "waiting", "counted", "training")
     new, old = (x["name"] for x in found["arms"])
+    whole = tuple(found[x] for x in DIFFERENCE)
+    guards = [part_section("Guards", found, x, whole) for x in of_kind(said, "guards")]
     return sections_page(
         heading=f"Roll-out of {new} beside {old} in {found['log']['source']}",
         word=shown["verdict"][0].words,
@@ -197,6 +202,7 @@ def rollout_page(found: Mapping[str, Any]) -> str:
         ],
         sections=[
             Section(title="The roll-out", pictures=pictures, items=_items(looked_at)),
+            *guards,
             Section(title="What must be true", items=_items(shown["assumes"])),
             *notes_section(_words(shown["note"])),
         ],
