@@ -419,3 +419,27 @@ def test_weighted_figures_say_how_many_episodes_they_are_as_good_as() -> None:
     modelled = summarise(advised(table(), "cost:lower"), "log.csv")
     assert modelled["worth"]["held_out"]["weights"] is modelled["guards"][0]["weights"] is None
     assert "as good as" not in said(modelled)
+
+
+def test_a_group_that_gains_less_has_less_room_for_a_hidden_cause(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    rows = []
+    for e in range(3000):
+        group, new = "ab"[e % 2], int(rng.random() < 0.5)
+        better = (0.4 if group == "a" else 0.2) * new
+        rows.append((e, 0, "s", "new" if new else "old", int(rng.random() < 0.3 + better), group))
+    header = ("episode", "time", "state", "action", "reward", "who")
+    log = logfiles.write(tmp_path / "log.csv", header, rows)
+    how: dict[str, Any] = {"gamma": 0.9, "episode_end": "terminal", "reward_range": (0, 1)}
+    advice = surefoot.advise(log, group="who", **how)
+    found = advice.sensitivity
+    assert advice.supported and found is not None
+    strength = {name: x.vanishes_at for name, x in found.groups.items()}
+    # .7 and .5 against .3: the less they differ, the less a cause must do to make them equal
+    assert strength["b"] < found.vanishes_at < strength["a"]
+    alone = [row for row in rows if row[-1] == "a"]
+    own = surefoot.advise(logfiles.write(tmp_path / "a.csv", header, alone), **how).sensitivity
+    assert own is not None and own.groups == {}
+    assert strength["a"] == pytest.approx(own.vanishes_at, rel=0.15)
+    text = advice.said(advice.document, explain=True)
+    assert f"b {found.groups['b'].shown_up_to:.2f}" in " ".join(text.split())

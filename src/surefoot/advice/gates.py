@@ -19,6 +19,7 @@ from surefoot.core.evidence import GROUP, GUARD, Evidence, Part
 from surefoot.core.labels import as_text
 from surefoot.evidence import Standard
 from surefoot.evidence.circumstances import circumstances_of
+from surefoot.evidence.confounding import Sensitivity, sensitivity
 from surefoot.evidence.episode_values import GAIN, LOSS, episode_values
 from surefoot.evidence.estimates import EpisodeValues
 from surefoot.evidence.gain_test import bound_of
@@ -62,14 +63,25 @@ def gates_of(
         column = replace(units, r=other.log.reward)
         found.append(_tested(row, other, column, column, gain, pi_b, len(problem.guards)))
     for group in groups:
-        mine = group.rows(batch)
-        part = replace(problem, guards=(), log=take_rows(batch, mine))
-        row, own = (
-            Evidence(part=group.part, unit=gain.evidence.unit),
-            rows_of_units(units, batch, mine),
-        )
+        row = Evidence(part=group.part, unit=gain.evidence.unit)
+        part, own = group.alone(problem, units, batch)
         found.append(_tested(row, part, own, units, gain, pi_b, len(groups)))
     return tuple(found)
+
+
+def hidden_causes_of_groups(
+    log: Log, problem: Problem, units: Units, pi: np.ndarray, pi_b: np.ndarray, chosen: np.ndarray
+) -> dict[str, Sensitivity]:
+    """How strong a hidden cause would have to be to explain away what each group gains, of those
+    with enough of the chosen units.
+    """
+    found = {}
+    for group in _groups(log, problem, 0.0):
+        part, own = group.alone(problem, units, rows_with(problem, "groups"))
+        mine = chosen & (np.bincount(own.unit, minlength=own.number) > 0)
+        if mine.sum() >= FEWEST_UNITS:
+            found[group.part.name] = sensitivity(part, own, pi, chosen=mine, pi_b=pi_b)
+    return found
 
 
 def check_gates(log: Log, problem: Problem) -> None:
@@ -103,6 +115,12 @@ class Group:
     def rows(self, batch: Batch) -> np.ndarray:
         """Which rows are of this group."""
         return np.asarray(batch.beside[self.grouping] == self.code)
+
+    def alone(self, problem: Problem, units: Units, batch: Batch) -> tuple[Problem, Units]:
+        """The problem and the units of its rows alone."""
+        mine = self.rows(batch)
+        part = replace(problem, guards=(), log=take_rows(batch, mine))
+        return part, rows_of_units(units, batch, mine)
 
 
 def groups_of(groupings: Mapping[str, Sequence[Any]], tolerance: float = 0.0) -> list[Group]:

@@ -15,7 +15,7 @@ import numpy as np
 from surefoot.advice.answers import Paged
 from surefoot.advice.assurance import assure, proof
 from surefoot.advice.gain import Gain, held_out_gain
-from surefoot.advice.gates import check_gates, gates_of
+from surefoot.advice.gates import check_gates, gates_of, hidden_causes_of_groups
 from surefoot.advice.made_of import MODE, MadeOf, made_of, most_frequent
 from surefoot.advice.posing import Posed, posed_by_hand
 from surefoot.advice.provenance import can_be_told
@@ -412,9 +412,12 @@ def _hidden(advice: Advice, units: Units, *, markov: bool) -> Sensitivity | None
     if problem.n_states > MOST_STATES:
         return Sensitivity(not_given=MANY_STATES)
     half = None if gain is None else gain.held_out
-    return sensitivity(
-        problem, units, advice.candidate, chosen=half, pi_b=advice.pi_b, markov=markov
-    )
+    pi, pi_b = advice.candidate, advice.pi_b
+    found = sensitivity(problem, units, pi, chosen=half, pi_b=pi_b, markov=markov)
+    if found.not_given or half is None or not advice.gates:
+        return found
+    groups = hidden_causes_of_groups(advice.log, problem, units, pi, pi_b, half)
+    return replace(found, groups=groups)
 
 
 def _rule_of(log: Log, problem: Problem, compared_with: str) -> tuple[np.ndarray | None, int]:

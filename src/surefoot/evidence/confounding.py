@@ -57,6 +57,7 @@ class Sensitivity:
     rows, held_out   how many rows stand behind it, and whether the policy was learned from others
     one_step      decisions without consequences: nothing is assumed of a sequence
     not_given     why there is none; "" where there is one
+    groups        the same for what each group gains, by its name
     """
 
     vanishes_at: float = math.nan
@@ -66,6 +67,7 @@ class Sensitivity:
     held_out: bool = True
     one_step: bool = False
     not_given: str = ""
+    groups: Mapping[str, Sensitivity] = field(default_factory=dict)
 
 
 def sensitivity(
@@ -297,5 +299,9 @@ def confounding_summary(found: Sensitivity | None) -> dict[str, Any] | None:
         "curve": [
             {"strength": x, "gain_at_least": row.estimate, "with_sampling_error": row.low}
             for x, row in found.curve.items()
+        ],
+        "groups": [
+            {"name": name, "vanishes_at": x.vanishes_at, "shown_up_to": x.shown_up_to}
+            for name, x in found.groups.items()
         ],
     }

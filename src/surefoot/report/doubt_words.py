@@ -109,7 +109,18 @@ def _strength(found: Mapping[str, Any]) -> tuple[float, Statement]:
             "It is taken to be new at each step. One that lasts, such as a person's constitution,"
             " can mislead more, and these numbers do not cover it.",
         )
+    if groups := found.get("groups"):
+        each = ", ".join(f"{x['name']} {_times(x['shown_up_to'], most)}" for x in groups)
+        detail += (
+            f"the gain of a group could vanish where it makes some actions so many times as likely"
+            f" (odds; 1: sampling error alone could explain it): {each}",
+        )
     return shown, Statement("hidden", words, detail, first=False)
+
+
+def _times(x: float | None, most: str) -> str:
+    """An odds ratio."""
+    return f"{x:.2f}" if known(x) and x is not None and math.isfinite(x) else f"more than {most}"
 
 
 def _time(document: Mapping[str, Any]) -> list[tuple[float, Statement]]:

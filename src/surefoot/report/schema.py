@@ -435,6 +435,14 @@ class CurvePoint(Part):
     with_sampling_error: Number = said("the same where sampling error counts")
 
 
+class HiddenCauseOfGroup(Part):
+    """How strong a hidden cause must be to explain away what a group gains."""
+
+    name: str = said("the group")
+    vanishes_at: Number = said("as for the whole")
+    shown_up_to: Number = said("as for the whole; 1: sampling error alone could explain it")
+
+
 class HiddenCause(Part):
     """How strong a hidden cause must be to explain the gain away."""
 
@@ -448,6 +456,7 @@ class HiddenCause(Part):
     held_out: bool = said("whether that is the half that the policy was not made from")
     one_step: bool = said("false where the cause is assumed to be new at each step")
     curve: list[CurvePoint] = said("what is left of the gain, at growing strength")
+    groups: list[HiddenCauseOfGroup] = said("the same of each group (`--group`)")
 
 
 class Found(Part):
