@@ -418,6 +418,6 @@ def test_where_no_success_was_seen_the_interval_of_a_mean_is_that_of_the_rule_of
         assert found["weighted"][name]["low"] == 0
         high = 0.0 if declared is None else 0.03
         assert found["weighted"][name]["high"] == pytest.approx(high, rel=0.02)
-    beside = {"log": log_summary(log, "log.csv"), "notes": []}
+    beside = {"log": log_summary(log, "log.csv", problem), "notes": []}
     said = text(evaluation_statements(found | beside))
     assert ("no reward lies outside [0, 0]" in said) == (declared is None)

@@ -312,7 +312,6 @@ def test_the_page_draws_the_difference(tmp_path: Path, run: Run) -> None:
         (("--share", "0.3"), "--share 0.3 does not explain"),
         (("--policy", "nowhere.csv"), "give the policies of both arms"),
         (("--estimator", "is"), "--estimator is for a log of one policy"),
-        (("--reward-range", "0.2,1"), "does not hold"),
         (("--group", "state"), "surefoot watch has no --group"),
         (("--allowed", "x.csv"), "--allowed does not go with watch"),
     ],
@@ -323,6 +322,14 @@ def test_what_no_roll_out_can_be_is_refused_in_words_and_nothing_is_begun(
     code, said = look(run, tmp_path, visits(400), *more)
     assert (code, words in str(said)) == (2, True), said
     assert not (tmp_path / "r.json").exists()
+
+
+def test_a_range_that_does_not_hold_is_refused(tmp_path: Path, run: Run) -> None:
+    log = logfiles.write(tmp_path / "log.csv", HEADER, visits(50))
+    words = ("--gamma", 0.9, "--policy-column", "arm", "--state-file", tmp_path / "s.json")
+    code, _, said = run("watch", log, *words, "--reward-range", "0.2,1")
+    assert code == 2 and "does not hold" in said
+    assert not (tmp_path / "s.json").exists()
 
 
 def test_a_range_that_nobody_declared_is_refused(tmp_path: Path, run: Run) -> None:

@@ -189,7 +189,7 @@ def test_the_command_says_it(
     said = logfiles.one_line(said)
     assert found == code, complaint
     assert words in said
-    assert "group m (" in said
+    assert "group m " in said
     assert words.split(": ")[1][:30] in page.read_text(encoding="utf-8")
     found, said, _ = logfiles.run(monkeypatch, capsys, *command, "--json")
     assert found == code

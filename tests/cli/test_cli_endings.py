@@ -234,7 +234,9 @@ def test_a_full_disk_is_told_once() -> None:
             [*COMMAND, "list"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
         )
     assert done.returncode == 2
-    assert done.stderr.splitlines() == ["error: [Errno 28] No space left on device"]
+    assert done.stderr.splitlines() == [
+        "error: the output cannot be written: No space left on device"
+    ]
 
 
 def test_a_label_that_the_terminal_cannot_show_is_no_crash(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_size_that_is_no_whole_number_is_refused(name: str, bad: Any) -> None:
 
 
 @pytest.mark.parametrize("option", ["unseen_states", "ties", "masked_baseline"])
-@pytest.mark.parametrize("bad", ["Baseline", "", None, 3, True])
+@pytest.mark.parametrize("bad", ["Baseline", "", 3, True])
 def test_an_unknown_option_value_is_named(option: str, bad: Any) -> None:
     text = message(UnknownNameError, **{option: bad})
     assert f"{option} must be one of" in text

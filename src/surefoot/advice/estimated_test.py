@@ -18,7 +18,15 @@ from surefoot.advice.gain import FEWEST_UNITS, explained_by
 from surefoot.advice.gates import parts_summary, rows_of_units
 from surefoot.advice.learn_and_test import findings_about
 from surefoot.advice.posing import Posed
-from surefoot.advice.safety import DECLARE, NONE_MISSING, Tested
+from surefoot.advice.safety import (
+    DECLARE,
+    FRESH,
+    NO_HIDDEN_CAUSE,
+    NONE_MISSING,
+    SAME_WORLD,
+    Tested,
+    no_reward_beyond,
+)
 from surefoot.core.errors import LogError, NotAvailableError
 from surefoot.core.evidence import ASYMPTOTIC, Evidence
 from surefoot.evidence.circumstances import circumstances_of
@@ -134,19 +142,18 @@ def _conditions(posed: Posed, *, accept_observed: bool) -> dict[str, str]:
             "surefoot check says what that is; or give the baseline that made the log (--baseline)"
         )
     if not (problem.return_range.declared or accept_observed):
-        low, high = problem.reward_range
-        found[f"no reward below {low:g} or above {high:g} exists"] = DECLARE
+        found[no_reward_beyond(*problem.reward_range)] = DECLARE
     return found
 
 
 def _assumptions(posed: Posed) -> tuple[str, ...]:
     return (
-        "the policy was neither made nor chosen with the tested episodes",
+        FRESH,
         "the tested episodes are independent of each other",
-        "no hidden cause: decisions used nothing beyond the state that also bears on the outcome",
+        NO_HIDDEN_CAUSE,
         "states say enough: what follows depends on nothing before them (surefoot check looks at"
         " that)",
-        "the same world: what holds in the tested episodes holds where the policy will act",
+        SAME_WORLD,
         NONE_MISSING,
         "the baseline is what made the log, on average, as estimated from it",
         *(["episodes that are cut go on as the model says"] if _cut(posed) else []),

@@ -42,6 +42,11 @@ from surefoot.problems.guards import Guard
 from surefoot.report.policy_words import IF, safety_statements
 from surefoot.report.statements import text
 
+FRESH = "the policy was neither made nor chosen with the tested episodes"
+NO_HIDDEN_CAUSE = (
+    "no hidden cause: decisions used nothing beyond the state that also bears on the outcome"
+)
+SAME_WORLD = "the same world: what holds in the tested episodes holds where the policy will act"
 NONE_MISSING = "no episode is missing because of how it went"
 DECLARE = (
     "Declare the possible rewards (--reward-range), or accept those observed (--observed-range)"
@@ -218,7 +223,7 @@ def sample_test(
         for quantity, delta in ((GAIN, standard.delta / 2), (LOSS, standard.delta / 2 / statements))
     )
     seen = None if values.declared else standard.observed(held_out.batch.reward)
-    observed = "" if seen is None else f"no reward below {seen[0]:g} or above {seen[1]:g} exists"
+    observed = "" if seen is None else no_reward_beyond(*seen)
     conditions = _of_rows_left_out(held_out)
     if observed and not accept_observed:
         conditions[observed] = DECLARE
@@ -366,11 +371,11 @@ def _assumptions(row: Evidence, within: str, tested: Sample) -> tuple[str, ...]:
     if tested.policy is not None:
         average = "the baseline is the policy that was named, on average over its own episodes"
     return (
-        "the policy was neither made nor chosen with the tested episodes",
+        FRESH,
         f"the tested episodes are independent of each other, and {made}",
         *([average] if tested.pi_b is None else []),
-        "no hidden cause: decisions used nothing beyond the state that also bears on the outcome",
-        "the same world: what holds in the tested episodes holds where the policy will act",
+        NO_HIDDEN_CAUSE,
+        SAME_WORLD,
         NONE_MISSING,
         "what counts is the discounted return of a whole episode, from its start to where it ends"
         " or is cut",
@@ -466,6 +471,11 @@ def _of_group(sample: Sample | None, group: Group) -> Sample | None:
         return None
     mine = group.rows(sample.batch)[sample.batch.first]
     return replace(sample, batch=take_episodes(sample.batch, mine)) if mine.any() else None
+
+
+def no_reward_beyond(low: float, high: float) -> str:
+    """What nobody declared."""
+    return f"no reward below {low:g} or above {high:g} exists"
 
 
 def _with_parts(whole: Tested, parts: tuple[Evidence, ...], accept_observed: bool) -> Tested:

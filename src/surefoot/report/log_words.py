@@ -270,3 +270,9 @@ def disagreement(baseline: Mapping[str, Any]) -> str:
     rows = baseline["impossible_rows"]
     impossible = f", {rows:,} impossible rows" if rows else ""
     return f"the baseline DISAGREES with the log (p = {baseline['p_value']:.2g}{impossible})"
+
+
+def training_left_out(episodes: int) -> str:
+    """That episodes do not count which the policy was made from; "" where there are none."""
+    words = f"{episodes:,} new episodes were LEFT OUT: the policy was made from them"
+    return words if episodes else ""

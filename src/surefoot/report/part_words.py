@@ -64,6 +64,7 @@ def part_rules(document: Mapping[str, Any]) -> list[str]:
         for x in found
         if x.get("weights")
     ]
+    told.append(f"tested: held-out {found[0].get('unit', 'episodes')}")
     told.append(_rule(document))
     for kind, many in KINDS:
         told += _at_once(kind, document.get(many, ()))

@@ -32,6 +32,7 @@ from surefoot.report.log_words import (
     rough,
     rows_read,
     span,
+    training_left_out,
     turned,
     urgent,
     value,
@@ -378,12 +379,12 @@ def watch_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
             " finished"
         )
         found.append(Statement("waiting", words))
-    trained = f"{left_out:,} new episodes were LEFT OUT: the policy was made from them"
+    trained = training_left_out(left_out)
     never = (
         "could not check whether the policy was made from these episodes; training.npz beside the"
         " policy is missing"
     )
-    trained = "; ".join([trained] * bool(left_out) + [never] * unchecked)
+    trained = "; ".join([trained] * bool(trained) + [never] * unchecked)
     found += [Statement("training", trained)] if trained else []
     found += [rows_read(log), *notes(document["notes"], log)]
     return (*in_terms_of(log, found), Statement("state", str(document["state_file"])))

@@ -15,6 +15,7 @@ from surefoot.report.log_words import (
     notes,
     rows_read,
     span,
+    training_left_out,
     turned,
     urgent,
     value,
@@ -159,8 +160,5 @@ def _assumed(found: Mapping[str, Any]) -> Statement:
 
 
 def _trained(found: Mapping[str, Any]) -> list[Statement]:
-    left_out = found["episodes_left_out"]
-    if not left_out:
-        return []
-    words = f"{left_out:,} new episodes were LEFT OUT: the policy was made from them"
-    return [Statement("training", words)]
+    words = training_left_out(found["episodes_left_out"])
+    return [Statement("training", words)] if words else []

@@ -784,25 +784,30 @@ class Bets(Part):
     reached_at_episode: int | None = said("where it reached `capital_needed`; `null`: not yet")
 
 
-class Watch(OfPolicy):
+class Looks(Part):
+    """What every look at a growing log says."""
+
+    delta: float = said("the probability of a wrong verdict over all looks")
+    looks: int = said("how many looks there were")
+    order: str = said("of the new ones: by their times, or drawn by lots")
+    episodes_counted: int = said("in all")
+    episodes_new: int = said("at this look")
+    episodes_waiting: int = said("not finished, or begun after one that is not")
+    episodes_left_out: int = said("new ones that the policy was made from")
+    training_checked: bool = said("whether the `training.npz` of the policy was there")
+
+
+class Watch(OfPolicy, Looks):
     """The safety test of a growing log, looked at as often as one likes."""
 
     schema_: Literal["surefoot/watch/1"] = SCHEMA
     state_file: str = said("where the capital is kept")
     verdict: Literal["passes", "fails", "no evidence"] = said("better, worse, or not yet")
-    delta: float = said("the probability of a wrong verdict over all looks")
     delta_of_each_test: float = said("half of it for each side")
     capital_needed: float = said("the capital that shows something, 2 / delta")
     gain: Bets = said("the bets on better")
     loss: Bets = said("the bets on worse")
     estimated_gain: Number = said("the mean value of the counted episodes")
-    episodes_counted: int = said("in all")
-    episodes_new: int = said("at this look")
-    looks: int = said("how many looks there were")
-    order: str = said("of the new ones: by their times, or drawn by lots")
-    episodes_waiting: int = said("not finished, or begun after one that is not")
-    episodes_left_out: int = said("new ones that the policy was made from")
-    training_checked: bool = said("whether the `training.npz` of the policy was there")
 
 
 class ArmSeen(Part):
@@ -831,7 +836,7 @@ class PathPoint(Part):
     began: str | None = said("when the last of them began; `null`: the log has no dates")
 
 
-class Rollout(OnLog):
+class Rollout(OnLog, Looks):
     """`watch --policy-column`: a roll-out, the new policy in one arm, the old one in the other."""
 
     schema_: Literal["surefoot/watch/1"] = SCHEMA
@@ -839,7 +844,6 @@ class Rollout(OnLog):
     baseline: str | None = said("the file of the old one")
     state_file: str = said("where the returns that were counted are kept")
     verdict: Literal["better", "worse", "continue"] = said("what was shown")
-    delta: float = said("the probability of a wrong verdict over all looks")
     delta_of_better: float = said("half of it")
     delta_of_worse: float = said("the other half, shared by the reward and the guards")
     share: float = said("the probability with which an episode gets the new policy")
@@ -854,22 +858,15 @@ class Rollout(OnLog):
     )
     decision: Decision | None = said("how long it will take; `null`: decided, or not in sight")
     path: list[PathPoint] = said("the difference over the episodes, up to 60 points")
-    episodes_counted: int = said("in all")
-    episodes_new: int = said("at this look")
-    looks: int = said("how many looks there were")
-    order: str = said("of the new ones: by their times, or drawn by lots")
-    episodes_waiting: int = said("not finished, or begun after one that is not")
     episodes_held_up: int = said("those of them that are finished themselves")
     waits_since: str | None = said("when the first of them began; `null`: none, or no dates")
-    episodes_left_out: int = said("new ones that the policy was made from")
     episodes_of_others: int = said("episodes of other arms in the log")
     ends_are_told: bool = said(
         "whether flags, states or a horizon say which episodes are over; else an episode is when"
         " another one follows it in the file"
     )
     capital_against_shares: float = said("of a bet that arms are not drawn so; 1,000 stops all")
-    training_checked: bool = said("whether the `training.npz` of the policy was there")
-    assumptions: list[str] = said("what must be true for the verdict")
+    assumptions: list[str] = said("what else must be true")
     report: str = at_times(REPORT)
 
 
