@@ -32,7 +32,7 @@ from surefoot.report.improvement_page import (
     page_of_folder,
 )
 from surefoot.report.page import MOST_BYTES, embedded, number, signed_number
-from surefoot.report.pictures import coordinates, gain_picture, maps
+from surefoot.report.pictures import gain_picture, maps, places
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -294,7 +294,8 @@ def test_every_change_says_why_it_was_allowed(tmp_path: Path) -> None:
 
 def test_states_with_coordinates_get_a_map() -> None:
     river = records(tuple(f"x={x} y={y}" for x in range(3) for y in range(4)))
-    assert coordinates(river) == [(x, y) for x in range(3) for y in range(4)]
+    found = places(river)
+    assert found is not None and found.at == [(x, y) for x in range(3) for y in range(4)]
     (one,) = maps(river, ("state",))
     assert str(one.picture).count("<g>") == 12
     assert ">x</text>" in one.picture
@@ -304,6 +305,27 @@ def test_states_with_coordinates_get_a_map() -> None:
     )
     for labels in (("low", "high", "a", "b"), ("1", "2", "3", "4"), ("1 1", "1 2", "2 1", "a 2")):
         assert maps(records(labels), ()) == []
+
+
+def test_states_that_are_ranges_get_a_map_with_the_cut_points() -> None:
+    ward = records(
+        tuple(
+            f"{lactate} and {pulse}"
+            for lactate in ("2 <= lactate < 4", "lactate >= 4", "lactate < 2", "lactate missing")
+            for pulse in ("heart_rate < 99.5", "heart_rate >= 99.5")
+        )
+    )
+    found = places(ward)
+    assert found is not None and found.names == ["lactate", "heart_rate"]
+    assert found.marks == [["< 2", "2 to 4", "from 4", "missing"], ["< 99.5", "from 99.5"]]
+    assert found.at[:4] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    (one,) = maps(ward, ("state",))
+    assert ">2 to 4</text>" in one.picture and "&lt; 99.5</text>" in one.picture
+    for labels in (
+        ("a < 1", "a >= 1", "b < 1", "b >= 1"),
+        ("a < 1 and b < 1", "a < 1 and b >= 1", "a >= 1 and b < 1", "b >= 1 and a >= 1"),
+    ):
+        assert places(records(labels)) is None
 
 
 def test_the_picture_of_a_gain_says_it_in_words_too() -> None:

@@ -17,6 +17,11 @@ from surefoot.report.folder import StateRecord
 from surefoot.report.page import Picture, percent, signed_number
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+_VALUE = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+RANGE = re.compile(  # "lactate < 2", "2 <= lactate < 4", "lactate >= 4", "lactate missing"
+    rf"(?:(?P<low>{_VALUE}) <= )?(?P<name>.+?)"
+    rf"(?: < (?P<high>{_VALUE})| >= (?P<from>{_VALUE})| (?P<gone>missing)| given)"
+)
 WIDE = 440  # of a picture, in the units of its text
 REACH = 3.2  # standard deviations of a curve that are shown
 MOST_PLACES = 40  # along an axis of a map
@@ -327,26 +332,80 @@ def _text(x: float, y: float, words: str, name: str = "") -> str:
     return f'<text class="{name}" x="{at:.1f}" y="{y}" text-anchor="middle">{escape(words)}</text>'
 
 
-def coordinates(states: Sequence[StateRecord]) -> list[tuple[float, ...]] | None:
-    """Two or three numbers of every state, where all labels are made of the same words around
-    them; else None.
+@dataclass(frozen=True)
+class Places:
+    """Where states lie: the names of two or three axes, the marks along each, and the place of each
+    state, as indices of these.
     """
-    shapes, found = set(), []
-    for state in states:
-        numbers = NUMBER.findall(state.label)
-        shapes.add(NUMBER.sub("#", state.label))
-        found.append(tuple(float(x) for x in numbers))
-        if len(shapes) > 1 or not 2 <= len(numbers) <= 3:
-            return None
-    if len(found) < 4:
+
+    names: Sequence[str]
+    marks: Sequence[Sequence[str]]
+    at: Sequence[tuple[int, ...]]
+
+
+def places(states: Sequence[StateRecord], columns: Sequence[str] = ()) -> Places | None:
+    """By the numbers in their labels, or by the ranges; None where there are no two or three of
+    them, or too many places.
+    """
+    if len(states) < 4:
         return None
+    found = _by_numbers(states, columns) or _by_ranges(states)
+    if found is None or len(set(found.at)) < len(found.at):
+        return None
+    sizes = [len(x) for x in found.marks]
+    small = all(2 <= n <= MOST_PLACES for n in sizes[:2]) and all(
+        n <= MOST_PANELS for n in sizes[2:]
+    )
+    return found if small else None
+
+
+def _by_numbers(states: Sequence[StateRecord], columns: Sequence[str]) -> Places | None:
+    """Where all labels are made of the same words around the numbers."""
+    if len({NUMBER.sub("#", state.label) for state in states}) != 1:
+        return None
+    found = [tuple(float(x) for x in NUMBER.findall(state.label)) for state in states]
+    if not 2 <= len(found[0]) <= 3:
+        return None
+    names = list(columns) if len(columns) == len(found[0]) else axis_names(states[0])
+    return _places(names, found, lambda x: f"{x:g}")
+
+
+def _by_ranges(states: Sequence[StateRecord]) -> Places | None:
+    """Where labels are ranges of measurements, as `discretize` names them."""
+    read = [[RANGE.fullmatch(part) for part in state.label.split(" and ")] for state in states]
+    names = {tuple(x and x["name"] for x in parts) for parts in read}
+    if len(names) != 1 or not 2 <= len(read[0]) <= 3 or None in (first := next(iter(names))):
+        return None
+    return _places(
+        [str(x) for x in first], [tuple(_ends(x) for x in parts) for parts in read], _range
+    )
+
+
+def _ends(part: re.Match[str] | None) -> tuple[float, float]:
+    """The ends of a range; what is missing comes last."""
+    assert part is not None
+    if part["gone"]:
+        return math.inf, math.inf
+    low, high = part["low"] or part["from"], part["high"]
+    return float(low) if low else -math.inf, float(high) if high else math.inf
+
+
+def _range(ends: tuple[float, float]) -> str:
+    """A range, in short."""
+    low, high = ends
+    if low == math.inf:
+        return "missing"
+    if low == -math.inf:
+        return "all" if high == math.inf else f"< {high:g}"
+    return f"from {low:g}" if high == math.inf else f"{low:g} to {high:g}"
+
+
+def _places(
+    names: Sequence[str], found: Sequence[tuple[Any, ...]], mark: Callable[[Any], str]
+) -> Places:
     ends = [sorted(set(axis)) for axis in zip(*found, strict=True)]
-    small = all(len(axis) <= MOST_PLACES for axis in ends[:2])
-    if not small or (len(ends) == 3 and len(ends[2]) > MOST_PANELS):
-        return None
-    if any(len(axis) < 2 for axis in ends[:2]) or len(set(found)) < len(found):
-        return None
-    return found
+    at = [tuple(axis.index(x) for axis, x in zip(ends, values, strict=True)) for values in found]
+    return Places(names, [[mark(x) for x in axis] for axis in ends], at)
 
 
 def axis_names(state: StateRecord) -> list[str]:
@@ -358,24 +417,20 @@ def axis_names(state: StateRecord) -> list[str]:
 
 def maps(states: Sequence[StateRecord], columns: Sequence[str]) -> list[Picture]:
     """The states at their places; a panel for each value of a third coordinate."""
-    where = coordinates(states)
+    where = places(states, columns)
     if where is None:
         return []
-    names = list(columns) if len(columns) == len(where[0]) else axis_names(states[0])
     actions = sorted({pair.action for state in states for pair in state.pairs})
     bars = len(actions) <= MOST_BARS
-    ends = [sorted(set(axis)) for axis in zip(*where, strict=True)]
-    if len(ends) == 3:
+    panels = [("", list(range(len(states))))]
+    if len(where.names) == 3:
         panels = [
-            (f"{names[2]} = {z:g}. ", [i for i, at in enumerate(where) if at[2] == z])
-            for z in ends[2]
+            (f"{where.names[2]}: {mark}. ", [i for i, at in enumerate(where.at) if at[2] == k])
+            for k, mark in enumerate(where.marks[2])
         ]
-    else:
-        panels = [("", list(range(len(where))))]
     found: list[Picture] = []
     for title, chosen in panels:
-        here = [(where[i], states[i]) for i in chosen]
-        picture = _panel(here, ends[0], ends[1], names, actions if bars else [])
+        picture = _panel(where, [(where.at[i], states[i]) for i in chosen], actions if bars else [])
         words = (
             f"Bars in each place: {', '.join(actions)}, from left to right; outlined under the"
             " baseline, filled under the candidate. "
@@ -388,20 +443,20 @@ def maps(states: Sequence[StateRecord], columns: Sequence[str]) -> list[Picture]
 
 
 def _panel(
-    states: Sequence[tuple[tuple[float, ...], StateRecord]],
-    xs: Sequence[float],
-    ys: Sequence[float],
-    names: Sequence[str],
+    where: Places,
+    states: Sequence[tuple[tuple[int, ...], StateRecord]],
     actions: Sequence[str],
 ) -> Markup:
     """One map: the first coordinate to the right, the second upwards."""
+    (xs, ys), names = where.marks[:2], where.names
+    widest = max(map(len, xs))
     side = 56 if actions and len(xs) <= 12 else 34 if actions else 18
-    side = min(side, max(12, 900 // len(xs)))
-    left, top = 56, 10
+    side = min(max(side, 7 * widest if len(xs) <= 12 else 0), max(12, 900 // len(xs)))
+    left, top = 26 + max(30, 7 * max(map(len, ys))), 10
     width, height = left + side * len(xs) + 10, top + side * len(ys) + 44
     parts = []
     for at, state in states:
-        x, y = left + side * xs.index(at[0]), top + side * (len(ys) - 1 - ys.index(at[1]))
+        x, y = left + side * at[0], top + side * (len(ys) - 1 - at[1])
         shade = 0.55 * state.moved
         parts.append(
             f"<g><title>{escape(state.label[:200])}: {percent(state.moved)} of decisions change,"
@@ -409,16 +464,16 @@ def _panel(
             f'<rect class="grid" x="{x}" y="{y}" width="{side}" height="{side}"'
             f' style="fill:rgba(var(--tint),{shade:.2f})"/>{_bars(state, actions, x, y, side)}</g>'
         )
-    every = max(1, -(-len(xs) * 28 // (side * len(xs))))
-    for i, value in enumerate(xs[::every]):
+    every = max(1, -(-max(28, 7 * widest) // side))
+    for i, mark in enumerate(xs[::every]):
         parts.append(
             f'<text x="{left + side * (every * i + 0.5)}" y="{height - 26}"'
-            f' text-anchor="middle">{value:g}</text>'
+            f' text-anchor="middle">{escape(mark)}</text>'
         )
-    for i, value in enumerate(ys):
+    for i, mark in enumerate(ys):
         parts.append(
             f'<text x="{left - 8}" y="{top + side * (len(ys) - i - 0.5) + 4}"'
-            f' text-anchor="end">{value:g}</text>'
+            f' text-anchor="end">{escape(mark)}</text>'
         )
     middle = top + side * len(ys) / 2
     parts += [
