@@ -92,10 +92,10 @@ class Ward:
         looks, survived = self.run(np.random.default_rng(1), np.broadcast_to(share, (n, 3, 2)))
         return float(survived.mean()), sum(float(x[3].sum()) for x in looks) / n
 
-    def rows(self, rng: np.random.Generator, share: np.ndarray, arm: np.ndarray) -> Rows:
+    def rows(self, rng: np.random.Generator, share: np.ndarray, arm: np.ndarray, year: int) -> Rows:
         """A row for every look, in the order of the stays."""
         looks, survived = self.run(rng, share)
-        begin = datetime(2025, 1, 6, 8)
+        begin = datetime(year, 1, 6, 8)
         begins = [
             begin + timedelta(hours=float(x)) for x in np.sort(rng.integers(0, 8000, len(arm)))
         ]
@@ -129,7 +129,7 @@ STAYS = "stay,when,ward,sex,lactate,heart_rate,treatment,cost,outcome"
 def ward_log(n: int = 5000) -> Rows:
     """The export."""
     shares = np.broadcast_to(habit(), (n, 3, 2))
-    return Ward().rows(np.random.default_rng(11), shares, np.array([""] * n))
+    return Ward().rows(np.random.default_rng(11), shares, np.array([""] * n), 2025)
 
 
 def ward_trial(share: np.ndarray, n: int = 3000) -> Rows:
@@ -137,7 +137,7 @@ def ward_trial(share: np.ndarray, n: int = 3000) -> Rows:
     rng = np.random.default_rng(12)
     arm = rng.choice(["old", "new"], n)
     shares = np.where((arm == "new")[:, None, None], share, habit())
-    return Ward().rows(rng, shares, arm)
+    return Ward().rows(rng, shares, arm, 2026)
 
 
 SEGMENTS = "new", "weekly", "gift", "sport", "home", "vip"

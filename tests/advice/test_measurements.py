@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -170,3 +171,28 @@ def test_halves_are_those_of_the_log_with_states(tmp_path: Path) -> None:
     units = units_of(posed.log, posed.problem.log, GAMMA)
     assert np.array_equal(units.unit, posed.measured.units.unit)
     assert posed_by_hand(posed.log, posed.problem).log is posed.log
+
+
+def test_single_decisions_need_no_episode(tmp_path: Path) -> None:
+    rows = [(heat, noise, action, r) for _, _, heat, noise, action, r in _rows(raw(tmp_path))]
+    log = logfiles.write(tmp_path / "bare.csv", COLUMNS[2:], rows)
+    found = surefoot.advise(log, features=["heat"], bandit=True, reward_range=(0, 1))
+    assert found.supported and found.log.n_states > 3
+
+
+def test_nothing_is_proved_from_rows_that_made_the_states(tmp_path: Path) -> None:
+    """An algorithm that proves its policy from all rows is tested on the other half instead."""
+    how = HOW | {"baseline": lambda state: {"cool": 0.4, "wait": 0.6}}
+    log = raw(tmp_path, 6000, change=lambda rows: [x for x in rows if x[1] == 0])
+    asked = {"algorithm": "certified-advantage", **how}
+    found = surefoot.advise(log, features=["heat"], states=2, edges={"heat": [6.0]}, **asked)
+    assert found.gain is not None and "proved" not in found.reason
+    assert isinstance(found.assurance, str) and "--features" in found.assurance
+    before = tmp_path / "states.csv"
+    surefoot.discretize(log, before, edges={"heat": [6.0]}, states=2)
+    assert "proved" in surefoot.advise(before, **asked).reason
+
+
+def _rows(log: Path) -> list[list[str]]:
+    with open(log, newline="") as file:
+        return list(csv.reader(file))[1:]

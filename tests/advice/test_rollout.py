@@ -248,6 +248,31 @@ def test_a_guard_must_be_kept_and_a_broken_one_is_worse(tmp_path: Path, run: Run
     assert code == 2 and "--guard cost:lower:0.1:LOW,HIGH" in str(said)
 
 
+def test_an_episode_of_another_arm_may_go_on(tmp_path: Path, run: Run) -> None:
+    """It was never counted, so it may have more rows at the next look."""
+    rows = [(*x[:5], 0, "held out") if x[0] == "v39" else x for x in visits(40)]
+    _, first = look(run, tmp_path, rows)
+    more = [*rows, (rows[-1][0], rows[-1][1] + 3600, *rows[-1][2:])]
+    code, second = look(run, tmp_path, [*more, *visits(60)[40:]])
+    assert code == 3, second
+    assert (first["episodes_counted"], second["episodes_counted"]) == (39, 59)
+
+
+def test_a_share_that_is_slightly_off_says_little_of_returns_that_rise() -> None:
+    """Both arms do the same, returns rise by .8 over the log, and .53 of it is of the new arm: 12 %
+    of such logs were decided where the mean of all earlier returns was taken off.
+    """
+    decided = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        new = rng.random(1000) < 0.53
+        g = np.clip(0.1 + 0.8 * np.arange(1000) / 1000 + rng.normal(0, 0.05, 1000), 0, 1)
+        rows = np.column_stack([np.zeros(1000), new, np.zeros(1000), g])
+        (x,) = differences_of(rows, [(0.0, 1.0)], Arms())
+        decided += x.above.at_least(0.025) > 0 or x.below.at_least(0.025) > 0
+    assert decided <= 2
+
+
 def test_an_episode_that_never_ends_holds_up_the_others_and_is_told(
     tmp_path: Path, run: Run
 ) -> None:

@@ -207,7 +207,7 @@ def test_what_the_log_cannot_exclude_is_said_and_a_declared_catastrophe_forbids_
     code, text, _ = run(*given, "--reward-range", "-2,2", "--explain")
     assert code == 0
     text = one_line(text)
-    assert "'b' in 's', tested " in text and "the tests rule out more than" in text
+    assert "'b' in 's', tested " in text and "the interval allows for" in text
     assert "went as badly as the declared rewards allow" in text
     code, text, _ = run(*given, "--reward-range", "-1000,2")
     assert code == 3

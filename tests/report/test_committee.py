@@ -50,7 +50,7 @@ def test_changes_stand_there_from_what_to_what_without_a_click() -> None:
     (table,) = first_page("supported")["What would change"].tables
     (change,) = found("supported")["changes"]["alone"]
     row = dict(zip(table.columns, table.rows[0], strict=True))
-    assert (row["state"], row["from"], row["to"]) == ("0", "a", "b")
+    assert (row["state"], row["less of"], row["more of"]) == ("0", "a", "b")
     assert row["visits"] == f"{change['visits']:,}"
     assert row["gain by itself"].startswith(f"{signed_number(change['gain'])} (")
     assert row["shown"] == ("yes" if change["shown"] else "no")
@@ -61,7 +61,7 @@ def test_changes_without_evidence_of_their_own_stand_there_too() -> None:
     document["changes"] |= {"alone": [], "states_changed": 9}
     states = records(tuple("abcdefghi"))
     section = committee(document, states, improvement_statements(document))[0]
-    assert section.tables[0].rows[0][:3] == ("a", "do a", "wait")
+    assert section.tables[0].rows[0][:3] == ("a", "do a 90% → 60%", "wait 10% → 40%")
     assert len(section.tables[0].rows) == MOST_SHOWN
     assert "3 changes more: see the technical part." in section.sentences
 

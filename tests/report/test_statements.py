@@ -235,8 +235,8 @@ def test_the_weakest_point_is_the_one_that_is_nearest_to_undoing_the_gain() -> N
         assert [x.kind for x in said[: len(kinds)]] == kinds
     (said,) = (x for x in doubts(plain(quiet | {"cannot_exclude": unseen})) if x.kind == "unseen")
     assert said.words == (
-        "'b' in 's', tested 8 times. If 95% of these went as badly as the declared rewards allow"
-        ", the gain would vanish; the tests rule out more than 38% (at 95 %)."
+        "'b' in 's', tested 8 times. If 95% more of these than seen went as badly as the declared rewards allow"
+        ", the gain would vanish; the interval allows for 38% more."
     )
 
 

@@ -59,7 +59,7 @@ def few_changes(
     if int(changed.sum()) <= most:
         return pi, np.zeros_like(changed)
     known = replace(problem, pi_b_estimated=False)  # take changes back to this baseline
-    model = model_of_units(known, units, chosen)
+    model = model_of_units(known, units.some(chosen), chosen)
     fewer = _taken_out(model, pi, changed, most)
     rounds = _Rounds(model, pi, changed, most)
     (ways,), _ = iterate(rounds, (np.stack([fewer, np.zeros_like(changed)]),), MOST_ROUNDS)

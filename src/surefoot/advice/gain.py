@@ -196,7 +196,7 @@ def _learned(problem: Problem, units: Units, chosen: np.ndarray, asked: _Asked) 
         pi, outside = few_changes(problem, units, chosen, pi, asked.most)
     if asked.depth is not None:
         known = replace(problem, pi_b_estimated=False)  # what stays is this baseline
-        model = model_of_units(known, units, chosen)
+        model = model_of_units(known, units.some(chosen), chosen)
         pi, tree = tree_of(model, pi, asked.stay(learned), problem.labels, asked.depth)
     return Gain(
         pi=pi, solution=solution, learned=learned, units=units.number, blocks=units.blocks,

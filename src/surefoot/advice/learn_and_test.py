@@ -57,6 +57,10 @@ NO_PROOF = (
     "every proof compares with the baseline as it made the log, and --against mode asks for a gain"
     " over its rule"
 )
+STATES_MADE = (
+    "a proof from all rows takes the states for given, and half of these rows made them"
+    " (--features)"
+)
 NOT_OVER_RULE = "it is worked out for gains over the baseline as it made the log"
 NOT_HELD = (
     "the rows of this log are not held in memory: the test that weighs whole episodes was not tried"
@@ -269,6 +273,7 @@ def learn_and_test(
     refit: bool = False,
     tree: int | None = None,
     compared_with: str = MADE_IT,
+    states_made: bool = False,
     seed: int = 0,
 ) -> Advice:
     """Improve the baseline of a log's problem, and say whether the data support it.
@@ -289,7 +294,8 @@ def learn_and_test(
     that is tested is a decision tree of this depth, whose rules imitate the learned one; no proof
     stands in for its test. `compared_with`: with
     "mode" all gains are over the rule that always does the baseline's most frequent action, of
-    several the first; no proof and no hidden cause is worked out then.
+    several the first; no proof and no hidden cause is worked out then. `states_made`: the half that
+    the policy is learned from made the states, too; a proof from all rows takes them as given.
     """
     check_keys(despite)
     over, tied = _rule_of(log, problem, compared_with)
@@ -325,7 +331,7 @@ def learn_and_test(
     objections = to_weights(objections, told) if gain.weighed else objections
     proved = None
     whole_policy = most_changes is None and tree is None and over is None
-    if assured and whole_policy and not gates and not advice.masked:
+    if assured and whole_policy and not states_made and not gates and not advice.masked:
         proved = proof(problem, algorithm, [x.key for x in objections.overruled])
     if proved is None:
         objections = _for_this_gain(objections, advice, gain, gates)
@@ -348,8 +354,8 @@ def learn_and_test(
     # 6. The certificate that fits the algorithm, how strong a hidden cause would have to be, and
     #    what the gain is made of.
     solution = replace(gain.solution if proved is None else proved[0], pi=advice.candidate)
-    found: Certificate | str = NO_PROOF
-    if over is None:
+    found: Certificate | str = NO_PROOF if over is not None else STATES_MADE
+    if over is None and not states_made:
         found = assure(problem, solution, algorithm, against=objections.raised, despite=despite)
     hidden = _hidden(advice, units, markov=objections.markov)
     parts = None

@@ -41,6 +41,7 @@ from surefoot.problems.guards import guards_of
 from surefoot.problems.problem import VISITS
 from surefoot.serving.discretize import (
     FILLED,
+    LAST,
     check_bins,
     encode_rows,
     measured_rows,
@@ -122,7 +123,8 @@ def with_states(
     with Database(workspace) as database:
         rows, _, lost = measured_rows(
             source, names, names if missing in FILLED else (), database, workspace,
-            missing=missing, roles=roles, date_format=asked.get("date_format", ""), **text,
+            missing=missing, roles=roles, needed=missing == LAST,
+            date_format=asked.get("date_format", ""), **text,
         )  # fmt: skip
         x = np.concatenate(list(rows.blocks(database)))
         halves = _halves(rows, database, workspace, asked)

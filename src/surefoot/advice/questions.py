@@ -209,7 +209,7 @@ def advise(
     advice = learn_and_test(
         posed.log, posed.problem, algorithm, units=posed.units, accept=accept, assured=True,
         despite=several(despite), most_changes=most_changes, group_tolerance=group_tolerance,
-        refit=refit, tree=tree, compared_with=against,
+        refit=refit, tree=tree, compared_with=against, states_made=posed.measured is not None,
     )  # fmt: skip
     return replace(advice, posed=posed)
 

@@ -283,7 +283,8 @@ def newcomers(
     later = new & ~aside
     later[taken] = False
     left_out = _left_out(log, batch, came, trained) & ~aside
-    counted = _in_turn(taken[~left_out[taken] & ~aside[taken]], came, watch.looks)
+    taken = taken[~aside[taken]]  # the others may go on, and are never settled
+    counted = _in_turn(taken[~left_out[taken]], came, watch.looks)
     first = min(came.began[later].astype(float).min(initial=np.inf), came.until)
     return Newcomers(
         counted=counted,

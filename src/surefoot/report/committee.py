@@ -9,7 +9,7 @@ from typing import Any
 
 from surefoot.core.policy import CHANGED
 from surefoot.core.text import in_rows, plural
-from surefoot.report.folder import StateRecord
+from surefoot.report.folder import PairRecord, StateRecord
 from surefoot.report.improvement_words import held_out_gain, judged
 from surefoot.report.log_words import in_unit, reward_words
 from surefoot.report.page import Item, PageTable, Section, number, percent, signed_number
@@ -27,6 +27,7 @@ ALONE = (
     " better, on average over logs like this; the others are supported only together."
 )
 LARGEST = "The changes that move most decisions."
+COLUMNS = ("state", "less of", "more of", "visits")
 
 
 def committee(
@@ -67,24 +68,34 @@ def glossary(summary: Mapping[str, Any]) -> str:
     return (
         f"The baseline is {made}; the new policy was learned from a part of the log, and tested on"
         " the rest, the held-out data. A state is a situation as the log describes it, an action"
-        f" what was done in it.{'' if summary['log']['bandit'] else episode}"
+        f" what was done in it.{'' if summary['log']['bandit'] else episode} Nobody has acted by"
+        " the new policy yet: what it is worth is worked out from what the log shows."
     )
 
 
-def alone_table(found: Sequence[Mapping[str, Any]], log: Mapping[str, Any]) -> PageTable:
+def alone_table(
+    found: Sequence[Mapping[str, Any]], states: Sequence[StateRecord], log: Mapping[str, Any]
+) -> PageTable:
     """Changes, each with its own evidence."""
-    columns = ("state", "from", "to", "visits", "decisions changed")
+    by = {x.label: x.pairs for x in states}
     rows = [
         (
-            *(x["state"], x["less_of"], x["more_of"], f"{x['visits']:,}", percent(x["moved"])),
+            *_change(x["state"], by.get(x["state"], ()), x["less_of"], x["more_of"]),
+            f"{x['visits']:,}",
             f"{signed_number(x['gain'], log)} ({number(x['low'], log)} to"
             f" {number(x['high'], log)})",
             "yes" if x["shown"] else "no",
         )
         for x in found
     ]
-    names = (*columns, "gain by itself", "shown")
-    return PageTable(ALONE.format(in_unit(log)), names, rows, frozenset({3, 4, 5}))
+    names = (*COLUMNS, "gain by itself", "shown")
+    return PageTable(ALONE.format(in_unit(log)), names, rows, frozenset({3, 4}))
+
+
+def _change(state: str, pairs: Sequence[PairRecord], *actions: str) -> tuple[str, ...]:
+    """A state, and what is done less and more there, from how often to how often."""
+    by = {x.action: f" {percent(x.baseline)} → {percent(x.candidate)}" for x in pairs}
+    return (state, *(f"{x}{by.get(x, '')}" for x in actions))
 
 
 def _changes(
@@ -97,9 +108,11 @@ def _changes(
         return Section(title=title, sentences=["Nothing: the new policy is the baseline."])
     words = of_kind(said, "changes")[0].words.partition(". Most: ")[0]
     alone = changes.get("alone", ())
-    table = alone_table(alone[:MOST_SHOWN], log) if alone else _largest(states)
+    table = alone_table(alone[:MOST_SHOWN], states, log) if alone else _largest(states)
     left = changes["states_changed"] - len(table.rows)
     more = [f"{plural(left, 'change')} more: see the technical part."] if left > 0 else []
+    if len(states) > changes["states_changed"]:
+        more.append("In all other states the baseline goes on as it was, with its shares.")
     return Section(title=title, sentences=[f"The new policy {words}.", *more], tables=[table])
 
 
@@ -109,10 +122,9 @@ def _largest(states: Sequence[StateRecord]) -> PageTable:
     rows = []
     for state in sorted(changed, key=lambda x: -x.moved * x.visits)[:MOST_SHOWN]:
         by = sorted(state.pairs, key=lambda p: p.candidate - p.baseline)
-        ends = (by[0].action, by[-1].action)
-        rows.append((state.label, *ends, f"{state.visits:,}", percent(state.moved)))
-    names = ("state", "from", "to", "visits", "decisions changed")
-    return PageTable(LARGEST, names, rows, frozenset({3, 4}))
+        change = _change(state.label, state.pairs, by[0].action, by[-1].action)
+        rows.append((*change, f"{state.visits:,}"))
+    return PageTable(LARGEST, COLUMNS, rows, frozenset({3}))
 
 
 def _worth(summary: Mapping[str, Any], said: Sequence[Statement]) -> list[str]:

@@ -45,13 +45,18 @@ def _unseen(found: Mapping[str, Any] | None) -> list[tuple[float, Statement]]:
             f" {signed((1 - undo) * found['gain'])}."
         )
         return [(math.inf, Statement("unseen", words, detail, first=False))]
-    rule = f"the tests rule out more than {1 / possible:.0%} (at 95 %)"
+    rule = f"the interval allows for {percent(1 / possible)} more"
     rule = rule if possible > 1 else "the tests are too few to rule out any rate"
     words = (
-        f"{where}, tested {n} times. If {1 / undo:.0%} of these went {outcome}, the gain would"
-        f" vanish; {rule}."
+        f"{where}, tested {n} times. If {percent(1 / undo)} more of these than seen went {outcome},"
+        f" the gain would vanish; {rule}."
     )
     return [(possible / undo, Statement("unseen", words, detail, first=False))]
+
+
+def percent(x: float) -> str:
+    """A share, with a digit more where it is small."""
+    return f"{x:.0%}" if x >= 0.1 else f"{x:.1%}"
 
 
 def _hidden_cause(document: Mapping[str, Any]) -> list[tuple[float, Statement]]:

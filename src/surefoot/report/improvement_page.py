@@ -112,7 +112,7 @@ def improvement_page(
         figures=_figures(summary),
         holds=_sentences(*(x.words for x in of_kind(said, "holds"))),
         changes=". ".join(of_kind(said, "changes")[0].whole) if changes["states_changed"] else "",
-        alone=[alone_table(alone, log)] if len(alone) > MOST_SHOWN else [],
+        alone=[alone_table(alone, states, log)] if len(alone) > MOST_SHOWN else [],
         maps=maps(states, columns),
         state_name="state" if len(columns) < 2 else f"state ({', '.join(columns)})",
         left_out=left_out,
