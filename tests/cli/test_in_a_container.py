@@ -55,26 +55,6 @@ def test_output_to_a_full_device_is_a_sentence(log: Path, words: tuple[str, ...]
         assert (code, complaint.count("\n")) == (2, 1) and "there is no file" in complaint
 
 
-# how much a process may take beyond what it has once everything is imported
-LITTLE = """
-import resource
-import surefoot.advice.questions, surefoot.report.log_pages, surefoot.checks, surefoot.cli
-import duckdb, scipy.sparse
-size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (size + {more} * 2**20,) * 2)
-"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
-@pytest.mark.parametrize("more", [48, 96])
-def test_too_little_memory_is_a_sentence(log: Path, more: int) -> None:
-    code, complaint = surefoot(
-        "check", log, "--threads", 1, "--json", script=LITTLE.format(more=more)
-    )
-    assert code == 2 and "Traceback" not in complaint, complaint
-    assert "too little memory" in complaint or "too little room" in complaint.lower(), complaint
-
-
 def test_an_allocation_that_fails_is_a_sentence(log: Path) -> None:
     script = """
 import numpy, surefoot.checks
