@@ -6,7 +6,7 @@ that is truly better, and what it is worth.
 
 river-N       the river of Wet Chicken without rounding, one trajectory of N steps (see
               continuous_river.py); the truth by rollouts
-idle          the same river for 2,000 steps, where no action moves the boat: no policy is better
+idle          the same river for 2,000 steps, where chance alone moves the boat: no policy is better
 noise         300 episodes of 5 steps, two measurements that mean nothing, actions that do nothing
 follows       the habit follows one measurement, and so does the reward; actions do nothing
 late          in some cells an action pays now and costs as much at the next step
@@ -42,7 +42,7 @@ def improved(folder: Path, rows: list[tuple[Any, ...]], *more: str) -> tuple[boo
         "improve", str(folder / "log.csv"), "--features", "x,y", "--gamma", str(GAMMA),
         "--out", str(where), "--no-report", *more,
     )  # fmt: skip
-    return code == 0, where
+    return not code, where
 
 
 def sailed(rng: np.random.Generator, n: int, *, idle: bool) -> np.ndarray:
@@ -53,6 +53,8 @@ def sailed(rng: np.random.Generator, n: int, *, idle: bool) -> np.ndarray:
         there, r = step(rng, x, np.zeros(1, dtype=int) if idle else a)
         log[t] = *x[0], a[0], r[0]
         x = there
+        if idle:
+            x[:, 1] = rng.uniform(0, 5)
     return log
 
 
