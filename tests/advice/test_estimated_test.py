@@ -138,6 +138,7 @@ def test_episodes_that_the_policy_was_made_from_do_not_count(tmp_path: Path, run
         (("--baseline", "rule.csv"), "is for a log whose baseline nobody knows: leave it out"),
         (("--guard", "time:lower"), "with --estimated-baseline only the gain as a whole is"),
         (("--group", "state"), "with --estimated-baseline only the gain as a whole is"),
+        (("--group", "state", "--group", "time"), "only the gain as a whole is"),
         (("--horizon", "3"), "does not go with --estimated-baseline"),
         (("--estimator", "is"), "does not go with --estimated-baseline"),
         (("--delta", "0.9"), "failure probability"),

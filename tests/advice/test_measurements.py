@@ -146,6 +146,7 @@ def test_propensities_that_the_states_explain_split_the_log_at_random(tmp_path: 
         ({"state": "heat"}, "leave --state"),
         ({"next_state": "heat"}, "leave --next-state"),
         ({"baseline": "rule.csv"}, "surefoot discretize"),
+        ({"baseline": np.full((5, 2), 0.5)}, "surefoot discretize"),
         ({"forbidden": "never.csv"}, "surefoot discretize"),
         ({"dask": "tcp://here"}, "leave out --dask"),
     ],

@@ -59,7 +59,7 @@ def estimated_test(
     problem = posed.problem
     if not problem.pi_b_estimated or posed.log.has_propensities:
         raise NotAvailableError(KNOWN_BASELINE)
-    if problem.guards or posed.log.beside.get("group"):
+    if problem.guards or posed.log.groups:
         raise NotAvailableError(WHOLE_ONLY)
     log = rows_with(problem, "a safety test")
     units = units_of(posed.log, log, problem.gamma)

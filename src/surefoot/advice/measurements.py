@@ -26,7 +26,7 @@ from surefoot.checks.time_order import row_values
 from surefoot.core import Batch, Labels, count_batch
 from surefoot.core.errors import NotAvailableError, ParameterError, SurefootError, option
 from surefoot.evidence.units import Units, take_rows, units_of, units_of_batch
-from surefoot.logs import Log
+from surefoot.logs import Log, OfRows
 from surefoot.logs.column_roles import NONE, RANGES
 from surefoot.logs.database import Database, Workspace
 from surefoot.logs.description import POSING
@@ -44,6 +44,7 @@ from surefoot.serving.discretize import (
     LAST,
     check_bins,
     encode_rows,
+    keep_codes,
     measured_rows,
     write_coded,
     write_rows,
@@ -127,7 +128,7 @@ def with_states(
             date_format=asked.get("date_format", ""), **text,
         )  # fmt: skip
         x = np.concatenate(list(rows.blocks(database)))
-        halves = _halves(rows, database, workspace, asked)
+        halves = _halves(rows, len(x), database, workspace, asked)
         blank = tuple(name for name, n in lost.items() if n)
 
         def fitted(n: int) -> Encoder:
@@ -222,9 +223,10 @@ def _check(source: Any, asked: Mapping[str, Any]) -> None:
     if asked.get("dask") is not None:
         raise NotAvailableError(f"{option('features')} need the rows in memory: leave out --dask")
     for name in ("baseline", "allowed", "forbidden"):
-        if isinstance(asked.get(name), (str, Path)):
+        given = asked.get(name)
+        if given is not None and not (name == "baseline" and _of_labels_or_rows(given)):
             raise ParameterError(
-                f"{option(name)} is a file about states, which are made of"
+                f"{option(name)} is about states, which are made of"
                 f" {option('features')} here: make the states first, with surefoot discretize"
                 + (
                     "; or give the rule as a function of raw rows (surefoot.OfRows, in Python)"
@@ -232,6 +234,11 @@ def _check(source: Any, asked: Mapping[str, Any]) -> None:
                     else ""
                 )
             )
+
+
+def _of_labels_or_rows(baseline: Any) -> bool:
+    """Whether a baseline can speak of states that nobody knew."""
+    return callable(baseline) or isinstance(baseline, OfRows)
 
 
 def _named(roles: Mapping[str, Any]) -> dict[str, str | None]:
@@ -244,15 +251,16 @@ def _named(roles: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _halves(
-    rows: RawRows, database: Database, workspace: Workspace, asked: Mapping[str, Any]
+    rows: RawRows, n: int, database: Database, workspace: Workspace, asked: Mapping[str, Any]
 ) -> _Halves:
     """The rows of a log before there are states, in the halves that they will be in."""
     reading = {x: asked[x] for x in asked if x not in (*POSING, "dask", "progress")}
     reading["policy"] = reading.pop("policy_column", None)
     guards = [*(x.column for x in guards_of(several(reading.get("guard")))), ROW]
     target = workspace.path / f"rows{_ending(rows)}"
-    number = f"select {rows.all_columns}, 'any' as {STATE}, row_number() over () - 1 as \"{ROW}\""
-    write_rows(database, rows, f"{number} from {rows.sql}", target, target)
+    keep_codes(database, [np.arange(n)])  # beside the rows just as their states will be
+    number = f"select {rows.all_columns}, 'any' as {STATE}, code as \"{ROW}\""
+    write_rows(database, rows, f"{number} from {rows.sql} positional join codes", target, target)
     log = read_log(_source(rows, target), **{**reading, "state": STATE, "guard": guards})
     if log.accounting.used > IN_MEMORY:
         raise NotAvailableError(

@@ -400,8 +400,7 @@ def _roll_out(
     if estimator != TEST_DEFAULTS["estimator"]:
         raise ParameterError("--estimator is for a log of one policy: two arms need none")
     said = {"new": arms.new, "old": arms.old, "share": arms.share}
-    kept = {x: asked[x] for x in asked if x != "unit"}  # a word for people may change
-    kept |= {"horizon": horizon, "delta": delta, **said}
+    kept = {**asked, "horizon": horizon, "delta": delta, **said}
     guards = guards_of(several(asked.get("guard")))
     with alone(state_file):
         before = load_rollout(state_file, _parameters(policy, kept), len(guards))

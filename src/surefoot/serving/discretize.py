@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,14 +157,24 @@ def _fit(
 
 def encode_rows(database: Database, rows: RawRows, encoder: Encoder) -> np.ndarray:
     """Make the table `codes`, in the order of the rows; how often each state occurs."""
-    database.run("coding rows", "create or replace temp table codes (code integer)")
     counts = np.zeros(len(encoder.labels), dtype=np.int64)
-    for x in rows.blocks(database):
-        code = encoder.encode(x)
-        counts += np.bincount(code, minlength=len(counts))
+
+    def coded() -> Iterator[np.ndarray]:
+        for x in rows.blocks(database):
+            code = encoder.encode(x)
+            np.add(counts, np.bincount(code, minlength=len(counts)), out=counts)
+            yield code
+
+    keep_codes(database, coded())
+    return counts
+
+
+def keep_codes(database: Database, blocks: Iterable[np.ndarray]) -> None:
+    """Make the table `codes` of a number for every row, in their order."""
+    database.run("coding rows", "create or replace temp table codes (code integer)")
+    for code in blocks:
         with database.table("coded", {"code": code.astype(np.int32)}):
             database.run("coding rows", "insert into codes select code from coded")
-    return counts
 
 
 def write_coded(
