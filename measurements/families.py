@@ -307,6 +307,7 @@ FALSE = (
     Family("stay-200", "U1: outcomes decide who goes on, 200 states, 12 episodes each", STAY),
     Family("stay-200-undeclared", "U1, the range not declared", partial(STAY, declared=False)),
     Family("stay-200-estimated", "U1, the baseline estimated", partial(STAY, given=False)),
+    Family("stay-400", "400 states, 12 episodes each", partial(STAY, states=400)),
     Family("stay-100", "U2: 100 states, 16 episodes each", partial(STAY, states=100, each=16)),
     Family(
         "stay-short",

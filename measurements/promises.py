@@ -9,6 +9,8 @@ Each log is a CSV file that goes through the command line (`surefoot improve`, i
 exit code 0 is SUPPORTED, 5 SUPPORTED despite what was waived. A false promise is a supported policy
 that is truly worse than the baseline, or no better where no policy can be. The gain printed is that
 of what is used: the policy where it is supported, else the baseline (gain 0); a mean over the logs.
+"forbidden" counts the logs in which a finding forbids the word: on logs that are what the test
+assumes, a false veto.
 Families marked "hidden" mislead every method that sees the log alone. `families.py` lists them.
 """
 
@@ -35,11 +37,12 @@ from hidden_worlds import Case
 
 SURE = 0.99
 ZERO = 1e-12  # a true gain below this is none
+FIELDS = "family", "words", "hidden", "logs", "supported", "not_better", "forbidden", "gain"
 
 
-def improve(case: Case, folder: Path, refit: bool = False) -> tuple[bool, float, float, str]:
-    """(supported, true gain of policy.csv, of policy-all.csv, reason); without `refit`, the gain of
-    policy.csv twice.
+def improve(case: Case, folder: Path, refit: bool = False) -> dict[str, object]:
+    """Whether it is supported, the true gain of policy.csv and of policy-all.csv (without `refit`
+    the same twice), the reason, and the keys of findings that forbid the word.
     """
     log, rule = case.write(folder)
     command = [
@@ -64,8 +67,14 @@ def improve(case: Case, folder: Path, refit: bool = False) -> tuple[bool, float,
         raise RuntimeError(f"{' '.join(command)}: exit code {exit_code}")
     written = [folder / "out" / name for name in ("policy.csv", "policy-all.csv")]
     gains = [case.gain(*_policy(path)) for path in written if path.exists()]
-    reason = json.loads((folder / "out" / "summary.json").read_text())["reason"]
-    return exit_code != 3, gains[0], gains[-1], reason
+    summary = json.loads((folder / "out" / "summary.json").read_text())
+    return {
+        "supported": exit_code != 3,
+        "gain": gains[0],
+        "again": gains[-1],
+        "reason": summary["reason"],
+        "against": summary["against"],
+    }
 
 
 def _policy(path: Path) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
@@ -173,14 +182,15 @@ def one(
     made = replace(made, algorithm=made.algorithm or algorithm)
     if quick:
         supported, gain = direct(made, rule, table)
-        return {"family": name, "log": i, "supported": supported, "gain": gain, "again": gain}
+        said: dict[str, object] = {"supported": supported, "gain": gain, "again": gain}
+        return {"family": name, "log": i, **said, "against": []}
     with tempfile.TemporaryDirectory() as folder:
-        supported, gain, again, reason = improve(made, Path(folder), refit)
+        said = improve(made, Path(folder), refit)
     for file in made.clean:
         file.unlink()
-    gain, again = (gain, again) if supported else (0.0, 0.0)
-    found: dict[str, object] = {"family": name, "log": i, "supported": supported, "gain": gain}
-    return found | {"again": again, "reason": reason}
+    if not said["supported"]:
+        said |= {"gain": 0.0, "again": 0.0}
+    return {"family": name, "log": i, **said}
 
 
 def rate(hits: int, n: int) -> str:
@@ -241,21 +251,20 @@ def main() -> None:
             wrong = sum(bool(x["supported"]) and float(str(x["gain"])) <= ZERO for x in found)
             gain, again = (np.mean([float(str(x[k])) for x in found]) for k in ("gain", "again"))
             lost = sum(bool(x["supported"]) and float(str(x["again"])) <= ZERO for x in found)
+            forbidden = sum(bool(x["against"]) for x in found)
             print(
                 f"{family.name:26} supported {rate(supported, given.logs)}  not better"
-                f" {rate(wrong, given.logs)}  gain {gain:8.3g}"
+                f" {rate(wrong, given.logs)}  gain {gain:8.3g}  forbidden {forbidden}"
                 f"{f'  refit: not better {lost}, gain {again:.3g}' if given.refit else ''}"
                 f"{'  hidden' if family.hidden else ''}  {family.words}",
                 flush=True,
             )
-            counted = given.logs, supported, wrong, f"{gain:.6g}"
+            counted = given.logs, supported, wrong, forbidden, f"{gain:.6g}"
             table.append((family.name, family.words, family.hidden, *counted))
     print(f"{time.perf_counter() - begin:.0f} s")
     if given.out is not None:
         with open(given.out, "w", newline="") as file:
-            csv.writer(file).writerows(
-                [("family", "words", "hidden", "logs", "supported", "not_better", "gain"), *table]
-            )
+            csv.writer(file).writerows([FIELDS, *table])
 
 
 if __name__ == "__main__":
