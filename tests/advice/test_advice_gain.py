@@ -16,7 +16,7 @@ from surefoot.advice.gain import FINITE_SAMPLE, part_problem
 from surefoot.algorithms.defaults import chosen_algorithm, default_parameters
 from surefoot.core.evidence import ASYMPTOTIC
 from surefoot.evidence import units_of_batch
-from surefoot.evidence.unit_model import UnitEstimate, Unseen
+from surefoot.evidence.unit_estimate import UnitEstimate, Unseen
 
 
 def bandit(

@@ -21,7 +21,7 @@ from surefoot.algorithms.defaults import chosen_algorithm
 from surefoot.checks.finding import DRIFT, MARKOV
 from surefoot.evidence import model_of_units, units_of_batch
 from surefoot.evidence.circumstances import LEVELS, circumstances_of
-from surefoot.evidence.unit_model import UnitEstimate
+from surefoot.evidence.unit_estimate import UnitEstimate
 
 MATTERS = "It hardly matters for this gain: where the state knows the circumstances too, it is"
 

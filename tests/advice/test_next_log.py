@@ -11,7 +11,7 @@ from scipy import stats
 
 import surefoot
 from surefoot.advice.next_log import episodes_of_an_ab_test, times_needed, trials, with_trials
-from surefoot.evidence.unit_model import UnitEstimate, Unseen
+from surefoot.evidence.unit_estimate import UnitEstimate, Unseen
 
 NOTHING = Unseen(each=0.0, pair=0, n=1.0, shift=0.0, worst=0.0, distance=0.0)
 

@@ -471,7 +471,7 @@ def test_a_state_without_actions_counts_against_the_policy_that_comes_there_more
     )
     parts = units_of_batch(problem.log, 0.5)
     there = model_of_units(problem, parts)
-    more, less = (there.compare(np.array([[1 - p, p]] * 3), strict=True) for p in (0.9, 0.1))
+    more, less = (there.compare(np.array([[1 - p, p]] * 3)).strict for p in (0.9, 0.1))
     assert more.gain.value < more.policy.value - more.baseline.value - 0.05
     assert less.gain.value < less.policy.value - less.baseline.value - 0.05
 

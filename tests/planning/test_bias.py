@@ -235,7 +235,7 @@ def test_of_an_estimated_baseline_what_its_states_show_counts_and_not_its_pairs(
         terminal_states=[1], start=0, gamma=GAMMA, pi_b=[[1 - p, p]] * 2,
     )  # fmt: skip
     by_state, by_pair = (
-        model_of_units(x, units_of_batch(x.log, GAMMA)).baseline_bias for x in (problem, known)
+        model_of_units(x, units_of_batch(x.log, GAMMA)).base.bias for x in (problem, known)
     )
     exact = expected([n], [p], lambda q: q / (1 - GAMMA * q))
     assert n * by_state.value == pytest.approx(n * exact, rel=0.03)

@@ -18,7 +18,7 @@ from surefoot.core.errors import SurefootError
 from surefoot.core.evidence import APPROXIMATE, RIGOROUS
 from surefoot.evidence.bound import OWN_LOG, Certificate
 from surefoot.evidence.certificates import certify
-from surefoot.evidence.unit_model import DELTA
+from surefoot.evidence.unit_estimate import DELTA
 from surefoot.problems import Problem
 
 TOO_LARGE_TO_CERTIFY = "the problem is large (its counts are sparse): ask surefoot.certify for it"

@@ -117,9 +117,9 @@ def by_units(
     most, each at delta / 2; what when, or after what, actions were taken explains of it).
     """
     model = model_of_units(problem, units, there)
-    compared, strict = model.compare(pi), model.compare(pi, strict=True)
+    compared = model.compare(pi)
     explained = explained_by(circumstances_of(problem, units, compared), there, compared)
-    low = strict.gain.interval(delta / 2)[0] - max(explained, 0.0)
+    low = compared.strict.gain.interval(delta / 2)[0] - max(explained, 0.0)
     high = compared.gain.interval(delta / 2)[1] - min(explained, 0.0)
     acted = model.n_sa.sum(axis=1) > 0
     seen = np.allclose(model.checkable(pi)[acted], pi[acted]) and not model.lost.any()

@@ -36,7 +36,8 @@ from surefoot.evidence.circumstances import Circumstances, circumstances_of
 from surefoot.evidence.episode_values import LOSS, episode_values
 from surefoot.evidence.gain_test import bound_of, evidence_of
 from surefoot.evidence.known_policies import known_policies
-from surefoot.evidence.unit_model import DELTA, Comparison, UnitModel, Unseen, model_of_units
+from surefoot.evidence.unit_estimate import DELTA, Unseen
+from surefoot.evidence.unit_model import Comparison, UnitModel, model_of_units
 from surefoot.evidence.units import Units, random_part, take_episodes, take_rows
 from surefoot.problems import Problem
 from surefoot.problems.problem import EPISODES
@@ -231,7 +232,7 @@ def _asymptotic(
         tested = _whole_rows(model, found.pi, asked.stay(problem))
     visits = model.n_sa.sum(axis=1, keepdims=True)
     moved, kept = (float((np.abs(x - problem.pi_b) * visits).sum()) for x in (found.pi, tested))
-    compared = model.compare(tested, strict=True, against=found.over)
+    compared = model.compare(tested, against=found.over).strict
     low, high = compared.gain.interval()
     around = circumstances_of(problem, units, compared)
     row = replace(

@@ -24,7 +24,8 @@ from surefoot.evidence.episode_values import GAIN, LOSS, episode_values
 from surefoot.evidence.estimates import EpisodeValues
 from surefoot.evidence.gain_test import bound_of
 from surefoot.evidence.known_policies import known_policies
-from surefoot.evidence.unit_model import DELTA, model_of_units
+from surefoot.evidence.unit_estimate import DELTA
+from surefoot.evidence.unit_model import model_of_units
 from surefoot.evidence.units import ENTRY_COLUMNS, START_COLUMNS, Units, take_episodes, take_rows
 from surefoot.logs import Log
 from surefoot.problems import Problem
@@ -180,8 +181,8 @@ def _tested(
     if small:
         return row
     model = model_of_units(problem, units, held_out, pi_b, known)
-    strict = model.compare(gain.pi, strict=True, against=gain.over)
     plain = model.compare(gain.pi, against=gain.over)
+    strict = plain.strict
     visits = model.n_sa.sum(axis=1, keepdims=True)
     moved = np.abs(gain.pi - np.asarray(problem.pi_b)) * visits
     total = float(moved.sum())

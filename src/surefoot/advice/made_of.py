@@ -13,7 +13,8 @@ import numpy as np
 from surefoot.advice.gain import Gain
 from surefoot.core.evidence import Evidence, Part
 from surefoot.core.policy import CHANGED
-from surefoot.evidence.unit_model import DELTA, Comparison, UnitEstimate, UnitModel, model_of_units
+from surefoot.evidence.unit_estimate import DELTA, UnitEstimate
+from surefoot.evidence.unit_model import Comparison, Side, UnitModel, model_of_units
 from surefoot.evidence.units import Units
 from surefoot.problems import Problem
 
@@ -55,7 +56,8 @@ def single_changes(
     visits = model.n_sa.sum(axis=1)
     weight = np.where(moved > CHANGED, moved * visits, 0.0)
     order = [int(s) for s in np.argsort(-weight, kind="stable")[:MOST] if weight[s] > 0]
-    compared = {s: _alone(model, gain, s) for s in order}
+    base = model.base if gain.over is None else model.side(gain.over)
+    compared = {s: _alone(model, gain, base, s) for s in order}
     explained = {s: _explained(gain, x) for s, x in compared.items()}
     level = 0.0
     if shown:
@@ -76,12 +78,11 @@ def single_changes(
     return found
 
 
-def _alone(model: UnitModel, gain: Gain, s: int) -> Comparison:
+def _alone(model: UnitModel, gain: Gain, base: Side, s: int) -> Comparison:
     """The policy that changes one state and nothing else."""
-    pi, over = gain.pi, gain.over
-    only = np.array(model.pi_b if over is None else over)
-    only[s] = pi[s]
-    return model.compare(only, strict=True, against=over)
+    only = np.array(base.pi)
+    only[s] = gain.pi[s]
+    return model.between(only, base).strict
 
 
 def _explained(gain: Gain, compared: Comparison) -> float:
@@ -138,12 +139,12 @@ def _row(
     row: Evidence, kind: str, model: UnitModel, pi: np.ndarray, against: np.ndarray | None
 ) -> Evidence:
     """One policy against another; what the units cannot tell counts in the low bound."""
-    plain = model.compare(pi, against=against).gain
-    low = model.compare(pi, against=against, strict=True).gain.interval()[0]
-    high = plain.interval()[1]
+    plain = model.compare(pi, against=against)
+    low, high = plain.strict.gain.interval()[0], plain.gain.interval()[1]
     return replace(
-        row, part=Part(kind=kind), estimate=plain.value, low=low, high=high, together=(low, high)
-    )
+        row, part=Part(kind=kind), estimate=plain.gain.value, low=low, high=high,
+        together=(low, high),
+    )  # fmt: skip
 
 
 def most_frequent(pi_b: np.ndarray, seen: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from surefoot.advice.summary import log_summary
 from surefoot.core.errors import ParameterError
 from surefoot.core.labels import as_text
 from surefoot.evidence.estimates import episode_returns
-from surefoot.evidence.unit_model import DELTA, UnitEstimate
+from surefoot.evidence.unit_estimate import DELTA, UnitEstimate
 from surefoot.planning import evaluate, visits
 from surefoot.problems import Problem
 from surefoot.report.policy_words import plan_statements

@@ -40,7 +40,8 @@ from surefoot.core.policy import CHANGED
 from surefoot.core.text import in_rows, signed
 from surefoot.evidence.bound import Certificate, rows_left_out
 from surefoot.evidence.confounding import confounding_summary
-from surefoot.evidence.unit_model import DELTA, EVENTS, Comparison
+from surefoot.evidence.unit_estimate import DELTA, EVENTS
+from surefoot.evidence.unit_model import Comparison
 from surefoot.evidence.value_on_log import GIVEN_WEIGHTS
 from surefoot.logs import Disagreement, Log, remembered
 from surefoot.problems import Problem

@@ -31,7 +31,7 @@ from surefoot.checks.finding import (
 from surefoot.core.evidence import GROUP, GUARD, HIGHER, Evidence
 from surefoot.core.policy import CHANGED
 from surefoot.core.text import impossible, signed
-from surefoot.evidence.unit_model import DELTA
+from surefoot.evidence.unit_estimate import DELTA
 from surefoot.problems import Problem
 
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"

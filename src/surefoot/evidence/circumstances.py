@@ -14,7 +14,8 @@ from surefoot.checks.rhythm import places, rhythm, within
 from surefoot.checks.walk import at_start, steps_back
 from surefoot.core import Batch
 from surefoot.evidence.echoes import echo_of, echoes, frequent, tail
-from surefoot.evidence.unit_model import Comparison, UnitEstimate, model_of_units
+from surefoot.evidence.unit_estimate import UnitEstimate
+from surefoot.evidence.unit_model import Comparison, model_of_units
 from surefoot.evidence.units import ENOUGH_EPISODES, Units
 from surefoot.problems import Problem
 

@@ -28,7 +28,8 @@ import numpy as np
 
 from surefoot.core.evidence import Evidence
 from surefoot.core.policy import CHANGED
-from surefoot.evidence.unit_model import DELTA, Chain, UnitEstimate, UnitModel, model_of_units
+from surefoot.evidence.unit_estimate import DELTA, UnitEstimate
+from surefoot.evidence.unit_model import Chain, UnitModel, model_of_units
 from surefoot.evidence.units import Units
 from surefoot.problems import Problem
 from surefoot.statistics.lowest_mean import Worst, check_strength, cross_fitted_tail, worst
@@ -161,7 +162,7 @@ class WorstCase:
         if model.problem.pi_b_is_mixture:
             scores = scores + self._of_frequencies(chain, found, strength)
         tilt = np.where(self.changed[model.units.state], found.weight, 1.0)
-        bias, base = model.bias(self.rows, chain, tilt), model.baseline_bias
+        bias, base = model.bias(self.rows, chain, tilt), model.base.bias
         value = chain.at_start - bias.value - (model.baseline.at_start - base.value)
         return replace(
             self.unconfounded,

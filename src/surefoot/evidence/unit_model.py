@@ -1,125 +1,29 @@
 """Two policies in the model that some units of a log make: their values at the start, less their
-second-order bias, what every unit adds to the difference, and the interval that follows.
+second-order bias, and what every unit adds to the difference.
 
-docs/supported.md derives the scores and gives the reasons for every term of the interval.
+docs/supported.md derives the scores; the interval that follows is that of a `UnitEstimate`.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
-from scipy.special import stdtrit
 
 from surefoot.core import known_model
+from surefoot.evidence.unit_estimate import UnitEstimate, Unseen
 from surefoot.evidence.units import Units
 from surefoot.planning import Bias, evaluate, plug_in_bias, visits
 from surefoot.problems import Problem
 from surefoot.problems.problem import GIVEN, VISITS
 
-DELTA = 0.05  # the failure probability of each side of an interval, and of the one test
-EVENTS = math.log(1 / DELTA)  # 3.0: if so many are expected, at least one is seen in 95 of 100 logs
-UNSEEN_STEPS = 30  # numbers of events that an interval looks at
-FEWEST_MERGED = 20  # blocks are merged two, four, ... at a time as long as so many are left
 DENSE_STATES = 1500  # up to here the linear systems are solved directly
 AT_LEAST = 2  # units that must have seen a pair for it to count: the scatter of one is unknown
 FORCED = 1e-9  # mass beyond rounding
 Starts = tuple[np.ndarray, np.ndarray, np.ndarray]  # unit, state, weight
 Cells = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
-class Unseen:
-    """The most that an outcome which these units have not shown, or not often, may still take away
-    or add (the rule of three).
-
-    If in a pair the worst outcome of its state has probability p, none is seen in n visits with
-    probability (1 - p)^n, at most exp(-events) with events = n p. The most that so many events in
-    all could change is events * each, each = max over pairs of |shift| distance / n: one pair takes
-    it all. `pair` is that pair, s * A + a; `worst` the outcome, `distance` from the mean of the
-    pair. n counts the visits of the whole log where its other units have not shown such an outcome
-    either: a policy that was learned from them would not have been, had they shown it, and if it
-    had, it would be known here.
-    """
-
-    each: float
-    pair: int
-    n: float
-    shift: float
-    worst: float
-    distance: float
-
-    @property
-    def change(self) -> float:
-        """The most that may be lost (or gained) at 5 %, the sampling error aside."""
-        return EVENTS * self.each
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
-class UnitEstimate:
-    """A value estimated from units, and what its interval needs.
-
-    scores      [units] what each unit adds to the error; they sum to nearly 0, and their scatter is
-                that of the estimate
-    of_pairs    the variance that comes from the outcomes of pairs, on `degrees` degrees of freedom;
-                the rest comes from the start
-    loss, more  what outcomes that have not been seen could take away, or add
-    blocks      units are blocks of one trajectory, and may depend on their neighbours
-    left        how much of the bias of the value may still be there (see `plug_in_bias`)
-    """
-
-    value: float
-    scores: np.ndarray
-    of_pairs: float
-    degrees: float
-    loss: Unseen
-    more: Unseen
-    blocks: bool
-    left: float = 0.0
-
-    def interval(self, delta: float = DELTA, *, unseen: bool = True) -> tuple[float, float]:
-        """(low, high): each is wrong with probability about delta, where there are many units;
-        outcomes that have not been seen count, unless `unseen` says otherwise.
-
-            low = value - left - max over events of
-                [ events * loss.each + ( t + |skewness| (2 t^2 + 1) / 6 ) error ],
-            t at the level delta exp(events),  error^2 = sum_u (score_u - mean)^2 n / (n - 1)
-
-        A rare outcome of which so many events were to be expected stays unseen with probability
-        exp(-events). That and a sampling error of at least t happen together with probability
-        delta: the bound holds whichever of the two the luck was. `high` likewise with `more`.
-        t is Student's quantile. Its degrees of freedom are Satterthwaite's (1946) for a sum of two
-        variances, (v + w)^2 / (v^2 / degrees + w^2 / (n - 1)), at most n - 1: v = of_pairs, w the
-        rest. The skewness is that of the sum of the scores; Johnson's (1978) term is taken only on
-        the side that it widens. Neighbouring blocks are also merged two, four, ... at a time, and
-        the widest interval counts. NaN for fewer than two units.
-        """
-        n = len(self.scores)
-        if n < 2:
-            return math.nan, math.nan
-        centred = self.scores - self.scores.mean()
-        square = float((centred**2).sum())
-        skewness = float((centred**3).sum()) / square**1.5 if square > 0 else 0.0
-        events = np.linspace(0.0, 0.99 * math.log(1 / delta), UNSEEN_STEPS if unseen else 1)
-        below, above, size = 0.0, 0.0, 1
-        while size == 1 or (self.blocks and n // size >= FEWEST_MERGED):
-            group = np.minimum(np.arange(n) // size, n // size - 1)
-            sums = np.bincount(group, weights=self.scores)
-            m = len(sums)
-            variance = float(((sums - sums.mean()) ** 2).sum()) * m / (m - 1)
-            rest = max(variance - self.of_pairs, 0.0)
-            spread = self.of_pairs**2 / self.degrees + rest**2 / (m - 1)
-            freedom = max((self.of_pairs + rest) ** 2 / spread, 1.0) if spread > 0 else math.inf
-            t, error = stdtrit(min(freedom, m - 1.0), 1 - delta * np.exp(events)), variance**0.5
-            johnson = skewness * (2 * t * t + 1) / 6
-            low = (t + np.maximum(-johnson, 0.0)) * error + events * self.loss.each
-            high = (t + np.maximum(johnson, 0.0)) * error + events * self.more.each
-            below, above = max(below, float(low.max())), max(above, float(high.max()))
-            size *= 2
-        return self.value - below - self.left, self.value + above + self.left
 
 
 def studentised(share: np.ndarray) -> np.ndarray:
@@ -143,20 +47,101 @@ class Chain:
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Comparison:
-    """Values at the start of a policy and of the baseline in one model, and their difference.
+class Outcomes:
+    """What y = r + gamma v(s') was in the units of a model, for values v.
 
-    weight      d(s) (pi - pi_b)(a|s) [S, A]: the gain is the sum over pairs of weight times the
-                baseline's action values
-    v, v_policy the values [S] of the baseline and of the policy
+    mean, m2     [S * A] of every pair
+    worst, best  (the outcome of every state [S], how far beyond the mean of its pair any lies), see
+                 `UnitModel._ends`
+    least, most  [S, A] of every pair in the units of the log that are not in the model
     """
 
-    policy: UnitEstimate
-    baseline: UnitEstimate
+    mean: np.ndarray
+    m2: np.ndarray
+    worst: tuple[np.ndarray, float]
+    best: tuple[np.ndarray, float]
+    least: np.ndarray
+    most: np.ndarray
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Side:
+    """One of two policies that are compared: pi as it was given, its rows over the pairs that count
+    as a process, what every unit adds to its value, and the bias of that.
+    """
+
+    model: UnitModel
+    pi: np.ndarray
+    rows: np.ndarray
+    chain: Chain
+    scores: np.ndarray
+    bias: Bias
+
+    @property
+    def value(self) -> float:
+        """At the start, less the bias."""
+        return self.chain.at_start - self.bias.value
+
+    @property
+    def spent(self) -> np.ndarray:
+        """d(s) pi(a|s) [S, A]: discounted visits of every pair."""
+        return np.asarray(self.chain.d[:, None] * self.rows)
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """Outcomes under its values."""
+        return self.model.outcomes(self.chain.v)
+
+    @property
+    def estimate(self) -> UnitEstimate:
+        """Its value at the start."""
+        return self.model.estimate(
+            self.value, self.scores, self.spent, self.outcomes, self.bias.left
+        )
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Comparison:
+    """Two policies at the start in one model, `mine` and the `base`, and the `gain` of the first;
+    `strict`: what the units cannot tell counts against the gain, at its worst.
+    """
+
+    mine: Side
+    base: Side
     gain: UnitEstimate
-    weight: np.ndarray
-    v: np.ndarray
-    v_policy: np.ndarray
+
+    @property
+    def policy(self) -> UnitEstimate:
+        """The value of the policy."""
+        return self.mine.estimate
+
+    @property
+    def baseline(self) -> UnitEstimate:
+        """The value of what it is compared with."""
+        return self.base.estimate
+
+    @property
+    def weight(self) -> np.ndarray:
+        """d(s) (pi - pi_b)(a|s) [S, A]: the gain is the sum over pairs of weight times the
+        baseline's action values.
+        """
+        return np.asarray(self.mine.chain.d[:, None] * (self.mine.rows - self.base.rows))
+
+    @property
+    def v(self) -> np.ndarray:
+        """The values [S] of the baseline."""
+        return self.base.chain.v
+
+    @property
+    def v_policy(self) -> np.ndarray:
+        """The values [S] of the policy."""
+        return self.mine.chain.v
+
+    @property
+    def strict(self) -> Comparison:
+        """The same, with what the units cannot tell against the gain."""
+        doubt = self.mine.model.doubt(self.mine, self.base)
+        return replace(self, gain=replace(self.gain, value=self.gain.value - doubt))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -218,36 +203,41 @@ class UnitModel:
         whole = (self.often | (pi == base)).all(axis=1, keepdims=True)
         return np.where(whole, pi, np.clip(found, 0.0, 1.0))
 
-    def compare(
-        self, pi: np.ndarray, *, strict: bool = False, against: np.ndarray | None = None
-    ) -> Comparison:
-        """The policy against the baseline, or against another policy; `strict`: what these units
-        cannot tell counts against the gain, at its worst.
-        """
-        rows, base, chain = self.rows(pi), self.baseline, self.chain(self.rows(pi))
-        scores = self._scores(rows, chain)
-        if against is None:
-            base_rows, base_bias = self.mixture, self.baseline_bias
-            base_scores = self._scores(base_rows, base, by_state=self.problem.pi_b_is_mixture)
-        else:
-            base_rows = self.rows(against)
-            base = self.chain(base_rows)
-            base_scores, base_bias = self._scores(base_rows, base), self.bias(base_rows, base)
-        spent, base_spent = chain.d[:, None] * rows, base.d[:, None] * base_rows
-        doubt = 0.0
-        if strict:
-            doubt = self._lost_doubt(chain, base) + self._forced_doubt(pi, chain, base, against)
-        bias = self.bias(rows, chain)
-        value, base_value = chain.at_start - bias.value, base.at_start - base_bias.value
-        gain, left = value - base_value - doubt, bias.left + base_bias.left
-        return Comparison(
-            policy=self._estimate(value, scores, spent, chain.v, bias.left),
-            baseline=self._estimate(base_value, base_scores, base_spent, base.v, base_bias.left),
-            gain=self._estimate(gain, scores - base_scores, spent - base_spent, base.v, left),
-            weight=chain.d[:, None] * (rows - base_rows),
-            v=base.v,
-            v_policy=chain.v,
-        )
+    def compare(self, pi: np.ndarray, *, against: np.ndarray | None = None) -> Comparison:
+        """The policy against the baseline, or against another policy."""
+        return self.between(pi, self.base if against is None else self.side(against))
+
+    def between(self, pi: np.ndarray, base: Side) -> Comparison:
+        """The policy against a side that is worked out already."""
+        mine = self.side(pi)
+        gain = self.estimate(
+            mine.value - base.value, mine.scores - base.scores, mine.spent - base.spent,
+            base.outcomes, mine.bias.left + base.bias.left,
+        )  # fmt: skip
+        return Comparison(mine=mine, base=base, gain=gain)
+
+    def side(self, pi: np.ndarray) -> Side:
+        """A policy as a side of a comparison."""
+        rows = self.rows(pi)
+        chain = self.chain(rows)
+        return Side(
+            model=self, pi=pi, rows=rows, chain=chain, scores=self._scores(rows, chain),
+            bias=self.bias(rows, chain),
+        )  # fmt: skip
+
+    @cached_property
+    def base(self) -> Side:
+        """The baseline as a side of a comparison."""
+        rows, chain, by_state = self.mixture, self.baseline, self.problem.pi_b_is_mixture
+        return Side(
+            model=self, pi=self.pi_b, rows=rows, chain=chain,
+            scores=self._scores(rows, chain, by_state=by_state),
+            bias=self.bias(rows, chain, by_state=by_state),
+        )  # fmt: skip
+
+    def doubt(self, mine: Side, base: Side) -> float:
+        """What these units cannot tell of a gain, at its worst."""
+        return self._lost_doubt(mine.chain, base.chain) + self._forced_doubt(mine, base)
 
     def visits_and_values(self, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(the discounted visits [S] of a policy, its action values [S, A]; 0 where these units
@@ -305,11 +295,6 @@ class UnitModel:
         level = float(share @ chain.v) / left if left > 1e-9 else 0.0
         return self._solved(matrix, r + level * self.lost)
 
-    @cached_property
-    def baseline_bias(self) -> Bias:
-        """Of the baseline's value at the start."""
-        return self.bias(self.mixture, self.baseline, by_state=self.problem.pi_b_is_mixture)
-
     def bias(
         self,
         rows: np.ndarray,
@@ -357,9 +342,7 @@ class UnitModel:
             return more * (level - float(v.min(initial=0.0)))
         return -more * (float(v.max(initial=0.0)) - level)
 
-    def _forced_doubt(
-        self, pi: np.ndarray, chain: Chain, base: Chain, against: np.ndarray | None = None
-    ) -> float:
+    def _forced_doubt(self, mine: Side, base: Side) -> float:
         """What moves may cost that these units cannot check: onto pairs that fewer than two of them
         saw, and away from such pairs.
 
@@ -368,12 +351,12 @@ class UnitModel:
         or one as far below the mean of its state as any of the log; a move away from it loses the
         best.
         """
-        move = np.where(self.often, 0.0, pi - (self.pi_b if against is None else against))
+        move = np.where(self.often, 0.0, mine.pi - base.pi)
         found = 0.0
         for end, sign in ((0, 1.0), (1, -1.0)):
             mass = np.maximum(sign * move, 0.0).sum(axis=1)
             if (mass > FORCED).any():
-                found += float((chain.d * mass * self._distance(base.v, end)).sum())
+                found += float((mine.chain.d * mass * self._distance(base.chain.v, end)).sum())
         return found
 
     def _distance(self, v: np.ndarray, end: int) -> np.ndarray:
@@ -428,8 +411,8 @@ class UnitModel:
         """gamma v(s') of every entry, an end being worth 0."""
         return np.asarray(self.problem.gamma * (u.goes_on / u.k) * v[u.next_state])
 
-    def _estimate(
-        self, value: float, scores: np.ndarray, shift: np.ndarray, v: np.ndarray, left: float
+    def estimate(
+        self, value: float, scores: np.ndarray, shift: np.ndarray, seen: Outcomes, left: float
     ) -> UnitEstimate:
         """An estimate that is to first order  sum over pairs of shift(s, a) times the mean of y = r
         + gamma v(s').
@@ -437,14 +420,11 @@ class UnitModel:
         Its variance is  sum of shift^2 / n var(y | s, a),  on Satterthwaite's degrees of freedom.
         That a pair with few visits has shown less than there is counts by `Unseen`.
         """
-        u, n = self.units, self.n_sa.reshape(-1)
-        y = u.r / u.k + self._follows(u, v)
-        mean = _sum(u.pair, u.k * y, len(n)) / _or_1(n)
-        m2 = _sum(u.pair, u.k * (y - mean[u.pair]) ** 2 + u.m2, len(n))
+        n = self.n_sa.reshape(-1)
         freedom = np.maximum(n - 1, 1.0)
-        each = np.where(n > 0, shift.reshape(-1) ** 2 / _or_1(n), 0.0) * m2 / freedom
+        each = np.where(n > 0, shift.reshape(-1) ** 2 / _or_1(n), 0.0) * seen.m2 / freedom
         spread, total = float((each**2 / freedom).sum()), float(each.sum())
-        loss, more = self._unseen(shift, v, mean.reshape(shift.shape))
+        loss, more = self._unseen(shift, seen)
         return UnitEstimate(
             value=value,
             scores=scores,
@@ -453,21 +433,31 @@ class UnitModel:
             loss=loss,
             more=more,
             left=left,
-            blocks=u.blocks,
+            blocks=self.units.blocks,
         )
 
-    def _unseen(self, shift: np.ndarray, v: np.ndarray, mean: np.ndarray) -> tuple[Unseen, Unseen]:
+    def outcomes(self, v: np.ndarray) -> Outcomes:
+        """What outcomes were worth in these units, and what may be, under these values."""
+        u, n = self.units, self.n_sa.reshape(-1)
+        y = u.r / u.k + self._follows(u, v)
+        mean = _sum(u.pair, u.k * y, len(n)) / _or_1(n)
+        m2 = _sum(u.pair, u.k * (y - mean[u.pair]) ** 2 + u.m2, len(n))
+        least, most = self._others_showed(v)
+        return Outcomes(
+            mean=mean, m2=m2, worst=self._ends(v, 0), best=self._ends(v, 1), least=least, most=most
+        )
+
+    def _unseen(self, shift: np.ndarray, seen: Outcomes) -> tuple[Unseen, Unseen]:
         """(what may be lost, what may be gained) by outcomes within the range that have not been
         seen; see `Unseen`.
         """
-        n = np.where(self.n_sa > 0, self.n_sa, np.inf)
+        n, mean = np.where(self.n_sa > 0, self.n_sa, np.inf), seen.mean.reshape(shift.shape)
         whole = n + self._others[0]
-        (worst, drop), (best, jump) = self._ends(v, 0), self._ends(v, 1)
+        (worst, drop), (best, jump) = seen.worst, seen.best
         low, high = np.minimum(worst[:, None], mean - drop), np.maximum(best[:, None], mean + jump)
-        least, most = self._others_showed(v)
         # what may be there in all visits, and what the other units have shown, in those of these
-        bad = (low, whole), (np.clip(least, low, mean), n)
-        good = (high, whole), (np.clip(most, mean, high), n)
+        bad = (low, whole), (np.clip(seen.least, low, mean), n)
+        good = (high, whole), (np.clip(seen.most, mean, high), n)
         found = []
         for ends in (zip(bad, good, strict=True), zip(good, bad, strict=True)):
             each = [_each(shift, mean, more, less) for more, less in ends]

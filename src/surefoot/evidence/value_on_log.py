@@ -23,7 +23,8 @@ from surefoot.evidence.estimates import (
     per_decision,
     weighted_per_decision,
 )
-from surefoot.evidence.unit_model import DELTA, UnitEstimate, Unseen, model_of_units
+from surefoot.evidence.unit_estimate import DELTA, UnitEstimate, Unseen
+from surefoot.evidence.unit_model import model_of_units
 from surefoot.evidence.units import ENOUGH_EPISODES, Units, units_of
 from surefoot.logs import Log, align_policy
 from surefoot.problems import Problem
