@@ -12,10 +12,18 @@ author = "The surefoot authors"
 copyright = "The surefoot authors, MIT licence"
 release = version = surefoot.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "from_the_program", "accessible"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "from_the_program",
+    "beside",
+    "mathml",
+    "accessible",
+]
 exclude_patterns = ["_extension"]
 myst_heading_anchors = 3
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+html_math_renderer = "mathml"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

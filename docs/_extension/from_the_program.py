@@ -5,20 +5,14 @@
     {algorithm} NAME ...    what the code says of these algorithms
     {product}               every algorithm, and what uncertainty does in it
     {documents}             every JSON document, field by field, from its model
-
-Links that leave docs/ (`../papers/...`) become links into the checkout around the built site, or,
-with SUREFOOT_REPOSITORY_URL set, to the files there.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
-import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
-from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -26,7 +20,6 @@ import typer
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 import surefoot
@@ -34,9 +27,6 @@ from surefoot.algorithms import ALGORITHMS, Algorithm, Estimates, Restricts
 from surefoot.algorithms.defaults import DEFAULT, KAPPA, PARAMETERS
 from surefoot.cli import COMMANDS, app
 from surefoot.report.schema import DOCUMENTS, Part
-
-ROOT = Path(__file__).parents[2]
-log = logging.getLogger(__name__)
 
 
 class Generated(SphinxDirective):
@@ -373,29 +363,6 @@ def type_words(annotation: Any) -> str:
     return "object"
 
 
-# Links that leave docs/
-
-
-def outside_links(app: Sphinx, page: str, source: list[str]) -> None:
-    """Links to files of the repository that are no page of the site."""
-    here = posixpath.dirname(page)
-    base = os.environ.get("SUREFOOT_REPOSITORY_URL", "")
-
-    def link(match: re.Match[str]) -> str:
-        words, target = match.groups()
-        path, _, anchor = target.partition("#")
-        inside = posixpath.normpath(posixpath.join("docs", here, path))
-        if inside.startswith("docs/"):
-            return match.group(0)
-        if not (ROOT / inside).exists():
-            log.warning("%s links to %s, which is not in the repository", page, inside)
-        up = "../" * (page.count("/") + 2)  # from build/docs
-        url = f"{base or up.rstrip('/')}/{inside}" + (f"#{anchor}" if anchor else "")
-        return f'<a href="{url}">{words}</a>'
-
-    source[0] = re.sub(r"\[([^\]]*)\]\((\.\./[^)\s]*)\)", link, source[0])
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     for name, write in {
@@ -407,5 +374,4 @@ def setup(app: Sphinx) -> dict[str, bool]:
     }.items():
         app.add_directive(name, type(name, (Generated,), {"write": staticmethod(write)}))
     app.connect("autodoc-process-docstring", plain_docstring)
-    app.connect("source-read", outside_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -25,7 +25,7 @@ COLOURS = (("index.html", "body"), ("algorithms/hcpi.html", "body"), ("python.ht
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site as `make docs` builds it."""
-    for module in ("sphinx", "myst_parser", "furo"):
+    for module in ("sphinx", "myst_parser", "furo", "math_core"):
         pytest.importorskip(module)
     out = tmp_path_factory.mktemp("site")
     build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
