@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+import matplotlib
+
 import surefoot
 
 sys.path.insert(0, str(Path(__file__).parent / "_extension"))
@@ -16,6 +18,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "from_the_program",
+    "of_algorithms",
     "beside",
     "mathml",
     "accessible",
@@ -36,7 +39,8 @@ smartquotes = False
 
 html_theme = "furo"
 html_title = f"surefoot {release}"
-html_static_path = ["_static"]
+# the font of formulas where a machine has none comes with matplotlib
+html_static_path = ["_static", f"{matplotlib.get_data_path()}/fonts/ttf/DejaVuSerif.ttf"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False

@@ -69,8 +69,9 @@ def links(app: Sphinx, page: str, source: list[str]) -> None:
 
     def link(match: re.Match[str]) -> str:
         words, target = match.groups()
-        if target is None:
-            return match[0]
+        if target is None:  # code; what is written in a directive is not
+            first, _, rest = match[0].partition("\n")
+            return f"{first}\n{LINK.sub(link, rest)}" if first.startswith("```{") else match[0]
         path, _, anchor = target.partition("#")
         if not path or ":" in path:
             return match[0]
