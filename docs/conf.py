@@ -20,6 +20,7 @@ extensions = [
     "from_the_program",
     "of_algorithms",
     "beside",
+    "notebooks",
     "mathml",
     "accessible",
 ]
@@ -28,6 +29,8 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 html_math_renderer = "mathml"
 
+# each page would copy hundreds of names into its list of pages
+toc_object_entries = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

@@ -2,7 +2,7 @@
 
     python docs/figures.py        (writes docs/figures/*.svg; seconds)
 
-Those of index.md come from simulated logs whose truth is known: worth is the value in the true
+Those of idea.md come from simulated logs whose truth is known: worth is the value in the true
 river, at its start, gamma = 0.95. Those of plots.md are made by the code of that page.
 """
 
@@ -149,7 +149,10 @@ def trust() -> None:
         ax.fill(*ends.T, fc="#9ecae1", ec=BLUE, lw=1.5)
         best = best_rows(q, b, up, down, budget).pi
         ax.annotate(
-            "", best @ corners, b @ corners, arrowprops={"arrowstyle": "->", "color": ORANGE, "lw": 2}
+            "",
+            best @ corners,
+            b @ corners,
+            arrowprops={"arrowstyle": "->", "color": ORANGE, "lw": 2},
         )
         ax.plot(*(b @ corners), "o", color="black", ms=5)
         for (x, y), words in zip(corners, ("1", "2", "3"), strict=True):

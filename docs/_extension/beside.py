@@ -52,7 +52,7 @@ def on_site(path: str) -> str | None:
 
 
 def whole(page: str, text: str) -> str:
-    """A page of papers/ with what it lacks on the site: a title, the paper's other pages below it."""
+    """A page of papers/ with what it lacks: a title, the paper's other pages below it."""
     folder, name = posixpath.split(page)
     if not text.startswith("# "):
         text = f"# {name.replace('-', ' ').capitalize()}\n\n{text}"

@@ -1,8 +1,8 @@
 """Parts of the documentation that are generated from surefoot, so that they cannot be out of date.
 
-    {commands}              every command with its options, from the command line itself
-    {public-names}          every name of surefoot.__all__, by autodoc
-    {documents}             every JSON document, field by field, from its model
+{commands}              every command with its options, from the command line itself
+{public-names}          every name of surefoot.__all__, by autodoc
+{documents}             every JSON document, field by field, from its model
 """
 
 from __future__ import annotations

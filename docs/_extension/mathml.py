@@ -1,4 +1,4 @@
-"""Formulas as MathML, made in the build: every browser draws them, without a script or a network."""
+"""Formulas as MathML, made in the build: browsers draw them without a script or a network."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Parts of the pages of algorithms that are generated: from the classes, and from the results.
 
-    {algorithm} NAME ...    what the code says of these algorithms
-    {product}               every algorithm, and what uncertainty does in it
-    {parameters} NAME ...   their parameters and defaults; below it a line each, how to set it
-    {evidence}              below it a line each: a study in papers/, an algorithm, its parameters
-    {proved} CERTIFICATE    how often a certificate's bound was broken, of papers/certificates
-    {bibtex} KEY ...        these entries of references.bib; without a key all of them
+{algorithm} NAME ...    what the code says of these algorithms
+{product}               every algorithm, and what uncertainty does in it
+{parameters} NAME ...   their parameters and defaults; below it a line each, how to set it
+{evidence}              below it a line each: a study in papers/, an algorithm, its parameters
+{proved} CERTIFICATE    how often a certificate's bound was broken, of papers/certificates
+{bibtex} KEY ...        these entries of references.bib; without a key all papers
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,7 @@ BENCHMARKS = {
 }
 
 
+@cache
 def rows_of(path: Path) -> list[dict[str, str]]:
     """A table of results."""
     with path.open(newline="", encoding="utf-8") as file:
@@ -149,7 +151,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def evidence(_: list[str], content: list[str]) -> Iterator[str]:
-    """A table a benchmark: mean, worst 1 %, and share of trials worse than the baseline, by size."""
+    """A table a benchmark: mean, worst 1 %, share of trials worse than the baseline, by size."""
     found = [setting(line) for line in filter(None, content)]
     scales = []
     for benchmark, settings in groupby(found, key=lambda x: x[0]["benchmark"]):
@@ -159,7 +161,9 @@ def evidence(_: list[str], content: list[str]) -> Iterator[str]:
         yield "|---" * (2 + len(sizes)) + "|"
         for rows in settings:
             at = {int(x["size"]): x for x in rows}
-            name = f"`{rows[0]['algorithm']}` {rows[0]['parameters']}".replace("max_steps=", "steps=")
+            name = f"`{rows[0]['algorithm']}` {rows[0]['parameters']}".replace(
+                "max_steps=", "steps="
+            )
             for label, key, form in SHOWN:
                 cells = [format(float(at[n][key]), form) for n in sizes]
                 yield "| " + " | ".join([name, label, *cells]) + " |"
@@ -222,7 +226,7 @@ def bibtex(keys: list[str], _: list[str]) -> Iterator[str]:
     known = entries()
     if missing := [key for key in keys if key not in known]:
         log.warning("references.bib has no %s", missing)
-    chosen = [known[key] for key in keys or sorted(known) if key in known]
+    chosen = [known[key] for key in keys or sorted({*known} - {"surefoot"}) if key in known]
     yield from ("```bibtex", *"\n\n".join(chosen).split("\n"), "```", "")
 
 
@@ -239,5 +243,3 @@ def setup(app: Sphinx) -> dict[str, Any]:
     for name, write in directives.items():
         app.add_directive(name, generated(write))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-

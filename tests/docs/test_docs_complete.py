@@ -146,7 +146,7 @@ def test_every_figure_is_there_and_names_its_command() -> None:
             assert len(alternative) > 30, f"{page}: {path} has no text for those who do not see it"
             assert ((DOCS / page).parent / path).exists()
             rest = text_of(page).split(path)[1]
-            made = r"\)\s+\*Figure: `(python docs/figures.py|surefoot \w+[^`]*)`"
+            made = r"\)\s+\*Figure: `(python (docs|papers/\w+)/\w+.py|surefoot \w+[^`]*)`"
             assert re.match(made, rest), f"{page}: {path}"
             found += 1
     assert found >= 10

@@ -103,3 +103,11 @@ def test_a_mean_gain_has_its_unit(page: str) -> None:
     assert "v^pi - v^{pi_b} at the start, in the unit of the return," in words(
         f"algorithms/{page}.md"
     )
+
+
+def test_the_citations_name_this_version() -> None:
+    cff = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    bib = (ROOT / "docs" / "references.bib").read_text(encoding="utf-8")
+    assert f"\nversion: {surefoot.__version__}\n" in cff
+    assert f"version = {{{surefoot.__version__}}}" in bib
+    assert "doi: 10.5220/0010786600003116" in cff and "{10.5220/0010786600003116}" in bib
