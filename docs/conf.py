@@ -27,6 +27,7 @@ extensions = [
 exclude_patterns = ["_extension"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_disable_syntax = ["myst_line_comment"]  # lines that begin with "% of logs" are text
 html_math_renderer = "mathml"
 
 # each page would copy hundreds of names into its list of pages

@@ -152,7 +152,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def evidence(_: list[str], content: list[str]) -> Iterator[str]:
     """A table a benchmark: mean, worst 1 %, share of trials worse than the baseline, by size."""
-    found = [setting(line) for line in filter(None, content)]
+    found = [rows for rows in map(setting, filter(None, content)) if rows]
     scales = []
     for benchmark, settings in groupby(found, key=lambda x: x[0]["benchmark"]):
         words, sizes, scale = BENCHMARKS[benchmark]
@@ -171,7 +171,7 @@ def evidence(_: list[str], content: list[str]) -> Iterator[str]:
         yield ""
     trials = " and ".join(f"{n:,}" for n in sorted({int(x[0]["trials"]) for x in found}))
     folders = sorted({line.split()[0].split("/")[0] for line in filter(None, content)})
-    links = ", ".join(f"[papers/{x}](../papers/{x}/README.md)" for x in folders)
+    links = " and ".join(f"[papers/{x}](../papers/{x}/README.md)" for x in folders)
     yield f"*{trials} trials; {', and '.join(dict.fromkeys(scales))}. From {links}.*"
     yield ""
 
@@ -194,6 +194,7 @@ def setting(line: str) -> list[dict[str, str]]:
     ]
     if len({x["parameters"] for x in rows}) != 1:
         log.warning("evidence %r: %d settings fit", line, len({x["parameters"] for x in rows}))
+        return []
     return rows
 
 
@@ -207,7 +208,7 @@ def proved(names: list[str], _: list[str]) -> Iterator[str]:
                 f"{int(float(x[k])):,}" for k in ("size", "data_sets", "changed", "violated")
             )
             below = "" if changed == "0" else f"{float(x['slack_50']):.3g}"
-            name = x["benchmark"].replace("-", " ").capitalize().replace("mdps", "MDPs")
+            name = BENCHMARKS[x["benchmark"]][0].split(",")[0]
             yield f"| {name} | {size} | {logs} | {changed} | {broken} | {below} |"
     yield from ("", "*delta 0.05; [papers/certificates](../papers/certificates/README.md).*", "")
 

@@ -112,6 +112,18 @@ def test_every_formula_of_a_page_is_one_on_the_site(site: Path) -> None:
     assert seen > 40
 
 
+def test_a_line_that_begins_with_a_per_cent_sign_is_shown(site: Path) -> None:
+    """In Markdown with extensions it may be a comment."""
+    seen = 0
+    for name in PAGES:
+        prose = re.sub(r"^```.*?^```$", "", text_of(name), flags=re.M | re.S)
+        page = (site / name).with_suffix(".html").read_text(encoding="utf-8")
+        for words in re.findall(r"^ *(%[^`$*\n[]+)", prose, re.M):
+            assert words.strip() in page, name
+            seen += 1
+    assert seen >= 3
+
+
 def test_no_link_within_the_site_is_broken(site: Path) -> None:
     """Those that leave it lead to files of the repository."""
     pages = {x.relative_to(site).as_posix(): x.read_text("utf-8") for x in site.rglob("*.html")}
