@@ -71,6 +71,8 @@ def parameters(names: list[str], content: list[str]) -> Iterator[str]:
         log.warning("%s: explained are %s, there are %s", names, sorted(words), sorted(own))
     yield from ("| parameter | of the class | of `improve` | how to set it |", "|---|---|---|---|")
     for parameter, said in words.items():
+        if parameter not in own:
+            continue
         having = [x for x in names if parameter in {f.name for f in fields(ALGORITHMS[x])}]
         only = "" if having == names else f"({', '.join(having)} alone) "
         default = own[parameter].default
@@ -94,7 +96,7 @@ def explained(content: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in filter(None, content):
         name, _, words = line.partition(": ")
-        if line.startswith(" "):
+        if line.startswith(" ") and found:
             found[list(found)[-1]] += f" {line.strip()}"
         else:
             found[name] = words

@@ -111,7 +111,7 @@ def test_every_page_is_in_the_tree() -> None:
     trees = "\n".join(re.findall(r"```\{toctree\}(.*?)```", text_of("index.md"), re.S))
     listed = {x for x in trees.split("\n") if x and not x.startswith(":")}
     there = {x.removesuffix(".md") for x in PAGES if "/" not in x or x.endswith("/index.md")}
-    papers = {f"papers/{x.parent.name}/README" for x in (ROOT / "papers").glob("*/README.md")}
+    papers = {f"papers/{x.parent.name}/README.md" for x in (ROOT / "papers").glob("*/README.md")}
     assert listed == there - {"index"} | papers | {"changelog"}
 
 
