@@ -13,6 +13,7 @@ from surefoot.research.benchmarks.benchmark import NORMALISED, VALUE, Benchmark
 from surefoot.research.benchmarks.garnet import Garnet
 from surefoot.research.benchmarks.gridworld import Gridworld
 from surefoot.research.benchmarks.icu_sepsis import ICUSepsis
+from surefoot.research.benchmarks.known_mdp import KnownMDP, from_gymnasium, from_mdp
 from surefoot.research.benchmarks.random_mdps import RandomMDPs
 from surefoot.research.benchmarks.toy_text import ToyText
 from surefoot.research.benchmarks.wet_chicken import WetChicken
@@ -63,8 +64,11 @@ __all__ = [
     "Garnet",
     "Gridworld",
     "ICUSepsis",
+    "KnownMDP",
     "RandomMDPs",
     "ToyText",
     "WetChicken",
     "benchmark",
+    "from_gymnasium",
+    "from_mdp",
 ]

@@ -94,7 +94,7 @@ def _of_function(function: FunctionType, known: set[int]) -> Iterator[str]:
     used: set[str] = set()
     yield from _of_code(function.__code__, used)
     around = inspect.getclosurevars(function).nonlocals
-    there = {k: function.__globals__[k] for k in used & function.__globals__.keys()} | around
+    there = {k: function.__globals__[k] for k in used & function.__globals__.keys()} | {**around}
     for name, x in sorted(there.items()):
         if isinstance(x, FunctionType) and x.__module__ == function.__module__:
             yield from _of_function(x, known)
