@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from surefoot.problems import estimate_baseline as estimate_baseline
     from surefoot.problems import monte_carlo as monte_carlo
     from surefoot.problems import thinned_counts as thinned_counts
+    from surefoot.research.score_table import benchmark as benchmark
     from surefoot.research.studies.runner import study as study
     from surefoot.serving import Controller as Controller
     from surefoot.serving import apply as apply
@@ -182,6 +183,7 @@ _HOMES = {
     "logs": "Log OfRows align_policy load_policy read_log read_policy",
     "planning": "error_function evaluate evaluate_at_start optimal",
     "problems": "Problem ReturnRange estimate_baseline monte_carlo thinned_counts",
+    "research.score_table": "benchmark",
     "research.studies.runner": "study",
     "serving": "Controller apply discretize export load_controller",
     "advice.tuning": "tune",

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.algorithms import Algorithm
+from surefoot.algorithms.defaults import DEFAULT
 from surefoot.core.atomic import write_csv
 from surefoot.core.errors import NotAvailableError, StudyError
 from surefoot.core.plain_values import SHOWN_ROWS, Shown
@@ -24,11 +25,11 @@ from surefoot.core.policy import framed
 from surefoot.core.text import aligned
 from surefoot.research.studies.results import Results
 from surefoot.research.studies.runner import run
-from surefoot.research.studies.spec import Study, define_study
+from surefoot.research.studies.spec import Study, define_study, settings
 from surefoot.statistics.metrics import Contrast, mean_and_cvar, worse_than_baseline
 
 VERSION = "1"
-REFERENCE, DEFAULT = "lower-approx-soft-spibb", "priced-soft-spibb"  # always in the table
+REFERENCE = "lower-approx-soft-spibb"
 ALL = "all"  # the average over the sizes of a world
 Progress = Callable[[str, int, int], None]  # (what, done, total)
 
@@ -115,7 +116,7 @@ def shown(row: ScoreRow) -> tuple[str, ...]:
     """A row for people."""
 
     def more(value: float, low: float, high: float) -> str:
-        if row.algorithm == REFERENCE:
+        if low == high == 0:  # the reference itself
             return "-"
         return "not reported" if value != value else f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
 
@@ -185,23 +186,27 @@ def world_study(name: str, entry: Any = None, trials: int | None = None) -> Stud
     told = definition()
     world = dict(next(x for x in told["worlds"] if x["name"] == name))
     most, sizes = world.pop("trials"), world.pop("sizes")
-    entries: list[Any] = []
-    if entry is not None:
-        several = isinstance(entry, Sequence) and not isinstance(entry, str)
-        entries = [*entry] if several else [entry]
+    mine: list[Any] = []
     for one in told["algorithms"]:
         if entry is None or one["name"] in (REFERENCE, DEFAULT):
             plain = {k: v for k, v in one.items() if k != "on"}
-            entries.append(plain | one.get("on", {}).get(name, {}))
-    return define_study(
-        world,
-        entries,
-        sizes,
-        most if trials is None else trials,
-        told["seed"],
-        name=name,
-        alpha=told["alpha"],
-    )
+            mine.append(plain | one.get("on", {}).get(name, {}))
+    trials = most if trials is None else trials
+
+    def study(algorithms: Any) -> Study:
+        return define_study(
+            world, algorithms, sizes, trials, told["seed"], name=name, alpha=told["alpha"]
+        )
+
+    if entry is None:
+        return study(mine)
+    known = {x.key for x in settings(study(mine))}  # who enters one of these has it once
+    new = {x.label: x.algorithm for x in settings(study(entry)) if x.key not in known}
+    base = {one["name"]: one for one in mine}
+    taken = next((label for label in new if label in base), None)
+    if taken is not None:
+        raise StudyError(f"{taken!r} is always in the table: give your algorithm another name")
+    return study(base | new)
 
 
 def score_rows(results: Results) -> tuple[ScoreRow, ...]:
@@ -219,7 +224,10 @@ def score_rows(results: Results) -> tuple[ScoreRow, ...]:
 
     plain = [over(label, inside, 1.0) for label, _, inside in asked]
     less = [
-        x + over(reference, inside, -1.0) for x, (_, _, inside) in zip(plain, asked, strict=True)
+        over(label, inside, 0.0)
+        if label == reference
+        else over(label, inside, 1.0) + over(reference, inside, -1.0)
+        for label, _, inside in asked
     ]
     values = [x.value for x in mean_and_cvar(results.score, results.how(), plain)]
     more = [(x.value, *x.interval()) for x in mean_and_cvar(results.score, results.how(), less)]
