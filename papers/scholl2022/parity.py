@@ -3,7 +3,7 @@
     python papers/scholl2022/parity.py CHECKOUT --mdps 40 --rivers 20
 
 CHECKOUT is a clone of the repository that the paper names (docs/deviations.md has its address);
-nothing of it is kept here. It needs no package beside NumPy and SciPy. MDPs, their baselines and
+nothing of it is kept here. It needs NumPy, SciPy and pandas. MDPs, their baselines and
 their logs are drawn by surefoot, rivers and theirs by the authors' own simulator. Both sides get
 the same log, the true reward table and Table 1's parameters; surefoot takes
 conventions="scholl2022". What is compared: the policies in every state that ends no episode, and

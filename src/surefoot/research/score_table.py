@@ -156,7 +156,7 @@ def benchmark(
     trials    fewer or more than the version says (the table of the documentation has as many)
     out       a folder, in which what was computed stays and is not computed again
     """
-    known = {world["name"]: world for world in definition()["worlds"]}
+    known = [_title(world) for world in definition()["worlds"]]
     for name in worlds or ():
         if name not in known:
             raise StudyError(f"no world is called {name!r}; there are: {', '.join(known)}")
@@ -173,8 +173,12 @@ def benchmark(
                 raise
             notes.append(f"{name} is left out: {error}")
             continue
-        rows += score_rows(results)
+        rows += score_rows(results, name)
     return ScoreTable(tuple(rows), tuple(notes))
+
+
+def _title(world: Mapping[str, Any]) -> str:
+    return str(world.get("title", world["name"]))
 
 
 def _told(progress: Progress, name: str) -> Callable[[int, int], None]:
@@ -184,13 +188,13 @@ def _told(progress: Progress, name: str) -> Callable[[int, int], None]:
 def world_study(name: str, entry: Any = None, trials: int | None = None) -> Study:
     """The study of a world: of an entry, the reference and the default, or of all algorithms."""
     told = definition()
-    world = dict(next(x for x in told["worlds"] if x["name"] == name))
-    most, sizes = world.pop("trials"), world.pop("sizes")
+    world = dict(next(x for x in told["worlds"] if _title(x) == name))
+    most, sizes, _ = world.pop("trials"), world.pop("sizes"), world.pop("title", None)
     mine: list[Any] = []
     for one in told["algorithms"]:
         if entry is None or one["name"] in (REFERENCE, DEFAULT):
             plain = {k: v for k, v in one.items() if k != "on"}
-            mine.append(plain | one.get("on", {}).get(name, {}))
+            mine.append(plain | one.get("on", {}).get(world["name"], {}))
     trials = most if trials is None else trials
 
     def study(algorithms: Any) -> Study:
@@ -209,7 +213,7 @@ def world_study(name: str, entry: Any = None, trials: int | None = None) -> Stud
     return study(base | new)
 
 
-def score_rows(results: Results) -> tuple[ScoreRow, ...]:
+def score_rows(results: Results, world: str) -> tuple[ScoreRow, ...]:
     """The rows of one world: of every size, and of all on average; an algorithm after the other."""
     cells = results.cells
     labels = list(dict.fromkeys(cell.label for cell in cells))
@@ -244,7 +248,7 @@ def score_rows(results: Results) -> tuple[ScoreRow, ...]:
             numbers |= {f"{name}_more{end}": float(x[k]) for end, x in ends}
         rows.append(
             ScoreRow(
-                world=cell.benchmark,
+                world=world,
                 size=size,
                 algorithm=cell.algorithm,
                 parameters=cell.parameters,
