@@ -18,8 +18,9 @@ from surefoot.cli import app
 
 QUICK = ("index.md", "your-log.md")  # pages whose commands are run by make test, too
 TOLD_APART = ("walks.md",)  # run by test_walks
-# their Python reads what their commands write
+# their Python reads what their commands write, or takes seconds
 WHOLE = ("questions.md", "report.md", "in-use.md", "guards.md", "rollout.md")
+WHOLE = (*WHOLE, "studies.md", "benchmark.md")
 
 
 @pytest.fixture(scope="session")

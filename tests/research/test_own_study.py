@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from surefoot.research.studies.identity import digest
 from surefoot.research.studies.spec import parse_study, settings, variants
 
 matplotlib.use("Agg")
+IN_PROCESSES = runner._in_processes
 TEXT = """
 name = "study"
 seed = 5
@@ -106,6 +108,25 @@ def test_a_dict_gives_the_names_that_results_show() -> None:
     results = run(study, workers=1)
     assert [cell.label for cell in results.cells] == ["mine", "theirs"]
     assert results.score[0] == pytest.approx(results.baseline[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere this process does the work")
+def test_a_class_that_no_other_process_could_load_goes_to_forks_of_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "_in_processes", IN_PROCESSES)
+    here = os.getpid()
+
+    @dataclass(frozen=True)
+    class Away(Stays):
+        name: ClassVar[str] = "away"
+
+        def solve(self, problem: Any) -> Solution:
+            assert os.getpid() != here
+            return super().solve(problem)
+
+    results = surefoot.study("wet-chicken", Away(), [10, 20], trials=3, workers=2)
+    assert results.score == pytest.approx(results.baseline)
 
 
 SCRIPT = """

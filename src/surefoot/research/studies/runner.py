@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -198,7 +198,8 @@ def _in_processes(folder: Folder, missing: list[Shard], workers: int) -> Finishe
     """A pool of processes; after one dies, what is missing goes to a new pool.
 
     They are fresh ones, unless a class comes from a notebook or a script, which a fresh process
-    does not have: then they are forks of this one or, where there are none, it does the work.
+    does not have: then they are forks of this one, which inherit the study; where there are no
+    forks, this process does the work.
     """
     travels = _travels(folder.study)
     if not travels and (sys.platform == "darwin" or "fork" not in get_all_start_methods()):
@@ -209,8 +210,13 @@ def _in_processes(folder: Folder, missing: list[Shard], workers: int) -> Finishe
             return
         try:
             with _pool(min(workers, len(missing)), "spawn" if travels else "fork") as pool:
-                with _without_main() if travels else nullcontext():
-                    waiting = [pool.submit(compute, folder, shard, "cpu") for shard in missing]
+                with _without_main() if travels else _inherited(folder):
+                    waiting = [
+                        pool.submit(compute, folder, shard, "cpu")
+                        if travels
+                        else pool.submit(_compute_inherited, shard)
+                        for shard in missing
+                    ]
                 for future in as_completed(waiting):
                     shard = future.result()
                     missing = [s for s in missing if s != shard]
@@ -232,6 +238,23 @@ def _travels(study: Study) -> bool:
         return MAIN.encode() not in pickle.dumps(study)
     except (pickle.PicklingError, AttributeError, TypeError):
         return False
+
+
+_INHERITED: list[Folder] = []  # what forks of this process find
+
+
+@contextmanager
+def _inherited(folder: Folder) -> Iterator[None]:
+    """Forks that start in here have this folder."""
+    _INHERITED.append(folder)
+    try:
+        yield
+    finally:
+        _INHERITED.remove(folder)
+
+
+def _compute_inherited(shard: Shard) -> Shard:
+    return compute(_INHERITED[-1], shard, "cpu")
 
 
 @contextmanager
