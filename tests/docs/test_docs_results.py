@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from typing import Any
 
 import pytest
@@ -13,6 +14,10 @@ from surefoot.algorithms.defaults import PARAMETERS
 from surefoot.evidence.certificates import SUITED
 from surefoot.research.paper.claim import EXCEPT, FAILS, HOLDS, OPEN
 from surefoot.research.paper.sentences import SENTENCES
+
+sys.path.append(str(ROOT / "papers" / "benchmark"))
+
+import write_page
 
 RESULTS = ROOT / "papers" / "scholl2022"
 
@@ -86,3 +91,12 @@ def test_a_mean_gain_has_its_unit(page: str) -> None:
     assert "v^pi - v^{pi_b} at the start, in the unit of the return," in words(
         f"algorithms/{page}.md"
     )
+
+
+def test_the_table_of_the_benchmark_is_that_of_its_scores() -> None:
+    text, rows = text_of("benchmark.md"), write_page.read_scores()
+    assert write_page.page(text, rows) == text
+    whole = [x for x in rows if (x.size, x.trials) == ("all", 2000)]
+    for world in ("random-mdps", "wet-chicken"):
+        assert len([x for x in whole if x.world == world]) >= 12
+        assert f"### {world}, 2,000 trials" in text

@@ -185,14 +185,21 @@ def _told(progress: Progress, name: str) -> Callable[[int, int], None]:
     return lambda done, total: progress(name, done, total)
 
 
-def world_study(name: str, entry: Any = None, trials: int | None = None) -> Study:
-    """The study of a world: of an entry, the reference and the default, or of all algorithms."""
+def world_study(
+    name: str,
+    entry: Any = None,
+    trials: int | None = None,
+    only: Sequence[str] | None = None,
+) -> Study:
+    """The study of a world: of an entry, the reference and the default; or of surefoot's own
+    algorithms, all or `only` some.
+    """
     told = definition()
     world = dict(next(x for x in told["worlds"] if _title(x) == name))
     most, sizes, _ = world.pop("trials"), world.pop("sizes"), world.pop("title", None)
     mine: list[Any] = []
     for one in told["algorithms"]:
-        if entry is None or one["name"] in (REFERENCE, DEFAULT):
+        if one["name"] in ((REFERENCE, DEFAULT) if entry is not None else only or [one["name"]]):
             plain = {k: v for k, v in one.items() if k != "on"}
             mine.append(plain | one.get("on", {}).get(world["name"], {}))
     trials = most if trials is None else trials
