@@ -25,7 +25,7 @@ from surefoot.core.policy import framed
 from surefoot.core.text import aligned
 from surefoot.research.studies.results import Results
 from surefoot.research.studies.runner import run
-from surefoot.research.studies.spec import Study, define_study, settings
+from surefoot.research.studies.spec import AlgorithmsLike, Study, define_study, settings
 from surefoot.statistics.metrics import Contrast, mean_and_cvar, worse_than_baseline
 
 VERSION = "1"
@@ -139,7 +139,7 @@ def definition() -> Mapping[str, Any]:
 
 
 def benchmark(
-    entry: Any = None,
+    entry: AlgorithmsLike | Path | None = None,
     *,
     worlds: Sequence[str] | None = None,
     trials: int | None = None,
@@ -160,7 +160,9 @@ def benchmark(
     for name in worlds or ():
         if name not in known:
             raise StudyError(f"no world is called {name!r}; there are: {', '.join(known)}")
-    given = entry_of(Path(entry)) if str(entry).endswith(".py") else entry
+    given: Any = entry
+    if isinstance(entry, (str, Path)) and str(entry).endswith(".py"):
+        given = entry_of(Path(entry))
     rows: list[ScoreRow] = []
     notes: list[str] = []
     for name in worlds or known:

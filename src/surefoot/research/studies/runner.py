@@ -17,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 from types import ModuleType
-from typing import Any
 
 from surefoot.core.cluster import cluster, computed
 from surefoot.core.errors import NotAvailableError, StudyError
@@ -30,7 +29,15 @@ from surefoot.research.studies.shards import (
     undone_if_fruitless,
     write_shard,
 )
-from surefoot.research.studies.spec import Study, define_study, read_study, settings, variants
+from surefoot.research.studies.spec import (
+    AlgorithmsLike,
+    BenchmarkLike,
+    Study,
+    define_study,
+    read_study,
+    settings,
+    variants,
+)
 from surefoot.research.studies.trials import run_trials
 
 # Trials a shard: a GPU is fastest with whole studies; sparse problems, and those whose log is read,
@@ -99,8 +106,8 @@ def run(
 
 
 def study(
-    benchmark: Any,
-    algorithms: Any = None,
+    benchmark: BenchmarkLike,
+    algorithms: AlgorithmsLike | None = None,
     sizes: int | Sequence[int] | None = None,
     trials: int | None = None,
     seed: int | None = None,

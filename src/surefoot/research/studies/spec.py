@@ -25,6 +25,11 @@ from surefoot.research.benchmarks import benchmark
 from surefoot.research.benchmarks.benchmark import Benchmark
 from surefoot.research.studies.identity import PLAIN, digest
 
+# what `surefoot.study` takes: names with parameters, tables as in a study file, objects
+BenchmarkLike = str | Path | Mapping[str, Any] | Benchmark
+AlgorithmLike = str | Algorithm | Mapping[str, Any]
+AlgorithmsLike = AlgorithmLike | Sequence[AlgorithmLike]
+
 Size = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -196,8 +201,8 @@ def parse_study(
 
 
 def define_study(
-    benchmark: Any,
-    algorithms: Any = None,
+    benchmark: BenchmarkLike,
+    algorithms: AlgorithmsLike | None = None,
     sizes: int | Sequence[int] | None = None,
     trials: int | None = None,
     seed: int = 0,
