@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefoot.core import known_model
+from surefoot.core import Model, known_model
 from surefoot.core.array_checks import check_rows, number_array
 from surefoot.core.arrays import Array
 from surefoot.core.counts import read_only
@@ -88,54 +88,62 @@ def from_mdp(
     p = number_array("P", P, ParameterError)
     if p.ndim != 3 or p.shape[0] != p.shape[2]:
         raise ParameterError(f"P must be [S, A, S'], got shape {list(p.shape)}")
+    if not gamma < 1:
+        raise ParameterError(f"gamma must be below 1, got {gamma!r}")
     ends = tuple(sorted({int(s) for s in np.atleast_1d(np.asarray(terminal_states, dtype=int))}))
     r = number_array("R", R, ParameterError)
     model = known_model(p, r, gamma, ends)
-    if not gamma < 1:
-        raise ParameterError(f"gamma must be below 1, got {gamma!r}")
-    states, actions = p.shape[:2]
-    if r.shape == (states, actions):
-        r = r[:, :, None]
-    elif r.ndim == 2:
-        r = r[:, None, :]
-    r = np.broadcast_to(r, p.shape)
-    can = np.ones((states, actions), dtype=bool) if allowed is None else np.asarray(allowed) > 0
-    if can.shape != (states, actions) or not can.any(axis=1).all():
+    if r.ndim < 3:
+        r = r[:, :, None] if r.shape == p.shape[:2] else r[:, None, :]
+    r = np.array(np.broadcast_to(r, p.shape))
+    can = np.ones(p.shape[:2], dtype=bool) if allowed is None else np.asarray(allowed) > 0
+    if can.shape != p.shape[:2] or not can.any(axis=1).all():
         raise ParameterError("allowed must be [S, A] with at least one action in every state")
-    if isinstance(baseline, (int, float)) and not 0 <= baseline <= 1:
-        raise ParameterError(f"a baseline that is a share must lie in [0, 1], got {baseline!r}")
-    if isinstance(baseline, (int, float)):
-        best = np.asarray(optimal(model, can).pi)
-        pi_b = (1 - baseline) * best + baseline * can / can.sum(axis=1, keepdims=True)
-    else:
-        pi_b = number_array("baseline", baseline, ParameterError)
-    if pi_b.shape != (states, actions):
-        raise ParameterError(f"baseline must be [S, A] = {[states, actions]}, got {pi_b.shape}")
-    check_rows("baseline", pi_b, ParameterError)
-    if (pi_b[~can] > 0).any():
-        raise ParameterError("the baseline takes an action that is not allowed")
-    first = number_array("start", start, ParameterError)
-    if first.ndim == 0:
-        if not (first == int(first) and 0 <= first < states):
-            raise ParameterError(f"start must be a state 0, ..., {states - 1}, got {start!r}")
-        first = np.eye(states)[int(first)]
-    if first.shape != (states,):
-        raise ParameterError(f"start must be a state or [S] = [{states}], got {first.shape}")
-    check_rows("start", first[None], ParameterError)
-    seen = r[p > 0]
     made = KnownMDP(
         p=read_only(p),
-        r=read_only(np.array(r)),
+        r=read_only(r),
         gamma=float(gamma),
-        start=read_only(first),
-        pi_b=read_only(pi_b),
+        start=read_only(_start(start, len(p))),
+        pi_b=read_only(_baseline(baseline, model, can)),
         allowed=read_only(can),
         terminal_states=ends,
-        reward_range=reward_range or (float(seen.min()), float(seen.max())),
+        reward_range=reward_range or (float(r[p > 0].min()), float(r[p > 0].max())),
         max_steps=max_steps,
     )
     check_whole(made, "max_steps", low=1)
     return made
+
+
+def _baseline(given: float | ArrayLike, model: Model, allowed: np.ndarray) -> np.ndarray:
+    """pi_b [S, A], given or the best policy with a share of random actions."""
+    if isinstance(given, (int, float)):
+        if not 0 <= given <= 1:
+            raise ParameterError(f"a baseline that is a share must lie in [0, 1], got {given!r}")
+        best = np.asarray(optimal(model, allowed).pi)
+        pi_b: np.ndarray = (1 - given) * best + given * allowed / allowed.sum(axis=1)[:, None]
+        return pi_b
+    pi_b = number_array("baseline", given, ParameterError)
+    if pi_b.shape != allowed.shape:
+        raise ParameterError(
+            f"baseline must be [S, A] = {list(allowed.shape)}, got {list(pi_b.shape)}"
+        )
+    check_rows("baseline", pi_b, ParameterError)
+    if (pi_b[~allowed] > 0).any():
+        raise ParameterError("the baseline takes an action that is not allowed")
+    return pi_b
+
+
+def _start(given: ArrayLike, n_states: int) -> np.ndarray:
+    """The probability [S] of each state to start in."""
+    first = number_array("start", given, ParameterError)
+    if first.ndim == 0:
+        if not (first == int(first) and 0 <= first < n_states):
+            raise ParameterError(f"start must be a state 0, ..., {n_states - 1}, got {given!r}")
+        return np.asarray(np.eye(n_states)[int(first)])
+    if first.shape != (n_states,):
+        raise ParameterError(f"start must be a state or [S] = [{n_states}], got {first.shape}")
+    check_rows("start", first[None], ParameterError)
+    return first
 
 
 def from_gymnasium(

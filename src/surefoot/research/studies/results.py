@@ -158,30 +158,8 @@ class Results(Shown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SummaryRow:
-    """One line of summary.csv, its columns in this order; NaN means "not reported".
-
-    A CVaR of fewer than five trials is not.
-    """
-
-    benchmark: str
-    size: int
-    algorithm: str
-    parameters: str
-    trials: int
-    mean: float
-    mean_low: float
-    mean_high: float
-    cvar: float
-    cvar_low: float
-    cvar_high: float
-    worse_than_baseline: float
-    not_converged: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A setting less the reference on the same trials: decided where the interval is clear of 0.
+class CellRow:
+    """Abstract: mean and CVaR of a cell, or of a difference, with interval ends.
 
     NaN means "not reported": a CVaR of fewer than five trials is not.
     """
@@ -190,7 +168,6 @@ class Difference:
     size: int
     algorithm: str
     parameters: str
-    reference: str
     trials: int
     mean: float
     mean_low: float
@@ -200,15 +177,30 @@ class Difference:
     cvar_high: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class SummaryRow(CellRow):
+    """One line of summary.csv, its columns in this order."""
+
+    worse_than_baseline: float
+    not_converged: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference(CellRow):
+    """A setting less the reference on the same trials: decided where the interval is clear of 0."""
+
+    reference: str
+
+
 @dataclass(frozen=True, repr=False)
 class CellTable(Shown):
     """Rows about cells: a table in a notebook, a frame, a sequence."""
 
-    rows: tuple[SummaryRow, ...] | tuple[Difference, ...]
+    rows: tuple[CellRow, ...]
     alpha: float
     what: str = ""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[CellRow]:
         return iter(self.rows)
 
     def __len__(self) -> int:
@@ -239,7 +231,7 @@ class CellTable(Shown):
         return framed(header, [astuple(row) for row in self.rows])
 
 
-def _with_ends(row: SummaryRow | Difference, metric: str) -> str:
+def _with_ends(row: CellRow, metric: str) -> str:
     value, low, high = (getattr(row, metric + x) for x in ("", "_low", "_high"))
     if value != value:
         return "not reported"

@@ -156,39 +156,41 @@ class Folder:
         """All trials of all cells, in the order of trials; raises if a trial is missing."""
         rho, there = np.full(self._shape, np.nan), np.zeros(self._shape, dtype=bool)
         converged, seconds = there.copy(), np.zeros(self._shape[:3])
-        rho_b, rho_star = (np.empty((self._shape[0], self._shape[3])) for _ in range(2))
+        ends = np.empty((self._shape[0], 2, self._shape[3]))  # rho_b, rho_star
         for place, found in self._found():
             v, i, j, t = place
-            seconds[v[..., 0], i[..., 0], j[..., 0]] += np.where(
-                there[place].all(axis=-1), 0.0, found.seconds[None]
-            )
+            new = np.where(there[place].all(axis=-1), 0.0, found.seconds[None])
+            seconds[v[..., 0], i[..., 0], j[..., 0]] += new
             rho[place], converged[place], there[place] = found.rho, found.converged, True
-            rho_b[v.item(), t.ravel()], rho_star[v.item(), t.ravel()] = found.rho_b, found.rho_star
-        if not there.all():
-            v, i, j, t = np.argwhere(~there)[0].tolist()
-            cell = self.settings[j].label, self.study.benchmark.sizes[i]
-            raise StudyError(
-                f"{self.path} is not finished: {cell[0]} at size {cell[1]} is missing from trial"
-                f" {t} on ({self.variants[v].label}); run the study again to resume it"
-            )
+            ends[v.item(), :, t.ravel()] = np.stack([found.rho_b, found.rho_star], axis=1)
+        self._check_whole(there)
         cells, scores, baselines = [], [], []
         for v, variant in enumerate(self.variants):
-            found_, base = (
-                score(variant.benchmark, x, rho_b[v], rho_star[v]) for x in (rho[v], rho_b[v])
+            of_all, of_baseline = (
+                score(variant.benchmark, x, *ends[v]) for x in (rho[v], ends[v, 0])
             )
             for i, size in enumerate(self.study.benchmark.sizes):
-                for j, setting in enumerate(self.settings):
-                    cells.append(Cell(variant.label, size, setting.name, setting.parameters))
-                    scores.append(found_[i, j])
-                    baselines.append(base)
-        flat = converged.reshape(len(cells), -1)
+                for j, one in enumerate(self.settings):
+                    cells.append(Cell(variant.label, size, one.name, one.parameters))
+                    scores.append(of_all[i, j])
+                    baselines.append(of_baseline)
         return Results(
             tuple(cells),
             np.stack(scores),
             np.stack(baselines),
-            flat,
+            converged.reshape(len(cells), -1),
             seconds=seconds.reshape(-1) / self.study.trials,
             study=self.study,
+        )
+
+    def _check_whole(self, there: np.ndarray) -> None:
+        if there.all():
+            return
+        v, i, j, t = np.argwhere(~there)[0].tolist()
+        raise StudyError(
+            f"{self.path} is not finished: {self.settings[j].label} at size"
+            f" {self.study.benchmark.sizes[i]} is missing from trial {t} on"
+            f" ({self.variants[v].label}); run the study again to resume it"
         )
 
 
