@@ -235,19 +235,20 @@ def test_more_trials_sizes_and_settings_are_what_is_missing_and_the_rest_stays(
 def test_a_class_whose_code_changes_is_computed_anew_and_the_others_are_not(
     tmp_path: Path,
 ) -> None:
-    def version(share: float) -> Any:
+    def version(share: float, code: str = "n > share * n.sum(axis=-1)[..., None]") -> Any:
         @dataclass(frozen=True)
         class Known(Restricts):
             name: ClassVar[str] = "known"
 
             def trust(self, problem: Any, n: Any) -> Any:
-                return by_count(problem, n > share * n.sum(axis=-1)[..., None], free_fall=False)
+                return by_count(problem, known(n, share), free_fall=False)
 
+        known = eval(f"lambda n, share: {code}", {"__name__": __name__})
         Known.__module__ = "__main__"  # as if it came from a notebook
         return Known()
 
-    def missing(share: float) -> list[Shard]:
-        study = define_study("wet-chicken", ["basic-rl", version(share)], 10, 3)
+    def missing(*changed: Any) -> list[Shard]:
+        study = define_study("wet-chicken", ["basic-rl", version(*changed)], 10, 3)
         return open_folder(tmp_path, study, 3, "cpu").missing()
 
     study = define_study("wet-chicken", ["basic-rl", version(0.1)], 10, 3)
@@ -256,6 +257,7 @@ def test_a_class_whose_code_changes_is_computed_anew_and_the_others_are_not(
         compute(folder, one, "cpu")
     assert missing(0.1) == []
     assert missing(0.2) == [Shard(0, 0, 3, (0,), (1,))]
+    assert missing(0.1, "n >= share * n.sum(axis=-1)[..., None]") == missing(0.2)
 
 
 def test_a_folder_of_another_study_is_refused_and_left_alone(folder: Folder) -> None:
