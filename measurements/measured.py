@@ -24,8 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from continuous_river import GAMMA, ROLLOUTS, asked, heuristic, picked, step, value
+from continuous_river import HORIZON, RIVER, ROLLOUTS, asked
 from promises import rate
+from surefoot.research.benchmarks import returns
+from surefoot.research.benchmarks.continuous import picked
 from surefoot.serving import read_encoder
 
 HEADER = "episode", "time", "x", "y", "action", "reward"
@@ -39,7 +41,7 @@ def improved(folder: Path, rows: list[tuple[Any, ...]], *more: str) -> tuple[boo
         out.writerows(rows)
     where = folder / "out"
     code, _ = asked(
-        "improve", str(folder / "log.csv"), "--features", "x,y", "--gamma", str(GAMMA),
+        "improve", str(folder / "log.csv"), "--features", "x,y", "--gamma", str(RIVER.gamma),
         "--out", str(where), "--no-report", *more,
     )  # fmt: skip
     return not code, where
@@ -49,8 +51,8 @@ def sailed(rng: np.random.Generator, n: int, *, idle: bool) -> np.ndarray:
     """(x, y, action, reward) [n + 1, 4] of one trajectory."""
     x, log = np.zeros((1, 2)), np.zeros((n + 1, 4))
     for t in range(n + 1):
-        a = picked(rng, heuristic(x))
-        there, r = step(rng, x, np.zeros(1, dtype=int) if idle else a)
+        a = picked(rng, RIVER.baseline(x))
+        there, r, _ = RIVER.step(rng, x, np.zeros(1, dtype=int) if idle else a)
         log[t] = *x[0], a[0], r[0]
         x = there
         if idle:
@@ -78,9 +80,10 @@ def river(i: int, n: int, *, idle: bool = False) -> tuple[bool, float]:
 
     def act(at: np.ndarray) -> np.ndarray:
         s = encoder.encode(at)
-        return np.where(known[s][:, None], pi[s], heuristic(at))
+        return np.where(known[s][:, None], pi[s], RIVER.baseline(at))
 
-    return True, float(value(rng, start, act).mean() - value(rng, start, heuristic).mean())
+    new, old = (returns(RIVER, rng, y, start, HORIZON).mean() for y in (act, RIVER.baseline))
+    return True, float(new - old)
 
 
 def null(name: str, i: int) -> tuple[bool, float]:
@@ -96,7 +99,7 @@ def null(name: str, i: int) -> tuple[bool, float]:
             r = 0.5 * drives + rng.normal()
             if name == "late":
                 pays = bool(a and x > 0 and t < 4)
-                r += 0.5 * pays - 0.5 * before / GAMMA
+                r += 0.5 * pays - 0.5 * before / RIVER.gamma
                 before = pays
             rows.append((e, t, repr(float(x)), repr(float(y)), f"a{int(a)}", repr(float(r))))
     with tempfile.TemporaryDirectory() as folder:
