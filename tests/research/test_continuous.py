@@ -119,6 +119,8 @@ def test_the_potential_of_the_shift_has_its_lowest_point_where_the_angle_says() 
         penalty = goldstone(np.full(len(shift), steps * np.pi / 12), shift)
         assert shift[penalty.argmin()] == pytest.approx(best, abs=2e-3)
     assert goldstone(np.array([np.pi / 2]), np.array([1.0])) == pytest.approx(-1)
+    # sin 0.5: lowest r = 1.115355, at the shift 0.5; 1.25 is r = 1.388469, and l = 3.419349
+    assert goldstone(np.array([np.pi / 6]), np.array([1.25])) == pytest.approx(-0.482745, abs=2e-6)
     assert goldstone(np.array([1.0]), np.array([0.0])) == 0
 
 
