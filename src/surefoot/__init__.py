@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from surefoot.algorithms.certified_advantage import ScreenedAdvantage as ScreenedAdvantage
     from surefoot.algorithms.duipi import DUIPI as DUIPI
     from surefoot.algorithms.duipi import CentredDUIPI as CentredDUIPI
+    from surefoot.algorithms.factored import Factored as Factored
     from surefoot.algorithms.hcpi import HCPI as HCPI
     from surefoot.algorithms.improvement import improve as improve
     from surefoot.algorithms.improvement import problem as problem
@@ -158,6 +159,7 @@ _HOMES = {
     "algorithms.certified_advantage": "CertifiedAdvantage OneStepCertifiedAdvantage"
     " PlannedAdvantage ScreenedAdvantage",
     "algorithms.duipi": "CentredDUIPI DUIPI",
+    "algorithms.factored": "Factored",
     "algorithms.hcpi": "HCPI",
     "algorithms.basic_rl": "BasicRL",
     "algorithms.one_step": "OneStep",
