@@ -32,10 +32,10 @@ class Factored(Estimates):
 
     n = n(s, a), m = weight. The parents of a column are those columns of s, and those before it of
     s', that predict it best by the Bayesian information criterion, added one or two at a time; so
-    columns that move together are seen to. All rows that agree in the parents teach about a pair. The
-    reward has parents, too, and is treated likewise. With m infinite the model is the product alone
-    (Simao & Spaan 2019); with m finite enough rows of a pair overrule it. What leads out of the
-    states of the log is left out, and how an episode ends is one more column.
+    columns that move together are seen to. All rows that agree in the parents teach about a pair.
+    The reward has parents, too, and is treated likewise. With m infinite the model is the product
+    alone (Simao & Spaan 2019); with m finite enough rows of a pair overrule it. What leads out of
+    the states of the log is left out, and how an episode ends is one more column.
 
     What restricts counts a pair as often as its estimate is worth: with k = m / (n + m), and n_F
     the fewest rows that agree in the parents of a column or of the reward,
