@@ -16,6 +16,7 @@ import csv
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ import numpy as np
 
 import surefoot
 from surefoot.core.atomic import write_csv
-from surefoot.report.style import FAINT, SPARE, STYLES, Style, figure, save
+from surefoot.report.style import FAINT, STYLES, figure, save, style_of
 from surefoot.research.benchmarks import CONTINUOUS, Continuous, returns, sampled
 from surefoot.research.benchmarks.continuous import picked
 from surefoot.research.figures import draw_curve, size_axis
@@ -40,6 +41,8 @@ COLUMNS = ("benchmark", "size", "log", "method", "states", "supported", "gain", 
 ROLLOUTS = 4000
 STEPS = {"continuous-wet-chicken": 0, "cart-pole": 200, "industrial": 200}  # of an episode; 0: one
 ALPHA = 0.1  # of CVaR
+FEWEST_LOGS, MANY_LOGS = 2, 20  # of a line, of one with its intervals
+ENDS = ("low", "high")
 
 
 @cache
@@ -259,20 +262,18 @@ def summary(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
 
 
 def draw(rows: list[dict[str, Any]], name: str, out: Path) -> None:
-    """Mean and worst tenth over the size of the log: a line a method, the best number of states."""
-    here = [x for x in rows if x["benchmark"] == name]
+    """Mean and worst tenth over the size of the log: a line a method, the best number of states;
+    methods with few logs are left out, and so are their intervals.
+    """
+    here = [x for x in rows if x["benchmark"] == name and x["logs"] >= FEWEST_LOGS]
+    if not here:
+        return
     lines: dict[str, list[dict[str, Any]]] = {}
     for x in here:
-        same = [
-            y for y in here if (y["method"], y["size"]) == (x["method"], x["size"])
-        ]  # of all numbers of states
-        if x["mean"] == max(y["mean"] for y in same):
+        same = [y for y in here if (y["method"], y["size"]) == (x["method"], x["size"])]
+        if x["mean"] == max(y["mean"] for y in same):  # of all numbers of states
             lines.setdefault(x["method"], []).append(x)
-    styles: dict[str, Style] = {}
-    for method in lines:
-        known = STYLES.get(method, Style(method, *SPARE[len(styles) % len(SPARE)]))
-        label = f"{known.label}, best states" if method in (*ON_STATES, AS_TOLD) else known.label
-        styles[method] = Style(label, known.colour, known.dashes, known.marker)
+    spare = [x for x in lines if x not in STYLES]
     with figure(10.0, 4.2, 1, 2) as (made, panels):
         for panel, metric, title in zip(
             panels, ("mean", "worst_tenth"), ("Mean", "Worst tenth of the logs"), strict=True
@@ -280,19 +281,19 @@ def draw(rows: list[dict[str, Any]], name: str, out: Path) -> None:
             panel.set_title(f"{title}: true gain over the baseline", loc="left")
             panel.axhline(0.0, color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
             for method, line in lines.items():
+                style = style_of(method, STYLES, spare.index(method) if method in spare else 0)
+                best = ", best states" if method in (*ON_STATES, AS_TOLD) else ""
                 line.sort(key=lambda x: x["size"])
-                ends = [
-                    [x[f"mean_{e}"] if metric == "mean" else x[metric] for x in line]
-                    for e in ("low", "high")
-                ]
                 sizes, middle = ([x[c] for x in line] for c in ("size", metric))
-                draw_curve(panel, sizes, ends[0], middle, ends[1], styles[method])
+                whole = metric == "mean" and min(x["logs"] for x in line) >= MANY_LOGS
+                low, high = ([x[f"mean_{e}" if whole else metric] for x in line] for e in ENDS)
+                shown = replace(style, label=style.label + best)
+                draw_curve(panel, sizes, low, middle, high, shown)
             size_axis(panel, sorted({x["size"] for x in here}), name)
             panel.set_xlabel("steps in the log")
         made.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
-        made.suptitle(
-            f"{name}, {min(x['logs'] for x in here)} logs or more a point", x=0.01, ha="left"
-        )
+        logs = sorted({x["logs"] for line in lines.values() for x in line})
+        made.suptitle(f"{name}, {logs[0]} to {logs[-1]} logs a point", x=0.01, ha="left")
     png = save(made, out / ("figure" if name == "continuous-wet-chicken" else f"figure-{name}"))[1]
     png.unlink()  # one picture of each is enough
 
