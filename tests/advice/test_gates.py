@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -194,10 +193,15 @@ def test_groups_that_all_gain_are_supported() -> None:
     assert all(gate.part.kind == GROUP for gate in found.gates)
 
 
-def test_episodes_that_were_put_together_are_no_groups() -> None:
-    found = said(summarise(advised(table(episodes=1200), group="sex"), "log.csv"))
-    assert "groups of episodes" not in found
-    assert re.search(r"group f +\+", found) and "tested: held-out sets of episodes" in found
+def test_episodes_that_were_put_together_are_counted_one_by_one() -> None:
+    document = summarise(advised(table(episodes=1300), group="sex"), "log.csv")
+    found, held = " ".join(said(document).split()), document["worth"]["held_out"]
+    assert "of episodes" not in found and "tested: held-out episodes" in found
+    tested, taken = held["episodes_tested"], held["units_tested"]
+    assert held["episodes"] == 1300 and taken == 500 and 500 < tested < 800
+    assert f"learned from {1300 - tested:,} episodes, tested once on {tested:,} others" in found
+    assert "takes them as 500 pieces of several episodes each" in found
+    assert sum(x["episodes_tested"] for x in document["groups"]) == tested
 
 
 def test_a_group_too_small_to_say_is_named_and_is_not_enough() -> None:

@@ -63,7 +63,7 @@ class Gain:
 
     evidence        what the held-out units show, each bound at DELTA; of the moved mass, the share
                     whose pairs two or more of them saw was `checked`, the rest was taken back
-    units           the independent pieces of the whole log
+    units           the independent pieces of the whole log, and how many episodes they are
     blocks          these are pieces of one episode
     unseen          what an outcome that the held-out half has not shown could take away at most
     informative     how many held-out steps took an action that gains probability
@@ -83,6 +83,7 @@ class Gain:
     solution: Solution
     learned: Problem
     units: int
+    episodes: int | None
     blocks: bool
     evidence: Evidence
     unseen: Unseen | None = None
@@ -135,7 +136,7 @@ def held_out_gain(
     asked = _Asked(algorithm, most_changes, tree, over)
     found = _learned(problem, units, learning, asked)
     few = f"the log has {units.number} {units.kind}, at least {FEWEST_UNITS} are needed"
-    row = replace(found.evidence, units=int((~learning).sum()))
+    row = replace(found.evidence, units=int((~learning).sum()), episodes=units.episodes(~learning))
     if units.number < FEWEST_UNITS:
         row = replace(row, trouble=f"too few independent pieces: {few}")
     elif varies:
@@ -200,6 +201,7 @@ def _learned(problem: Problem, units: Units, chosen: np.ndarray, asked: _Asked) 
         pi, tree = tree_of(model, pi, asked.stay(learned), problem.labels, asked.depth)
     return Gain(
         pi=pi, solution=solution, learned=learned, units=units.number, blocks=units.blocks,
+        episodes=units.episodes(np.ones(units.number, dtype=bool)),
         most=asked.most, outside=outside, tree=tree, over=asked.over,
         evidence=Evidence(delta=DELTA, unit=units.kind),
     )  # fmt: skip

@@ -172,7 +172,7 @@ def _tested(
     few = f"{n:,} held-out {row.unit} tell about it, at least {FEWEST_UNITS} are needed"
     small = f"is too small to say anything: {few}" if n < FEWEST_UNITS else ""
     trouble, test = small or "could not be tested", gain.evidence.validity
-    row = replace(row, units=n, trouble=trouble, validity=test)
+    row = replace(row, units=n, episodes=units.episodes(held_out), trouble=trouble, validity=test)
     if not gain.evidence.tested:
         return row
     if gain.weighed:
@@ -239,7 +239,8 @@ def _weighed(
     except SurefootError:  # weights or ranges that this test cannot use
         return row
     return replace(
-        row, trouble="", units=part.n_episodes, estimate=values.estimate, low=low, high=-loss,
+        row, trouble="", units=part.n_episodes, episodes=part.n_episodes,
+        estimate=values.estimate, low=low, high=-loss,
         together=(low_of_all, -loss_of_all), size=float(np.abs(values.x).max()),
         explained=explained_by(around, held_out, compared),
         weights=(("episodes", part.n_episodes), *values.weighing.items()),
@@ -285,6 +286,7 @@ def _summary(row: Evidence, safety: bool) -> dict[str, Any]:
         "explained_by_time_and_past": row.explained,
         "units_tested": row.units,
         "unit": row.unit,
+        "episodes_tested": row.episodes,
         "share_checked": row.checked,
         "weights": dict(row.weights) or None,
     }

@@ -16,7 +16,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,6 +29,7 @@ from surefoot.advice.verdict import FAILS, PASSES, by_two_sides
 from surefoot.advice.watching import (
     NONE_SETTLED,
     Newcomers,
+    date_of,
     kept_in,
     newcomers,
     packed,
@@ -326,8 +326,6 @@ def _summary(
         "path": _path(differences[0], kept, delta / 2, delta / 2 / len(rows), dated),
         "episodes_counted": n,
         **came.found,
-        "episodes_held_up": came.held_up,
-        "waits_since": _date(came.first_waiting) if dated else None,
         "looks": after.looks,
         "ends_are_told": told,
         "assumptions": list(_assumptions(arms, told)),
@@ -414,14 +412,7 @@ def _path(
             "estimate": float(x),
             "low": float(a),
             "high": float(b),
-            "began": _date(float(kept[k - 1, BEGAN])) if dated else None,
+            "began": date_of(float(kept[k - 1, BEGAN])) if dated else None,
         }
         for k, x, a, b in zip(at, mean, low, high, strict=True)
     ]
-
-
-def _date(stamp: float) -> str | None:
-    """Seconds since 1970 as a date."""
-    if not math.isfinite(stamp):
-        return None
-    return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M")

@@ -147,6 +147,8 @@ def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, An
             "units": gain.units,
             "units_tested": row.units,
             "unit": row.unit,
+            "episodes": gain.episodes,
+            "episodes_tested": row.episodes,
             "share_checked": row.checked,
             "informative_steps": gain.informative,
             "explained_by_time_and_past": row.explained,
@@ -215,7 +217,9 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "supported": advice.supported,
         "accepted_unsupported": advice.accepted,
         "policy_is": _policy_is(advice),
-        "log": log_summary(advice.log, source, problem) | _measured(advice),
+        "log": log_summary(advice.log, source, problem)
+        | _measured(advice)
+        | {"action_labels": list(map(as_text, advice.log.actions_as_given))},
         "against": [_finding(x, advice) for x in advice.against if x.looked],
         "not_looked_at": [_finding(x, advice) for x in advice.against if not x.looked],
         "slight": [_finding(x, advice) for x in advice.slight],
@@ -434,7 +438,7 @@ def assumptions_of(advice: Advice) -> list[str]:
     if gain is None:
         proof = advice.assurance
         return [*ALWAYS, *proof.assumptions] if isinstance(proof, Certificate) else []
-    unit = gain.evidence.unit
+    unit = "episodes" if gain.episodes else gain.evidence.unit
     apart = f"the {unit} are independent"
     if gain.blocks:
         apart = f"{unit} depend little on each other"

@@ -224,7 +224,7 @@ def _failure_in_short(row: Evidence) -> str:
     much = f"{harm:.4g}" if harm < float("inf") else "any amount"
     allowed = f"{part.tolerance:g} is allowed" if part.tolerance else "no loss is allowed"
     if part.kind == GROUP:
-        who = f"for group {part.name} ({row.units:,} {row.unit})"
+        who = f"for group {part.name} ({row.told_by})"
         return f"not {who}: it may lose {much} there; {allowed}"
     way = "fall" if part.direction == HIGHER else "rise"
     return f"{part.name} may {way} by {much}; {allowed}"

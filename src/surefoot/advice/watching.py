@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -244,8 +245,6 @@ class Newcomers:
     counted           those that count, in the order in which they are bet on
     labels, contents  of all that are settled now
     came              all episodes of the log
-    first_waiting     when the first of those that wait began; inf: none waits
-    held_up           how many are finished and wait for another one
     found             what is said of them
     """
 
@@ -253,8 +252,6 @@ class Newcomers:
     labels: np.ndarray
     contents: np.ndarray
     came: Arrivals
-    first_waiting: float
-    held_up: int
     found: dict[str, Any]
 
 
@@ -291,15 +288,22 @@ def newcomers(
         labels=np.append(watch.labels, prints.label[taken]),
         contents=np.append(watch.contents, content[taken]),
         came=came,
-        first_waiting=float(first),
-        held_up=int((later & came.finished).sum()),
         found={
             "episodes_new": len(counted),
             "order": BY_CLOCK if came.timed else BY_LOTS,
             "episodes_waiting": int(later.sum()) + came.stepless,
+            "episodes_held_up": int((later & came.finished).sum()),
+            "waits_since": date_of(float(first)) if came.dated else None,
             "episodes_left_out": int(left_out[taken].sum()),
         },
     )
+
+
+def date_of(stamp: float) -> str | None:
+    """Seconds since 1970 as a date."""
+    if not math.isfinite(stamp):
+        return None
+    return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _in_turn(episodes: np.ndarray, came: Arrivals, look: int) -> np.ndarray:

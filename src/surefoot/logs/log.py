@@ -111,6 +111,13 @@ class Log(Shown):
         """The labels of the actions."""
         return self.labels.actions
 
+    @property
+    def actions_as_given(self) -> tuple[Any, ...]:
+        """The same in the order in which `actions` of `read_log` named them, else in their own."""
+        asked = () if self.reading is None else self.reading.options.actions or ()
+        named = dict.fromkeys(self.labels.action_code(x) for x in asked)
+        return tuple(self.actions[a] for a in named or range(self.n_actions))
+
     @cached_property
     def n_sa(self) -> np.ndarray:
         """How often each pair was taken, [S, A]."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,7 @@ def improvement_page(
     are those of a state's label, `safety` is what `surefoot safety-test` found of the policy.
     """
     log, changes = summary["log"], summary["changes"]
+    actions, states = in_order(states, log.get("action_labels", ()))
     said = improvement_statements(summary)
     verdict, read, baseline = (of_kind(said, x)[0] for x in ("verdict", "read", "baseline"))
     tested = "" if safety is None else safety_statements(safety)[0].words
@@ -105,15 +106,15 @@ def improvement_page(
         good=summary["supported"] and not summary.get("waived"),
         word=verdict.words,
         glossary=glossary(summary),
-        committee=committee(summary, states, said),
+        committee=committee(summary, states, said, columns),
         warnings=[sentence(x) for y in of_kind(said, "warning") for x in y.whole],
         reason=_sentences(*verdict.detail),
         safety_word=tested,
         figures=_figures(summary),
         holds=_sentences(*(x.words for x in of_kind(said, "holds"))),
         changes=". ".join(of_kind(said, "changes")[0].whole) if changes["states_changed"] else "",
-        alone=[alone_table(alone, states, log)] if len(alone) > MOST_SHOWN else [],
-        maps=maps(states, columns),
+        alone=[alone_table(alone, states, log, columns)] if len(alone) > MOST_SHOWN else [],
+        maps=maps(states, columns, actions),
         state_name="state" if len(columns) < 2 else f"state ({', '.join(columns)})",
         left_out=left_out,
         gains=gain_pictures(summary),
@@ -138,6 +139,24 @@ def improvement_page(
         notes=[sentence(x) for y in of_kind(said, "note") for x in y.whole],
         data=embedded(shown),
     )
+
+
+def in_order(
+    states: Sequence[StateRecord], labels: Sequence[str]
+) -> tuple[list[str], list[StateRecord]]:
+    """(the actions of the states in the order of these labels, the states with theirs so); others
+    come last, in the order in which they are met.
+    """
+    place = {x: i for i, x in enumerate(labels)}
+    for state in states:
+        for pair in state.pairs:
+            place.setdefault(pair.action, len(place))
+    there = {pair.action for state in states for pair in state.pairs}
+    found = [
+        replace(x, pairs=tuple(sorted(x.pairs, key=lambda pair: place[pair.action])))
+        for x in states
+    ]
+    return [x for x in place if x in there], found
 
 
 def _sentences(*words: str) -> str:

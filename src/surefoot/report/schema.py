@@ -93,6 +93,9 @@ class Log(Part):
     discount_per: str | None = said(
         "the unit of time that gamma is for; `null`: each row counts as one step"
     )
+    action_labels: list[str] = at_times(
+        "of an improvement: the actions, in the order of `--actions`, else in their own"
+    )
     encoder: str = at_times(
         "the fingerprint of the encoder that `discretize` saved beside the log, if it made its"
         " states"
@@ -124,6 +127,8 @@ class HeldOut(Part):
     units: int = said("how many units of data there were")
     units_tested: int = said("how many of them were tested")
     unit: str = said("what a unit is")
+    episodes: int | None = said("how many episodes all units are; `null`: pieces of one")
+    episodes_tested: int | None = said("how many episodes those tested are")
     share_checked: Number = said("the share of the moves that the test has seen")
     informative_steps: int = said("held-out steps that took an action which gains probability")
     explained_by_time_and_past: Number = said(
@@ -167,6 +172,7 @@ class Gate(Guarded):
     explained_by_time_and_past: Number = said("as in `held_out`")
     units_tested: int = said("how many units were tested")
     unit: str = said("what a unit is")
+    episodes_tested: int | None = said("how many episodes these are; `null`: pieces of one")
     share_checked: Number = said("as in `held_out`")
     weights: WeightedTest | None = said("as in `held_out`")
 
@@ -793,6 +799,8 @@ class Looks(Part):
     episodes_counted: int = said("in all")
     episodes_new: int = said("at this look")
     episodes_waiting: int = said("not finished, or begun after one that is not")
+    episodes_held_up: int = said("those of them that are finished themselves")
+    waits_since: str | None = said("when the first of them began; `null`: none, or no dates")
     episodes_left_out: int = said("new ones that the policy was made from")
     training_checked: bool = said("whether the `training.npz` of the policy was there")
 
@@ -858,8 +866,6 @@ class Rollout(OnLog, Looks):
     )
     decision: Decision | None = said("how long it will take; `null`: decided, or not in sight")
     path: list[PathPoint] = said("the difference over the episodes, up to 60 points")
-    episodes_held_up: int = said("those of them that are finished themselves")
-    waits_since: str | None = said("when the first of them began; `null`: none, or no dates")
     episodes_of_others: int = said("episodes of other arms in the log")
     ends_are_told: bool = said(
         "whether flags, states or a horizon say which episodes are over; else an episode is when"
