@@ -31,7 +31,7 @@ from surefoot.checks.finding import (
 from surefoot.core.evidence import GROUP, GUARD, HIGHER, Evidence
 from surefoot.core.policy import CHANGED
 from surefoot.core.text import impossible, signed
-from surefoot.evidence.unit_model import DELTA
+from surefoot.evidence.unit_model import DELTA, Unseen
 from surefoot.problems import Problem
 
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"
@@ -325,13 +325,19 @@ def too_few_missing(problem: Problem, gain: Gain, stands: Sequence[Finding]) -> 
     if gain.weighed:
         left = (row.units * row.low - gone * problem.return_range.width) / (row.units + gone)
     elif gain.unseen is not None and problem.log is not None:
-        left = row.low - gone * (int(problem.log.time.max()) + 1) * gain.unseen.each
+        left = row.low - of_missing(problem, some[0], gain.unseen)
     else:
         return ()
     if not left > max(row.explained, 0.0):
         return ()
     words = f". Had all of them been as bad as can be, the gain would still be at least {left:.4g}"
     return tuple(_slight(x, words) for x in some)
+
+
+def of_missing(problem: Problem, found: Finding, one: Unseen) -> float:
+    """What the episodes that are missing could change at most, each step like one unseen event."""
+    assert problem.log is not None
+    return float(found.numbers["missing"]) * (int(problem.log.time.max()) + 1) * one.each
 
 
 def _slight(x: Finding, words: str) -> Finding:

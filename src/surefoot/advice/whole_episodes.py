@@ -90,8 +90,13 @@ KEPT = frozenset(
         "exploration", *FILES,
     )
 )  # fmt: skip
-
-
+WATCH_NEEDS = (
+    "a watch weighs episodes by the policy that made them, and none was given (--baseline). One"
+    " that is estimated from the log is another one at every look, so nothing would hold at all of"
+    " them together. Do one of three: give the policy that makes the log; let some episodes get the"
+    " new policy by lot and watch both arms, which takes no baseline (--policy-column); or test"
+    " once, when the log is complete (surefoot safety-test --estimated-baseline)"
+)
 OF_ARMS = frozenset(("policy_column", "bandit", "guard"))  # of a roll-out besides
 OF_WEIGHTS = frozenset(("allowed", "forbidden"))  # and what it does not ask
 
@@ -351,6 +356,8 @@ def watch(
         before = load_watch(state_file, _parameters(policy, kept))
         posed = pose_episodes(source, progress=progress, **_knowing_actions(asked, policy))
         refuse_own_log(posed, policy, own_log(policy))
+        if posed.problem.pi_b_estimated and not posed.log.has_propensities:
+            raise NotAvailableError(WATCH_NEEDS)
         batch, pi = rows_of(posed.problem), policy_over(policy, posed.log).pi
         if batch.propensity is not None:
             raise NotAvailableError(
