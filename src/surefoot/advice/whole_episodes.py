@@ -37,6 +37,7 @@ from surefoot.advice.safety import (
     compared_with,
     guarded_safety_test,
     rows_of,
+    weighs_both,
     whole_sample,
     without_training,
 )
@@ -74,6 +75,7 @@ from surefoot.report.policy_words import watch_statements
 from surefoot.report.statements import text
 from surefoot.statistics.bounds import check_delta
 
+KNOWN_SHARE = 0.1  # of the single decisions of several policies, that show what these are
 ANY_RETURN = (-LARGEST, LARGEST)
 NEW, OLD, HALF = "new", "old", 0.5  # what the arms of a roll-out are called, unless it is said
 TEST_DEFAULTS = {"delta": 0.05, "estimator": "pdis", "new": NEW, "old": OLD, "share": HALF}
@@ -188,12 +190,16 @@ def safety_test(
         theirs = policy_over(policy, other.log).pi
         first = Sample(rows_of(other.problem), theirs, compared_with(other.problem))
     held_out, overlap = _without_own_episodes(held_out, posed, policy, other)
-    if first is None and (standard.capped or standard.estimator == "dr"):
+    same = other is None
+    if weighs_both(held_out, standard):
+        standard = standard if first is None else standard.having_seen(first.batch.reward)
+        (first, held_out), same = held_out.split(KNOWN_SHARE), True
+    elif first is None and (standard.capped or standard.estimator == "dr"):
         first, held_out = held_out.split(share)
     found = guarded_safety_test(
         first, held_out, posed.problem.gamma, standard, posed.problem.guards,
         groups_of(posed.log.groups, group_tolerance),
-        same_codes=other is None, accept_observed=observed_range,
+        same_codes=same, accept_observed=observed_range,
     )  # fmt: skip
     return _told(found, posed, policy, training, overlap, asked.get("return_range"))
 

@@ -775,7 +775,7 @@ class SafetyTest(Weights, OfPolicy):
     centred: bool = said("whether values were [centred](safety-test.md#what-is-tested)")
     compared_with: str = said("the returns of the log itself, or a baseline that is weighted, too")
     episodes_tested: int = said("how many episodes were tested")
-    episodes_cap_chosen_on: int = said("how many others the cap on weights was chosen on")
+    episodes_cap_chosen_on: int = said("how many others the test was prepared on")
     assumptions: list[str] = said("what must be true for the verdict")
     guards: list[TestedPart] = said("one object for each `--guard`")
     groups: list[TestedPart] = said("one object for each `--group`")
