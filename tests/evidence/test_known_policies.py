@@ -204,9 +204,11 @@ def test_no_declared_range_moves_the_estimate(rare: int) -> None:
     assert rows[0].high - rows[0].low < rows[1].high - rows[1].low
 
 
-def test_a_test_prepares_on_nothing_where_the_baseline_made_the_log() -> None:
+def test_a_test_prepares_on_nothing_where_that_would_not_help() -> None:
     log = shop()
     keep = log["version"] == 0
     one = {k: x[keep] for k, x in log.items()}
     rule = {s: {"a": 0.7, "b": 0.2, "c": 0.1} for s in ("often", "seldom")}
     assert asked(one, baseline=rule).document["episodes_cap_chosen_on"] == 0
+    unnamed = asked(log, policy_column=None)  # versions that nobody tells apart show nothing
+    assert unnamed.document["episodes_tested"] == 6000

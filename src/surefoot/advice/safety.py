@@ -36,7 +36,7 @@ from surefoot.evidence.gain_test import (
     promised,
     without_bound,
 )
-from surefoot.evidence.known_policies import known_policies, tells_of_policies
+from surefoot.evidence.known_policies import known_policies
 from surefoot.evidence.units import FEWEST_IN_PART, split_episodes, take_episodes
 from surefoot.problems import Problem
 from surefoot.problems.guards import Guard
@@ -254,12 +254,13 @@ safety_test = sample_test  # its name in the changelog
 
 
 def weighs_both(sample: Sample, standard: Standard) -> bool:
-    """Whether policy and baseline are weighted, in single decisions with propensities: what other
-    rows show of the policies that made them then takes most of the scatter away.
+    """Whether policy and baseline are weighted, in single decisions of policies that other rows can
+    show: that takes most of the scatter away. Propensities decide it, rewards are not looked at.
     """
     log, pi_b = sample.batch, sample.pi_b
     may = standard.bound == "betting" and standard.estimator != "dr" and sample.policy is None
-    return may and pi_b is not None and tells_of_policies(log) and not log.made_by(pi_b)
+    weighted = may and pi_b is not None and not log.made_by(pi_b)
+    return weighted and known_policies(log) is not None
 
 
 def _knowing(standard: Standard, other: Sample | None, *, same_codes: bool) -> Standard:

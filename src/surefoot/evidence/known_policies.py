@@ -72,17 +72,12 @@ class KnownPolicies:
         return whole[policy, s], x, floor
 
 
-def tells_of_policies(batch: Batch) -> bool:
-    """Whether a part of a log may show its policies: single decisions with propensities."""
-    return batch.propensity is not None and len(batch) > 0 and _single(batch)
-
-
 def known_policies(batch: Batch) -> KnownPolicies | None:
     """What a part of a log of single decisions shows of its policies; None where they are not
     known whole in any state.
     """
     p = batch.propensity
-    if p is None or not tells_of_policies(batch):
+    if p is None or not len(batch) or not _single(batch):
         return None
     policy, shape = _policy(batch), (batch.n_states, batch.n_actions)
     cell = policy * shape[0] * shape[1] + batch.pair
