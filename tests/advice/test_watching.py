@@ -279,7 +279,7 @@ def test_a_damaged_state_is_refused_in_words(tmp_path: Path, run: Run, text: str
         ({"reward-range": "0.5,1"}, "does not hold"),
         ({"start": "a"}, "surefoot watch has no --start: whole episodes"),
         ({"discount-per": "day"}, "surefoot watch has no --discount-per: it starts"),
-        ({"baseline": None}, "give the true one (--baseline)"),
+        ({"baseline": None}, "none was given (--baseline)"),
         ({"policy": "nowhere.csv"}, "nowhere.csv cannot be read"),
         ({"delta": 0.9}, "failure probability"),
         ({"estimator": "dr"}, "doubly robust values have no floor"),

@@ -371,25 +371,37 @@ def watch(
                 " baseline made all of it, read it without them (--propensity -); else do a"
                 " safety-test"
             )
-        try:
+        trained = None
+        with suppress(NotAvailableError):
             trained = trained_on(policy)
-        except NotAvailableError:
-            trained = None
         standard = _standard(posed, asked, delta=delta, estimator=estimator, horizon=horizon)
         after, found = look(
             before, posed.log, batch, pi, posed.problem.pi_b, posed.gamma, standard, trained
         )
         _save(after, before, state_file)
-    document: dict[str, Any] = {
+    told = watch_summary(after, found, delta)
+    return Watched(_looked(posed, policy, asked, told, state_file, checked=trained is not None))
+
+
+def _looked(
+    posed: Posed,
+    policy: Any,
+    asked: Mapping[str, Any],
+    found: Mapping[str, Any],
+    state_file: Path,
+    *,
+    checked: bool,
+) -> dict[str, Any]:
+    """What a look `found`, with what it was of."""
+    return {
         "log": log_summary(posed.log, posed.source, posed.problem, asked.get("return_range")),
-        "policy": in_words(policy),
+        "policy": None if policy is None else in_words(policy),
         "gamma": posed.gamma,
         "state_file": str(state_file),
-        **watch_summary(after, found, delta),
-        "training_checked": trained is not None,
+        **found,
+        "training_checked": checked,
+        "notes": [*posed.log.notes, *found["notes"]],
     }
-    document["notes"] = [*posed.log.notes, *document["notes"]]
-    return Watched(document)
 
 
 def _roll_out(
@@ -431,16 +443,8 @@ def _roll_out(
             before, posed.log, batch, arms, posed.gamma, standard, guards, trained
         )
         _save(after, before, state_file)
-    document: dict[str, Any] = {
-        "log": log_summary(posed.log, posed.source, posed.problem, asked.get("return_range")),
-        "policy": None if policy is None else in_words(policy),
-        "baseline": None if baseline is None else in_words(baseline),
-        "gamma": posed.gamma,
-        "state_file": str(state_file),
-        **found,
-        "training_checked": trained is not None,
-    }
-    document["notes"] = [*posed.log.notes, *document["notes"]]
+    told = {"baseline": None if baseline is None else in_words(baseline), **found}
+    document = _looked(posed, policy, asked, told, state_file, checked=trained is not None)
     return RolledOut(document, rows)
 
 
