@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from surefoot.advice.gain import FEWEST_UNITS, explained_by
-from surefoot.advice.gates import parts_summary, rows_of_units
 from surefoot.advice.learn_and_test import findings_about
+from surefoot.advice.parts import parts_summary, rows_of_units
 from surefoot.advice.posing import Posed
 from surefoot.advice.safety import (
     DECLARE,

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surefoot.advice.answers import Paged
-from surefoot.advice.gates import parts_summary
+from surefoot.advice.parts import parts_summary
 from surefoot.advice.provenance import Fingerprints
 from surefoot.advice.safety import NONE_MISSING, of_column, standard_of
 from surefoot.advice.verdict import FAILS, PASSES, by_two_sides

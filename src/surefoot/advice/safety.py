@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surefoot.advice.answers import Paged
-from surefoot.advice.gates import Group, parts_summary
+from surefoot.advice.parts import Group, parts_summary
 from surefoot.advice.provenance import Fingerprints, shared_episodes
 from surefoot.advice.verdict import NO_EVIDENCE, by_two_sides
 from surefoot.core import Batch

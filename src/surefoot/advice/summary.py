@@ -14,9 +14,9 @@ import numpy as np
 import surefoot
 from surefoot.advice.assurance import assurance_summary
 from surefoot.advice.gain import Gain
-from surefoot.advice.gates import parts_summary
 from surefoot.advice.learn_and_test import Advice
 from surefoot.advice.made_of import MODE
+from surefoot.advice.parts import parts_summary
 from surefoot.advice.provenance import can_be_told
 from surefoot.advice.safety import ALIKE, NONE_MISSING
 from surefoot.algorithms import parameters_of
@@ -267,7 +267,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         | {"over_renormalised": worth, "estimates": rows}
         | {"relative": _relative(rows, gain, advice.log.reward.sign)},
         "made_of": _made_of(advice),
-        **parts_summary(advice.gates),
+        **parts_summary(advice.parts),
         "own_return": None if advice.own is None else asdict(advice.own),
         **assurance_summary(advice.assurance),
         "confounding": confounding_summary(advice.sensitivity),
@@ -474,7 +474,7 @@ def assumptions_of(advice: Advice) -> list[str]:
             f"the same of {columns}; surefoot check LOG --reward COLUMN looks at drift and memory"
             " there"
         )
-    if any(gate.part.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
+    if any(x.part.kind == GROUP for x in advice.parts) and not problem.pi_b_estimated:
         found.append(ALIKE)
     return [*wrong, *found]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from surefoot.advice.answers import Answer
 from surefoot.advice.estimated_test import estimated_test
-from surefoot.advice.gates import groups_of
+from surefoot.advice.parts import groups_of
 from surefoot.advice.posing import (
     Posed,
     Question,

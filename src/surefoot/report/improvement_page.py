@@ -38,12 +38,12 @@ from surefoot.report.page import (
     signed_number,
 )
 from surefoot.report.part_pages import part_section
-from surefoot.report.part_words import part_rules
+from surefoot.report.part_words import KINDS, part_rules
 from surefoot.report.pictures import gain_picture, hidden_picture, maps, shares_picture
 from surefoot.report.policy_words import safety_statements
 from surefoot.report.statements import Statement, known, of_kind, sentence
 
-GATES = ("guards", "groups")
+PARTS = tuple(many for _, many in KINDS)
 ROOM = 300_000  # bytes of a page that are not its table of states
 SEEN = ((0, 0), (1, 1), (2, 3), (4, 10), (11, 30), (31, 100), (101, None))
 MOST_GAPS = 10  # pairs that are named
@@ -388,7 +388,7 @@ def evidence(
                     items=_items(x.detail),
                 )
             )
-    if of_kind(said, *GATES):
+    if of_kind(said, *PARTS):
         rules = [sentence(x) for x in part_rules(summary)]
         found.append(Section(title="Guards and groups", sentences=rules))
     for x in of_kind(said, "proof"):
@@ -445,10 +445,10 @@ def _safety(found: Mapping[str, Any]) -> list[Section]:
     ends = tuple(found[k] for k in ("estimated_gain", "gain_at_least", "gain_at_most"))
     parts = [
         part_section("Guards and groups on other data", found, x, ends)
-        for x in of_kind(rest, *GATES)
+        for x in of_kind(rest, *PARTS)
     ]
     tested = f"{Path(str(found['policy'])).name} on {found['log']['source']}"
-    told = [y for x in rest if x.kind not in GATES for y in x.whole]
+    told = [y for x in rest if x.kind not in PARTS for y in x.whole]
     first = Section(
         title="Safety test on other data",
         sentences=[f"{tested}: {verdict.words}"],

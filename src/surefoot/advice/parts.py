@@ -1,4 +1,4 @@
-"""Gates: what the held-out half shows about guarded columns and about groups of episodes, as rows
+"""Parts: what the held-out half shows about guarded columns and about groups of episodes, as rows
 and as data for machines. A policy is supported only if none of them is worse:
 `surefoot.advice.verdict` has the rule and its proof.
 """
@@ -33,7 +33,7 @@ from surefoot.problems.guards import guard_problem, rows_with
 HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
 
 
-def gates_of(
+def parts_of(
     log: Log,
     problem: Problem,
     units: Units,
@@ -84,7 +84,7 @@ def hidden_causes_of_groups(
     return found
 
 
-def check_gates(log: Log, problem: Problem) -> None:
+def check_parts(log: Log, problem: Problem) -> None:
     """Raise where a log's guards and groups cannot be looked after."""
     _groups(log, problem, 0.0)
     held = () if problem.log is None else [x for x in problem.log.beside if x == "g0"]
