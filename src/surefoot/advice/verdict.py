@@ -31,6 +31,7 @@ from surefoot.checks.finding import (
 from surefoot.core.evidence import GROUP, GUARD, HIGHER, Evidence
 from surefoot.core.policy import CHANGED
 from surefoot.core.text import impossible, signed
+from surefoot.evidence.circumstances import MEASURED
 from surefoot.evidence.unit_model import DELTA
 from surefoot.problems import Problem
 
@@ -112,7 +113,8 @@ def by_test(row: Evidence, problem: Problem, *, changed: bool) -> Verdict:
         low, high = problem.reward_range
         given = "" if declared else f", if no reward lies outside [{low:g}, {high:g}]"
         return Verdict(SUPPORTED, f"{words}, above 0{given}")
-    return _no_gain(row, words)
+    made = problem.log is not None and any(x.startswith(MEASURED) for x in problem.log.beside)
+    return _no_gain(row, words, ", or where within its state a row lies" * made)
 
 
 def over_rule(found: Verdict, pi: np.ndarray, over: np.ndarray, problem: Problem) -> Verdict:
@@ -129,8 +131,10 @@ def _short_of(found: Verdict) -> str:
     return found.in_short or found.reason
 
 
-def _no_gain(row: Evidence, words: str) -> Verdict:
-    """Why a gain is not shown; `words` are the test with its numbers."""
+def _no_gain(row: Evidence, words: str, more: str = "") -> Verdict:
+    """Why a gain is not shown; `words` are the test with its numbers, `more` what else may explain
+    a gain.
+    """
     short = (
         f"no gain is shown on held-out data (estimate {row.estimate:.4g}, lower bound {row.low:.4g}"
     )
@@ -145,7 +149,7 @@ def _no_gain(row: Evidence, words: str) -> Verdict:
         why = f"{words}, not above 0: it would be at least {seen}"
         return Verdict(NOT_SUPPORTED, why, in_short=f"{short}; {seen})")
     if 0 < row.low <= row.explained:
-        taken = "explained by when, or after what, the actions were taken"
+        taken = f"explained by when, or after what, the actions were taken{more}"
         why = f"{words}, but {row.explained:.4g} of it is {taken}"
         short = f"{row.explained:.4g} of the gain may be {taken}; without that no gain is shown"
         return Verdict(NOT_SUPPORTED, why, in_short=short)
