@@ -273,7 +273,7 @@ def learn_and_test(
     refit: bool = False,
     tree: int | None = None,
     compared_with: str = MADE_IT,
-    states_made: bool = False,
+    made: Sequence[Finding] | None = None,
     seed: int = 0,
 ) -> Advice:
     """Improve the baseline of a log's problem, and say whether the data support it.
@@ -294,8 +294,9 @@ def learn_and_test(
     that is tested is a decision tree of this depth, whose rules imitate the learned one; no proof
     stands in for its test. `compared_with`: with
     "mode" all gains are over the rule that always does the baseline's most frequent action, of
-    several the first; no proof and no hidden cause is worked out then. `states_made`: the half that
-    the policy is learned from made the states, too; a proof from all rows takes them as given.
+    several the first; no proof and no hidden cause is worked out then. `made`: the half that the
+    policy is learned from made the states or the actions, too, and this was found on the way; a
+    proof from all rows takes them as given.
     """
     check_keys(despite)
     over, tied = _rule_of(log, problem, compared_with)
@@ -306,9 +307,9 @@ def learn_and_test(
         raise ParameterError(
             "--tree limits the number of rules, --most-changes that of states: give one of them"
         )
-    made = np.asarray(problem.logging_policy)
+    pi_b = np.asarray(problem.logging_policy)
     advice = Advice(
-        log=log, problem=problem, algorithm=algorithm, pi_b=made,
+        log=log, problem=problem, algorithm=algorithm, pi_b=pi_b,
         candidate=np.asarray(problem.pi_b), judged=Verdict(NOTHING_TO_LEARN, NO_ALTERNATIVE),
         despite=tuple(despite), over=over, tied=tied,
     )  # fmt: skip
@@ -316,22 +317,22 @@ def learn_and_test(
         return advice
     # 1. What is independent in the log, and what in it forbids a promise.
     units = units_of(log, problem.log, problem.gamma) if units is None else units
-    findings = findings_about(log, problem) if against is None else ()
+    findings = (*findings_about(log, problem), *(made or ())) if against is None else ()
     told = findings if against is None else tuple(against)
     blind = problem.log is None and units.sample is None
     objections = objections_of(told, despite, blind=blind)
     # 2. One half makes the policy, the other tests it once, with its guards and groups. Without the
     #    Markov property only the test that does not need it may be used.
     gain = held_out_gain(
-        problem, units, algorithm, pi_b=made, markov=objections.markov, most_changes=most_changes,
+        problem, units, algorithm, pi_b=pi_b, markov=objections.markov, most_changes=most_changes,
         tree=tree, over=over, seed=seed)  # fmt: skip
-    gates = gates_of(log, problem, units, gain, made, group_tolerance)
+    gates = gates_of(log, problem, units, gain, pi_b, group_tolerance)
     # 3. An algorithm may prove its policy instead, from all data; a proof compares with the
     #    problem's own baseline, and needs the Markov property.
     objections = to_weights(objections, told) if gain.weighed else objections
     proved = None
     whole_policy = most_changes is None and tree is None and over is None
-    if assured and whole_policy and not states_made and not gates and not advice.masked:
+    if assured and whole_policy and made is None and not gates and not advice.masked:
         proved = proof(problem, algorithm, [x.key for x in objections.overruled])
     if proved is None:
         objections = _for_this_gain(objections, advice, gain, gates)
@@ -355,7 +356,7 @@ def learn_and_test(
     #    what the gain is made of.
     solution = replace(gain.solution if proved is None else proved[0], pi=advice.candidate)
     found: Certificate | str = NO_PROOF if over is not None else STATES_MADE
-    if over is None and not states_made:
+    if over is None and made is None:
         found = assure(problem, solution, algorithm, against=objections.raised, despite=despite)
     hidden = _hidden(advice, units, markov=objections.markov)
     parts = None

@@ -17,6 +17,7 @@ from surefoot.advice.gain import Gain
 from surefoot.advice.gates import parts_summary
 from surefoot.advice.learn_and_test import Advice
 from surefoot.advice.made_of import MODE
+from surefoot.advice.measurements import Measured
 from surefoot.advice.provenance import can_be_told
 from surefoot.advice.safety import ALIKE, NONE_MISSING
 from surefoot.algorithms import parameters_of
@@ -26,6 +27,7 @@ from surefoot.checks.finding import (
     COPIES,
     CUTS,
     DRIFT,
+    LEAKAGE,
     MARKOV,
     MISSING,
     POLICY_DRIFT,
@@ -70,6 +72,7 @@ OTHERWISE = {
     PROPENSITIES: "the propensities are true",
     CUTS: "no row is left out for what it held",
     MISSING: NONE_MISSING,
+    LEAKAGE: "every measurement was known before the action was chosen",
     TIME: "actions look no better for when, or after what, they were taken",
 }
 
@@ -117,10 +120,25 @@ def _made_by(log: Log) -> dict[str, str]:
     return {} if encoder is None else {"encoder": fingerprint(encoder)}
 
 
-def _measured(advice: Advice) -> dict[str, str]:
-    """The fingerprint of the encoder that was made on the way, where one was."""
+def _measured(advice: Advice) -> dict[str, Any]:
+    """What was made on the way: the fingerprint of the encoder, and more in `cells`."""
     made = None if advice.posed is None else advice.posed.measured
-    return {} if made is None else {"encoder": fingerprint(made.encoder)}
+    if made is None:
+        return {}
+    mark = {} if made.encoder is None else {"encoder": fingerprint(made.encoder)}
+    return mark | {"cells": cells_summary(made)}
+
+
+def cells_summary(made: Measured) -> dict[str, Any]:
+    """How the states, and the bins of actions, of a log were made."""
+    encoder, bins = made.encoder, made.actions
+    return {
+        "features": [] if encoder is None else list(encoder.features),
+        "states": None if encoder is None else len(encoder.labels),
+        "tried": [asdict(x) for x in made.tried],
+        "actions": None if bins is None else bins.to_dict(),
+        "baseline_by_row": made.by_row,
+    }
 
 
 def _is_share(log: Log, problem: Problem, returns: tuple[float, float] | None) -> bool:
@@ -459,7 +477,11 @@ def assumptions_of(advice: Advice) -> list[str]:
         if any(x.key == MARKOV for x in advice.slight):
             enough = "the past matters no more for the gain than this log shows: it is not Markov"
         found += [enough, "many units: the test is asymptotic"]
-    if problem.pi_b_policy is not None:
+    if gain.weighed and _by_row(advice):
+        found.append("the actions were chosen with the probabilities of the baseline, row by row")
+    elif _by_row(advice) and not advice.log.has_propensities:
+        found.append("what the baseline looks at within a state does not bear on outcomes there")
+    elif problem.pi_b_policy is not None:
         name = as_text(advice.log.beside["policy"][problem.pi_b_policy])
         found.append(f"the baseline is what the rows of policy {name!r} show: it was estimated")
     elif problem.pi_b_estimated:
@@ -473,6 +495,12 @@ def assumptions_of(advice: Advice) -> list[str]:
     if any(gate.part.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
         found.append(ALIKE)
     return [*wrong, *found]
+
+
+def _by_row(advice: Advice) -> bool:
+    """Whether the baseline is known row by row."""
+    made = None if advice.posed is None else advice.posed.measured
+    return made is not None and made.by_row
 
 
 def _waived(advice: Advice) -> list[str]:

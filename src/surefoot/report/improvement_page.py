@@ -17,6 +17,7 @@ from surefoot.core.errors import LogError
 from surefoot.core.plain_values import schema_name
 from surefoot.core.policy import CHANGED
 from surefoot.core.text import plural
+from surefoot.report.cell_pages import cell_sections
 from surefoot.report.committee import MOST_SHOWN, alone_table, committee, glossary
 from surefoot.report.folder import CANDIDATE, PAIRS, POLICY, SUMMARY, StateRecord, read_pairs
 from surefoot.report.improvement_words import (
@@ -372,6 +373,7 @@ def evidence(
     if of_kind(said, *GATES):
         rules = [sentence(x) for x in part_rules(summary)]
         found.append(Section(title="Guards and groups", sentences=rules))
+    found += cell_sections(summary["log"].get("cells"))
     for x in of_kind(said, "proof"):
         detail = x.detail if (summary["certificate"] or {}).get("useful") else ()
         found.append(Section(title="Proof", sentences=[sentence(x.words)], items=_items(detail)))

@@ -13,6 +13,7 @@ from surefoot.algorithms.defaults import DEFAULT
 from surefoot.core.evidence import FINITE_SAMPLE, RIGOROUS
 from surefoot.core.plain_values import plain
 from surefoot.core.text import parameters_text, plural, signed
+from surefoot.report.cell_words import cell_statements
 from surefoot.report.doubt_words import doubts
 from surefoot.report.log_words import (
     WHERE,
@@ -57,7 +58,9 @@ JUDGED = (
     ("nothing outside the state", NO_HIDDEN_CAUSE),
     ("the world tomorrow", SAME_WORLD),
     ("the baseline is what", "the estimated baseline is what is done today"),
-    ("the actions were chosen with", "the propensities are true"),
+    ("the actions were chosen with the prop", "the propensities are true"),
+    ("the actions were chosen with the prob", "the given baseline made the log"),
+    ("what the baseline looks at", "what else the baseline looks at does not bear on outcomes"),
     ALIKE,
 )  # fmt: skip
 MOST_ALONE = 5  # changes that are told one by one in the terminal
@@ -484,6 +487,7 @@ def _how(document: Mapping[str, Any]) -> list[Statement]:
     warned = " ".join(words for x in _warnings(document) for words in x.detail)
     return [
         rows_read(document["log"]),
+        *cell_statements(document["log"].get("cells")),
         baseline_statement(document),
         Statement("method", f"{words} {document['gamma']:g}", detail, first=False),
         *notes([x for x in document["notes"] if x not in warned], document["log"]),

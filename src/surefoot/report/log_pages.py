@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from surefoot.core.text import plural
+from surefoot.report.cell_pages import cell_sections
 from surefoot.report.improvement_words import given_parameters
 from surefoot.report.log_words import NO_UNIT, against_a_promise, in_unit, reward_statements
 from surefoot.report.page import (
@@ -58,6 +59,7 @@ def check_page(found: Mapping[str, Any]) -> str:
         figures=[("rows", f"{rows['read']:,}"), ("used", f"{rows['used']:,}")],
         sections=[
             Section(title="Findings", items=items),
+            *cell_sections(found.get("cells")),
             Section(title="What was read", sentences=[f"{found['columns']}."], tables=tables),
         ],
         made={"data": found["log"]},

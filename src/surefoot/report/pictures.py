@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -420,7 +420,7 @@ def maps(states: Sequence[StateRecord], columns: Sequence[str]) -> list[Picture]
     where = places(states, columns)
     if where is None:
         return []
-    actions = sorted({pair.action for state in states for pair in state.pairs})
+    actions = _in_order({pair.action for state in states for pair in state.pairs})
     bars = len(actions) <= MOST_BARS
     panels = [("", list(range(len(states))))]
     if len(where.names) == 3:
@@ -440,6 +440,14 @@ def maps(states: Sequence[StateRecord], columns: Sequence[str]) -> list[Picture]
         caption = f"{title}{words}The darker a place, the more of its decisions change."
         found.append(Picture(picture, caption))
     return found
+
+
+def _in_order(actions: Collection[str]) -> list[str]:
+    """Actions by name; ranges of a dose from the lowest on."""
+    read = {x: RANGE.fullmatch(x) for x in actions}
+    if len({part and part["name"] for part in read.values()}) == 1 and all(read.values()):
+        return sorted(actions, key=lambda x: _ends(read[x]))
+    return sorted(actions)
 
 
 def _panel(

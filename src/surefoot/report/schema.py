@@ -27,6 +27,7 @@ def at_times(words: str) -> Any:
 
 
 SCHEMA = Field(alias="schema", description="the command, and the version of its fields")
+CELLS = "how states or actions were made of numbers, where they were"
 REPORT = "the page that was written: there with `--report`"
 
 
@@ -63,6 +64,38 @@ class Reward(Part):
     sentence: str = said("all of this in words")
 
 
+class Tried(Part):
+    """What a number of states would give, judged within the half that learns."""
+
+    states: int = said("how many")
+    gain: Number = said("the mean gain of what one part learns, on another")
+    low: Number = said("what that is at least")
+    high: Number = said("what that is at most")
+    rows: Number = said("rows a state")
+    left: Number = said("the share of the variance of returns that lies within states")
+
+
+class Doses(Part):
+    """Actions made of a number."""
+
+    column: str = said("the column of the log")
+    doses: Mapping[str, float] = said("for each action, the median dose of the log")
+    ranges: bool = said("whether an action is a range of doses, or one of few values")
+
+
+class Cells(Part):
+    """How states, or actions, were made of numbers by the half that learns."""
+
+    features: list[str] = said("the measurements")
+    states: int | None = said("how many states they make; `null`: the log has its own")
+    tried: list[Tried] = said("numbers of states that were compared")
+    actions: Doses | None = said("how actions were made; `null`: the log has its own")
+    baseline_by_row: bool = said(
+        "whether the baseline goes by more than the state: exports say 'as before' where nothing"
+        " changes"
+    )
+
+
 class Log(Part):
     """What was read, row by row accounted for."""
 
@@ -97,6 +130,7 @@ class Log(Part):
         "the fingerprint of the encoder that `discretize` saved beside the log, if it made its"
         " states"
     )
+    cells: Cells = at_times(CELLS)
 
 
 class Weights(Part):
@@ -615,6 +649,7 @@ class Check(OfColumns):
     vetoes: list[str] = said("the keys of findings that forbid `improve` a promise")
     findings: list[Finding] = said("one object each")
     saved: str = at_times("the file that `--save` wrote")
+    cells: Cells = at_times(CELLS)
     report: str = at_times(REPORT)
 
 
@@ -987,7 +1022,8 @@ class Export(Document):
     """A policy for another program. The file itself, if JSON, is a controller: `format`
     ("surefoot controller 1"), `origin` (what `improve` said of the policy, or `null`; of a
     candidate that was not supported a `warning` stands above all), `encoder` (or `null`),
-    `otherwise` (`{"refuse": true}`, `{"action": ...}` or `{"policy": ...}`), `state_columns`,
+    `otherwise` (`{"refuse": true}`, `{"action": ...}`, `{"policy": ...}` over the same states, or
+    `{"controller": ...}`, another of these that is asked about the row itself), `state_columns`,
     `actions`, and `states`: for each its `state` (of several columns: a list), its most probable
     `action` with its `probability` and whether it is `tied`, all `probabilities` by action, and
     those of the `baseline`.
