@@ -2,7 +2,7 @@
 
     python docs/figures.py        (writes docs/figures/*.svg; seconds)
 
-Those of index.md come from simulated logs whose truth is known: worth is the value in the true
+Those of idea.md come from simulated logs whose truth is known: worth is the value in the true
 river, at its start, gamma = 0.95. Those of plots.md are made by the code of that page.
 """
 
@@ -18,11 +18,13 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.spatial import ConvexHull
 
 import make_logs
 import surefoot
 from surefoot.algorithms import ALGORITHMS, Estimates, Restricts, parts
 from surefoot.algorithms.defaults import PARAMETERS
+from surefoot.planning import best_rows
 from surefoot.report.style import SETTINGS
 from surefoot.research.benchmarks import WetChicken
 from surefoot.research.simulate import Sampler, first_key
@@ -122,6 +124,43 @@ def row() -> None:
     axes[0].legend(frameon=False)
     figure.tight_layout()
     save(figure, "row")
+
+
+def trust() -> None:
+    """What four restrictions allow in one state with three actions, and the best of it."""
+    b, q, n = np.array([0.5, 0.3, 0.2]), np.array([1.0, 1.7, 1.5]), np.array([30.0, 5.0, 20.0])
+    e, free = np.sqrt(2 / n * np.log(6)), np.where(n > 10, 0.0, np.inf)
+    panels = {
+        "pi-b-spibb": (free, free, 0.0),
+        "pi-leq-b-spibb": (free, 0 * e, 0.0),
+        "exact-soft-spibb": (e, e, 0.25),
+        "lower-exact-soft-spibb": (e, 0 * e, 0.25),
+    }
+    corners = np.array([[0.0, 0.0], [0.5, 0.87], [1.0, 0.0]])
+    grid = np.array([(i, j, 200 - i - j) for i in range(201) for j in range(201 - i)]) / 200
+    figure, axes = plt.subplots(1, 4, figsize=(9.6, 2.7), layout="constrained")
+    for ax, (name, (up, down, budget)) in zip(axes, panels.items(), strict=True):
+        move = grid - b
+        raised, lowered = np.maximum(move, 0), np.maximum(-move, 0)
+        cost = raised @ np.minimum(up, 1e12) + lowered @ np.minimum(down, 1e12)
+        allowed = grid[cost <= budget + 1e-3] @ corners
+        ax.fill(*corners.T, fc="none", ec=GREY, lw=1)
+        ends = allowed[[0, -1]] if name == "pi-b-spibb" else allowed[ConvexHull(allowed).vertices]
+        ax.fill(*ends.T, fc="#9ecae1", ec=BLUE, lw=1.5)
+        best = best_rows(q, b, up, down, budget).pi
+        ax.annotate(
+            "",
+            best @ corners,
+            b @ corners,
+            arrowprops={"arrowstyle": "->", "color": ORANGE, "lw": 2},
+        )
+        ax.plot(*(b @ corners), "o", color="black", ms=5)
+        for (x, y), words in zip(corners, ("1", "2", "3"), strict=True):
+            ax.text(x, y + (0.06 if y else -0.06), words, ha="center", va="center")
+        ax.set_title(name, fontsize=10)
+        ax.set(xlim=(-0.08, 1.08), ylim=(-0.12, 1.0), aspect="equal")
+        ax.axis("off")
+    save(figure, "trust")
 
 
 def product() -> None:
@@ -289,6 +328,7 @@ def main() -> None:
         line()
         row()
         luck()
+        trust()
         product()
         tree()
         river()

@@ -12,6 +12,8 @@ machines.csv               the lives of machines that are run or serviced every 
 machines-later.csv         as many others
 machines-rule.csv          how often each is done: run 8 times of 10
 readings.csv               measurements instead of states
+infusions.csv              millilitres of fluid as actions, by lactate and pressure
+protocol.csv               how often much of it is given, by the band of lactate
 banners.csv, house.csv     which banner two policies showed, with propensities; and a third policy
 bold.csv                   a policy to be tested on them
 """
@@ -90,6 +92,22 @@ def readings(n: int, rng: np.random.Generator) -> Rows:
     return rows
 
 
+MUCH = {"low": 0.33, "high": 0.67}  # how often the protocol gives much fluid
+
+
+def infusions(n: int, rng: np.random.Generator) -> Rows:
+    """Single decisions by a protocol that looks at lactate alone; at low pressure much helps."""
+    rows: Rows = []
+    for _ in range(n):
+        lactate, pressure = round(rng.gamma(4, 0.6), 2), round(rng.normal(70, 12), 1)
+        band = "high" if lactate > 2.4 else "low"
+        much = rng.random() < MUCH[band]
+        fluid = round(rng.uniform(500, 1000) if much else rng.uniform(0, 500))
+        better = rng.random() < 0.35 + 0.35 * (much == (pressure < 65))
+        rows.append((lactate, pressure, band, fluid, int(better)))
+    return rows
+
+
 CLICKS = {"new": (0.10, 0.14, 0.20), "returning": (0.15, 0.25, 0.10)}  # of each banner
 BANNERS = ("calm", "plain", "loud")
 SHOWN = {
@@ -129,6 +147,10 @@ def main() -> None:
     write("later.csv", header, this_year)
     write("export.csv", "patient,day,ward,severity,treatment,outcome", exported(last_year), ";")
     write("readings.csv", "episode,time,pulse,age,action,reward", readings(2000, rng))
+    fluids = infusions(3000, np.random.default_rng(7))
+    write("infusions.csv", "lactate,pressure,band,fluid,better", fluids)
+    rule: Rows = [(x, dose, p) for x, y in MUCH.items() for dose, p in ((250, 1 - y), (750, y))]
+    write("protocol.csv", "band,action,probability", rule)
     careless = np.array([(0.9, 0.1), (0.9, 0.1), (0.1, 0.9)])
     for name, pi in (("visits-rule", np.array([(0.7, 0.3)] * 3)), ("careless", careless)):
         Policy(pi=pi, labels=LABELS).save(Path(f"{name}.csv"))

@@ -485,7 +485,7 @@ def table(path: Path) -> str:
         of_it = [row for row in rows if tuple(row[k] for k in keys) == group]
         lines += [
             "",
-            "### " + ", ".join(f"{k} {_number(v)}" for k, v in zip(keys, group, strict=True)),
+            "## " + ", ".join(f"{k} {_number(v)}" for k, v in zip(keys, group, strict=True)),
             "",
         ]
         lines += ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]

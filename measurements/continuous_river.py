@@ -26,34 +26,10 @@ from typing import Any
 import numpy as np
 
 from promises import _command, rate
+from surefoot.research.benchmarks import ContinuousWetChicken, returns, sampled
 
-GAMMA, MOVES = 0.95, np.array([(0, 0), (-1, 0), (-2, 0), (0, 1), (0, -1)], dtype=float)
+RIVER = ContinuousWetChicken()
 ROLLOUTS, HORIZON = 4000, 120
-
-
-def step(rng: np.random.Generator, x: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(next positions [n, 2], rewards): stream 3 y / 5, turbulence 3.5 less that."""
-    stream = 3 * x[:, 1] / 5
-    drift = stream + (3.5 - stream) * rng.uniform(-1, 1, len(x))
-    there = x + MOVES[a]
-    there[:, 0] += drift
-    fell = there[:, 0] > 5
-    there = np.clip(there, 0, 5)
-    there[fell] = 0.0
-    return there, there[:, 0]
-
-
-def heuristic(x: np.ndarray) -> np.ndarray:
-    """The rows [n, 5] of the baseline: keep to the middle of the river, back off near the fall."""
-    back, right, left = x[:, 0] > 2.5, x[:, 1] < 2, x[:, 1] > 3
-    middle = np.select([x[:, 0] > 1.5, x[:, 0] > 0.5], [2, 1], 0)
-    chosen = np.select([back, right, left], [2, 3, 4], middle)
-    return np.asarray(0.02 + 0.9 * np.eye(5)[chosen])
-
-
-def picked(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
-    """One action from each row."""
-    return np.minimum((rng.random((len(rows), 1)) > np.cumsum(rows, axis=1)).sum(axis=1), 4)
 
 
 class Bins:
@@ -67,15 +43,6 @@ class Bins:
         """The state of every position."""
         i, j = (np.searchsorted(cuts, x[:, c], side="right") for c, cuts in enumerate(self.cuts))
         return np.asarray(i * self.k + j)
-
-
-def value(rng: np.random.Generator, start: np.ndarray, act: Any) -> np.ndarray:
-    """Discounted returns of rollouts from these positions."""
-    x, total = start.copy(), np.zeros(len(start))
-    for t in range(HORIZON):
-        x, r = step(rng, x, picked(rng, act(x)))
-        total += GAMMA**t * r
-    return total
 
 
 def pump(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -113,16 +80,21 @@ def asked(*words: str) -> tuple[int | None, dict[str, Any]]:
 def river(i: int, n: int, k: int) -> tuple[bool, float, str]:
     """(supported, true gain, reason) of log i."""
     rng = np.random.default_rng([17, n, i])
-    x, action, reward = np.zeros((n + 1, 2)), np.zeros(n, dtype=int), np.zeros(n)
-    for t in range(n):
-        action[t : t + 1] = picked(rng, heuristic(x[t : t + 1]))
-        x[t + 1 :][:1], reward[t : t + 1] = step(rng, x[t : t + 1], action[t : t + 1])
+    log = sampled(RIVER, rng, n)
+    x = np.stack([log["x"], log["y"]], axis=1)
+    action = np.array([RIVER.actions.index(a) for a in log["action"]])
     bins = Bins(x, k)
     with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder) / "log.csv", bins(x[:n]), action, reward)
+        write(Path(folder) / "log.csv", bins(x), action, log["reward"])
         where = str(Path(folder) / "out")
         code, found = asked(
-            "improve", f"{folder}/log.csv", "--gamma", str(GAMMA), "--out", where, "--no-report"
+            "improve",
+            f"{folder}/log.csv",
+            "--gamma",
+            str(RIVER.gamma),
+            "--out",
+            where,
+            "--no-report",
         )
         with open(f"{where}/policy.csv", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -136,10 +108,10 @@ def river(i: int, n: int, k: int) -> tuple[bool, float, str]:
 
     def act(at: np.ndarray) -> np.ndarray:
         s = bins(at)
-        return np.where(known[s][:, None], pi[s], heuristic(at))
+        return np.where(known[s][:, None], pi[s], RIVER.baseline(at))
 
-    gain = value(rng, start, act).mean() - value(rng, start, heuristic).mean()
-    return True, float(gain), found["reason"]
+    new, old = (returns(RIVER, rng, y, start, HORIZON).mean() for y in (act, RIVER.baseline))
+    return True, float(new - old), found["reason"]
 
 
 def pumped(i: int, n: int, k: int) -> tuple[bool, bool]:

@@ -192,7 +192,7 @@ def grouped(family: Family, seed: int) -> Found:
         log, problem, chosen_algorithm(problem, "priced-soft-spibb"), against=[], seed=seed,
         group_tolerance=np.inf,
     )  # fmt: skip
-    asked = [replace(x, part=replace(x.part, tolerance=family.tolerance)) for x in advice.gates]
+    asked = [replace(x, part=replace(x.part, tolerance=family.tolerance)) for x in advice.parts]
     holds = all(row.holds for row in asked)
     gain = change(advice.candidate, family.reward)
     total = gain * float(np.dot(family.shares, family.responds))

@@ -15,18 +15,20 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import beta
 
 import surefoot
 from surefoot.advice.gain import held_out_gain
+from surefoot.advice.whole_episodes import KNOWN_SHARE
 from surefoot.checks.propensities import Gambler
 from surefoot.core import Batch, make_batch
 from surefoot.evidence import GAIN, LOSS, Standard, evidence_of
 from surefoot.evidence.gain_test import evidence_of_two
-from surefoot.evidence.units import units_of_batch
+from surefoot.evidence.known_policies import known_policies
+from surefoot.evidence.units import split_episodes, units_of_batch
 
 S, A = 3, 3
 MADE = np.array([[[0.8, 0.15, 0.05]] * S, [[0.3, 0.3, 0.4]] * S])
@@ -128,13 +130,20 @@ def tests(family: Family) -> dict[str, Test]:
 
         return verdict
 
+    def knowing(batch: Batch) -> tuple[bool, bool, float]:
+        first, rest = split_episodes(batch, np.random.default_rng(0), KNOWN_SHARE)
+        known = replace(standard, known=known_policies(first))
+        found = [evidence_of(x, rest, new, house, gamma, known) for x in (GAIN, LOSS)]
+        return found[0].positive, found[1].positive, true_gain(family, NEW, family.house)
+
     def one(batch: Batch) -> tuple[bool, bool, float]:
         found = [evidence_of_two(x, batch, new, 0, gamma, standard)[0] for x in (GAIN, LOSS)]
         return found[0].positive, found[1].positive, true_gain(family, NEW, MADE[0])
 
     average = MADE.mean(axis=0)
     return {
-        "a baseline that did not make it": weighed(house, family.house),
+        "a baseline that did not make it, as surefoot safety-test does it": knowing,
+        "a baseline that did not make it, without what a tenth shows": weighed(house, family.house),
         "what made the log": weighed(None, average),
         "one of both policies": one,
         "POOLED: the baseline taken for its maker": weighed(house, family.house, pooled=True),

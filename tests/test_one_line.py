@@ -55,6 +55,7 @@ OTHERS: dict[str, Any] = {
     "discretize": surefoot.discretize,
     "run": run_study,
     "reproduce": reproduce,
+    "benchmark": surefoot.benchmark,
     "list": ALGORITHMS,
 }
 
@@ -220,17 +221,19 @@ def test_the_options_of_a_policy_in_use_are_keywords_with_the_same_default(comma
     assert keywords.keys() <= of_command
 
 
-@pytest.mark.parametrize("command", ["run", "reproduce", "discretize"])
+STUDIES = {"run": surefoot.study, "benchmark": surefoot.benchmark, "reproduce": RunOptions}
+
+
+@pytest.mark.parametrize("command", [*STUDIES, "discretize"])
 def test_the_options_of_studies_and_of_discretize_are_keywords_with_the_same_default(
     command: str,
 ) -> None:
-    studies = command in ("run", "reproduce")
-    keywords = inspect.signature(RunOptions if studies else OTHERS[command]).parameters
+    keywords = inspect.signature(STUDIES.get(command) or OTHERS[command]).parameters
     renamed = {"apply": "encoder", "encoder": "save", **dict.fromkeys(ROLES, "roles")}
     for name, default in options_of(command).items():
         if name in ("file", "target"):
             continue  # the study itself
-        keyword = name if studies else renamed.get(name, name)
+        keyword = name if command in STUDIES else renamed.get(name, name)
         assert keyword in keywords, f"surefoot {command} --{name} has no keyword"
         assert keywords[keyword].default == default or not default
 

@@ -1,7 +1,7 @@
 """Mend what Sphinx and the theme leave inaccessible in the pages they write.
 
 Headings get a level, landmarks a name, blocks that scroll can be reached with the keyboard, and the
-parameters of a signature are no list of definitions without terms.
+parameters of a signature are no list of definitions without terms. An empty cell heads no column.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ MENDED = (
     (r'<aside class="(toc-drawer[^"]*)">', r'<aside class="\1" aria-label="On this page">'),
     (r"<pre>", '<pre tabindex="0">'),
     (r'<div class="table-wrapper([^>]*)>', r'<div tabindex="0" class="table-wrapper\1>'),
+    (r'<th class="head">(?:<p></p>)?</th>', '<td class="head"></td>'),
     (r"<p>(<img [^>]*/>)</p>", r'<p class="picture" tabindex="0">\1</p>'),
     (r'(<div id="search-results">)', r"<h1>Search</h1>\n\1"),
 )

@@ -1,24 +1,15 @@
 """Parts of the documentation that are generated from surefoot, so that they cannot be out of date.
 
-    {commands}              every command with its options, from the command line itself
-    {public-names}          every name of surefoot.__all__, by autodoc
-    {algorithm} NAME ...    what the code says of these algorithms
-    {product}               every algorithm, and what uncertainty does in it
-    {documents}             every JSON document, field by field, from its model
-
-Links that leave docs/ (`../papers/...`) become links into the checkout around the built site, or,
-with SUREFOOT_REPOSITORY_URL set, to the files there.
+{commands}              every command with its options, from the command line itself
+{public-names}          every name of surefoot.__all__, by autodoc
+{documents}             every JSON document, field by field, from its model
 """
 
 from __future__ import annotations
 
 import inspect
-import os
-import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields
-from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -26,29 +17,25 @@ import typer
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 import surefoot
-from surefoot.algorithms import ALGORITHMS, Algorithm, Estimates, Restricts
-from surefoot.algorithms.defaults import DEFAULT, KAPPA, PARAMETERS
+from surefoot.algorithms import Algorithm
 from surefoot.cli import COMMANDS, app
 from surefoot.report.schema import DOCUMENTS, Part
-
-ROOT = Path(__file__).parents[2]
-log = logging.getLogger(__name__)
 
 
 class Generated(SphinxDirective):
     """A directive whose content is Markdown that a function writes."""
 
     optional_arguments = 99
-    write: Callable[[list[str]], Iterator[str]]
+    has_content = True
+    write: Callable[[list[str], list[str]], Iterator[str]]  # arguments, lines below -> Markdown
 
     def run(self) -> list[nodes.Node]:
         """Parse what was written, as if it stood in the page; in every build anew."""
         self.env.note_reread()
-        lines = list(type(self).write(self.arguments))
+        lines = list(type(self).write(self.arguments, list(self.content)))
         holder = nodes.section()
         holder.document = self.state.document
         self.state.nested_parse(
@@ -57,10 +44,15 @@ class Generated(SphinxDirective):
         return holder.children
 
 
+def generated(write: Callable[[list[str], list[str]], Iterator[str]]) -> type[Generated]:
+    """The directive whose content this function writes."""
+    return type(write.__name__, (Generated,), {"write": staticmethod(write)})
+
+
 # Commands
 
 
-def commands(_: list[str]) -> Iterator[str]:
+def commands(_: list[str], __: list[str]) -> Iterator[str]:
     """Every command: what it does, its arguments and options by panel, its example."""
     group = typer.main.get_command(app)
     for panel, name, _call, _example in COMMANDS:
@@ -109,7 +101,7 @@ def cell(text: str) -> str:
 # Public names
 
 
-def public_names(_: list[str]) -> Iterator[str]:
+def public_names(_: list[str], __: list[str]) -> Iterator[str]:
     """One section a kind, in it every name by autodoc."""
     kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for name in surefoot.__all__:
@@ -211,79 +203,10 @@ def plain_docstring(app: Sphinx, what: str, name: str, x: Any, o: Any, lines: li
     lines[:] = described("\n".join(lines))
 
 
-# Algorithms
-
-
-def algorithm_facts(names: list[str]) -> Iterator[str]:
-    """Class, kind, formula, parameters, data it needs and the certificate tried."""
-    for name in names:
-        cls = ALGORITHMS[name]
-        yield from (f"**`{name}`**, in Python {{py:class}}`surefoot.{cls.__name__}`", "")
-        yield from (f"- {kind_of_method(cls)}", f"- certificate of `improve`: {fit(cls)}", "")
-        yield from ("| parameter | of the class | of `surefoot improve` |", "|---|---|---|")
-        for f in fields(cls):
-            own = "required" if f.default is MISSING else f"`{f.default}`"
-            ours = PARAMETERS.get(name, {}).get(f.name)
-            said = "as the class" if ours is None else f"`{ours:g}`"
-            if f.name == "kappa":
-                said = f"{KAPPA:g} times the width of the reward range"
-            yield f"| `{f.name}` | {own} | {said} |"
-        if not fields(cls):
-            yield "| none | | |"
-        yield ""
-
-
-def kind_of_method(cls: type[Algorithm]) -> str:
-    """What it is, as the code declares it."""
-    lends, limits = issubclass(cls, Estimates), issubclass(cls, Restricts)
-    said = {
-        (True, True): "has an estimate and a restriction of its own",
-        (True, False): "an estimate: it can stand before the + of a composed name",
-        (False, True): "a restriction: it can stand behind the + of a composed name",
-        (False, False): "whole: it combines with no other",
-    }
-    is_default = " **The default of `surefoot improve`.**" if cls.name == DEFAULT else ""
-    return said[lends, limits] + "." + is_default
-
-
-def fit(cls: type[Algorithm]) -> str:
-    """The certificate of an algorithm."""
-    given = {f.name: f.default for f in fields(cls) if f.default is not MISSING}
-    needed = {f.name: 0.5 for f in fields(cls) if f.default is MISSING}
-    found = cls(**given, **needed).proof
-    return "the strongest that holds for any policy" if found is None else f"its own, `{found[0]}`"
-
-
-def product(_: list[str]) -> Iterator[str]:
-    """A table: every algorithm, its class in Python, and what uncertainty does."""
-    yield from ("| algorithm | in Python | uncertainty |", "|---|---|---|")
-    for name, cls in ALGORITHMS.items():
-        link = f"[`{name}`](algorithms/{PAGES.get(name, name)}.md)"
-        yield f"| {link} | {{py:class}}`surefoot.{cls.__name__}` | {WORDS[cls.taxonomy]} |"
-    yield ""
-
-
-WORDS = {
-    "penalises": "penalises the value",
-    "restricts": "restricts the policies",
-    "neither": "neither",
-}
-PAGES = {
-    "mbie": "robust",
-    "approx-soft-spibb": "soft-spibb",
-    "exact-soft-spibb": "soft-spibb",
-    "lower-approx-soft-spibb": "lower-soft-spibb",
-    "lower-exact-soft-spibb": "lower-soft-spibb",
-    "adv-approx-soft-spibb": "adv-soft-spibb",
-    "adv-exact-soft-spibb": "adv-soft-spibb",
-    "one-step-certified-advantage": "certified-advantage",
-}
-
-
 # JSON documents
 
 
-def documents(_: list[str]) -> Iterator[str]:
+def documents(_: list[str], __: list[str]) -> Iterator[str]:
     """Every document with its fields, then the objects that several fields hold."""
     shared = shared_parts()
     for forms in DOCUMENTS.values():
@@ -373,39 +296,13 @@ def type_words(annotation: Any) -> str:
     return "object"
 
 
-# Links that leave docs/
-
-
-def outside_links(app: Sphinx, page: str, source: list[str]) -> None:
-    """Links to files of the repository that are no page of the site."""
-    here = posixpath.dirname(page)
-    base = os.environ.get("SUREFOOT_REPOSITORY_URL", "")
-
-    def link(match: re.Match[str]) -> str:
-        words, target = match.groups()
-        path, _, anchor = target.partition("#")
-        inside = posixpath.normpath(posixpath.join("docs", here, path))
-        if inside.startswith("docs/"):
-            return match.group(0)
-        if not (ROOT / inside).exists():
-            log.warning("%s links to %s, which is not in the repository", page, inside)
-        up = "../" * (page.count("/") + 2)  # from build/docs
-        url = f"{base or up.rstrip('/')}/{inside}" + (f"#{anchor}" if anchor else "")
-        return f'<a href="{url}">{words}</a>'
-
-    source[0] = re.sub(r"\[([^\]]*)\]\((\.\./[^)\s]*)\)", link, source[0])
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     for name, write in {
         "commands": commands,
         "public-names": public_names,
-        "algorithm": algorithm_facts,
-        "product": product,
         "documents": documents,
     }.items():
-        app.add_directive(name, type(name, (Generated,), {"write": staticmethod(write)}))
+        app.add_directive(name, generated(write))
     app.connect("autodoc-process-docstring", plain_docstring)
-    app.connect("source-read", outside_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from surefoot.algorithms.certified_advantage import ScreenedAdvantage as ScreenedAdvantage
     from surefoot.algorithms.duipi import DUIPI as DUIPI
     from surefoot.algorithms.duipi import CentredDUIPI as CentredDUIPI
+    from surefoot.algorithms.factored import Factored as Factored
     from surefoot.algorithms.hcpi import HCPI as HCPI
     from surefoot.algorithms.improvement import improve as improve
     from surefoot.algorithms.improvement import problem as problem
@@ -122,6 +123,8 @@ if TYPE_CHECKING:
     from surefoot.problems import estimate_baseline as estimate_baseline
     from surefoot.problems import monte_carlo as monte_carlo
     from surefoot.problems import thinned_counts as thinned_counts
+    from surefoot.research.score_table import benchmark as benchmark
+    from surefoot.research.studies.runner import study as study
     from surefoot.serving import Controller as Controller
     from surefoot.serving import apply as apply
     from surefoot.serving import discretize as discretize
@@ -158,6 +161,7 @@ _HOMES = {
     "algorithms.certified_advantage": "CertifiedAdvantage OneStepCertifiedAdvantage"
     " PlannedAdvantage ScreenedAdvantage",
     "algorithms.duipi": "CentredDUIPI DUIPI",
+    "algorithms.factored": "Factored",
     "algorithms.hcpi": "HCPI",
     "algorithms.basic_rl": "BasicRL",
     "algorithms.one_step": "OneStep",
@@ -181,6 +185,8 @@ _HOMES = {
     "logs": "Log OfRows align_policy load_policy read_log read_policy",
     "planning": "error_function evaluate evaluate_at_start optimal",
     "problems": "Problem ReturnRange estimate_baseline monte_carlo thinned_counts",
+    "research.score_table": "benchmark",
+    "research.studies.runner": "study",
     "serving": "Controller apply discretize export load_controller",
     "advice.tuning": "tune",
 }

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import surefoot
-from support import logfiles
+from support import logfiles, worlds
 from surefoot.advice import Gain, held_out_gain
 from surefoot.advice.gain import FINITE_SAMPLE, part_problem
 from surefoot.algorithms.defaults import chosen_algorithm, default_parameters
@@ -406,7 +406,7 @@ def test_default_parameters_follow_the_scale_of_rewards_where_they_have_a_unit()
     for name in surefoot.ALGORITHMS:
         one, other = (chosen_algorithm(problem, name) for problem in (small, wide))
         pi = [
-            surefoot.improve(problem, chosen).pi
+            surefoot.improve(worlds.in_columns(problem), chosen).pi
             for problem, chosen in ((small, one), (wide, other))
         ]
         assert np.allclose(*pi, atol=1e-6), name

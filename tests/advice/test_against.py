@@ -104,7 +104,7 @@ def test_guards_and_groups_must_be_no_worse_than_under_the_rule() -> None:
     how: dict[str, Any] = {"guard": ["cost:lower:0:0,10"], "group": "sex", "deterministic": "mode"}
     noisy, rule = asked(log, against="baseline", **how), asked(log, **how)
     assert noisy.supported and not rule.supported and "cost" in rule.reason
-    kept = {x.part.name: x for x in rule.gates}
+    kept = {x.part.name: x for x in rule.parts}
     expected = -0.3 * shares(rule)[0]  # of better-is-more
     assert kept["cost"].low < expected < kept["cost"].high < 0
     assert kept["f"].positive and kept["m"].positive

@@ -160,3 +160,27 @@ def test_few_episodes_and_a_missing_baseline_are_told_what_to_do(tmp_path: Path,
     words = [x for x in asked(log, 0.9) if x != "--estimated-baseline"]
     code, _, said = run(*words)
     assert code == 2 and "safety-test --estimated-baseline" in said
+
+
+@pytest.mark.parametrize(
+    ("gone", "p", "verdict"),
+    [(3, 0.95, "passes"), (3, 0.05, "fails"), (60, 0.95, "passes if"), (60, 0.05, "fails if")],
+)
+def test_episodes_that_are_missing_are_named_as_far_as_they_matter(
+    tmp_path: Path, run: Run, gone: int, p: float, verdict: str
+) -> None:
+    lost = set(np.random.default_rng(3).permutation(np.arange(1, 1999))[:gone])
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(2000):
+        new = rng.random() < 0.5
+        row = (i, 0, "a", "new" if new else "old", int(rng.random() < 0.3 + 0.1 * new), 1)
+        rows += [row] * (i not in lost)
+    log = logfiles.write(tmp_path / "log.csv", logfiles.VISIT, rows)
+    _, text, said = run(*asked(log, p, "--json"))
+    found = json.loads(text)
+    assert found["verdict"] == verdict, said
+    named = [x for x in found["notes"] if x.startswith(f"episodes are missing: {gone}")]
+    assert len(named) == 1 and ("(missing)" in found["condition"]) == verdict.endswith("if")
+    best = "bad" if p > 0.5 else "good"
+    assert (f"Had all of them been as {best} as can be" in named[0]) != verdict.endswith("if")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 
 import surefoot
 from support import logfiles
-from surefoot.advice.measurements import posed_with_states
+from surefoot.advice.gain import held_out_gain, without_measurements
+from surefoot.advice.measurements import ALGORITHM, Making, posed_with_states
 from surefoot.advice.posing import posed_by_hand
 from surefoot.core.errors import ParameterError, SurefootError
 from surefoot.evidence.units import units_of
@@ -38,10 +40,8 @@ def raw(folder: Path, episodes: int = 300, seed: int = 0, **changes: Any) -> Pat
 
 def made(log: Path, **how: Any) -> Any:
     """What `posed_with_states` makes of a log."""
-    options = {"states": None, "edges": None, "missing": "error"} | {
-        x: how.pop(x) for x in ("states", "edges", "missing") if x in how
-    }
-    return posed_with_states(log, HOW | how, ("heat", "noise"), **options)
+    own = {x: how.pop(x) for x in ("states", "edges", "missing") if x in how}
+    return posed_with_states(log, HOW | how, Making(features=("heat", "noise"), **own))
 
 
 def test_one_command_goes_from_measurements_to_a_controller(
@@ -96,7 +96,9 @@ def test_the_verdict_is_that_of_states_that_were_made_before(tmp_path: Path) -> 
     surefoot.discretize(log, states, encoder=advice.posed.measured.encoder)
     same = surefoot.advise(states, **HOW)
     assert advice.gain is not None and same.gain is not None
-    assert advice.gain.evidence == same.gain.evidence
+    found, known = advice.gain.evidence, same.gain.evidence
+    # where in its state a row lies may explain something, too
+    assert replace(found, explained=0.0) == replace(known, explained=0.0)
     assert (advice.pi == same.pi).all()
     assert advice.log.states == same.log.states
 
@@ -111,13 +113,12 @@ def test_the_number_of_states_and_edges_may_be_given(tmp_path: Path) -> None:
 def test_a_log_of_one_trajectory_and_one_of_single_decisions(tmp_path: Path) -> None:
     log = raw(tmp_path)
     one = posed_with_states(
-        log, {"gamma": 0.9, "episode": "-", "order": "file", "time": "-"}, ("heat",),
-        states=None, edges=None, missing="error",
-    )  # fmt: skip
-    assert one.problem.start_visits and one.measured.units.blocks
-    rows = posed_with_states(
-        log, {"bandit": True}, ("heat",), states=None, edges=None, missing="error"
+        log,
+        {"gamma": 0.9, "episode": "-", "order": "file", "time": "-"},
+        Making(features=("heat",)),
     )
+    assert one.problem.start_visits and one.measured.units.blocks
+    rows = posed_with_states(log, {"bandit": True}, Making(features=("heat",)))
     assert rows.gamma == 0 and rows.log.n_states > 4
 
 
@@ -145,7 +146,6 @@ def test_propensities_that_the_states_explain_split_the_log_at_random(tmp_path: 
     [
         ({"state": "heat"}, "leave --state"),
         ({"next_state": "heat"}, "leave --next-state"),
-        ({"baseline": "rule.csv"}, "surefoot discretize"),
         ({"baseline": np.full((5, 2), 0.5)}, "surefoot discretize"),
         ({"forbidden": "never.csv"}, "surefoot discretize"),
         ({"dask": "tcp://here"}, "leave out --dask"),
@@ -197,3 +197,83 @@ def test_nothing_is_proved_from_rows_that_made_the_states(tmp_path: Path) -> Non
 def _rows(log: Path) -> list[list[str]]:
     with open(log, newline="") as file:
         return list(csv.reader(file))[1:]
+
+
+def test_where_in_its_state_a_row_lies_may_explain_all_of_a_gain(tmp_path: Path) -> None:
+    """One wide state, in which the habit jumps and the reward rises; actions do nothing."""
+    rng = np.random.default_rng(5)
+    heat = rng.normal(size=1500)
+    cool = rng.random(1500) < np.where(heat > 0.37, 0.9, 0.1)
+    reward = 0.5 * heat + rng.normal(size=1500)
+    rows = [(h, int(c), r) for h, c, r in zip(heat, cool, reward, strict=True)]
+    log = logfiles.write(tmp_path / "raw.csv", ("heat", "action", "reward"), rows)
+    made = Making(features=("heat",), states=2, edges={"heat": [-2.0]})
+    found = posed_with_states(log, {"bandit": True}, made)
+    units = units_of(found.log, found.problem.log, 0.0)
+    gain = held_out_gain(found.problem, units, ALGORITHM).evidence
+    assert gain.low > 0 and not gain.positive
+    assert gain.explained > gain.estimate
+    without = held_out_gain(without_measurements(found.problem), units, ALGORITHM).evidence
+    assert without.positive  # and the word would be false
+    advice = surefoot.advise(log, features=["heat"], states=2, edges={"heat": [-2.0]}, bandit=True)
+    assert not advice.supported and "where within its state a row lies" in advice.reason
+
+
+def test_the_measurement_that_a_reward_follows_beside_a_habit_of_its_own(tmp_path: Path) -> None:
+    """Honest exploration: where in its state a row lies explains next to nothing."""
+    posed = made(raw(tmp_path), states=9)
+    units = units_of(posed.log, posed.problem.log, GAMMA)
+    gain = held_out_gain(posed.problem, units, ALGORITHM).evidence
+    assert gain.positive and abs(gain.explained) < 0.25 * gain.estimate
+
+
+def test_numbers_of_states_are_compared_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = raw(tmp_path)
+    advice = surefoot.advise(log, features=["heat", "noise"], **HOW)
+    assert advice.posed is not None and advice.posed.measured is not None
+    tried = advice.posed.measured.tried
+    best = max(tried, key=lambda x: x.low)
+    assert best.states == len(advice.posed.measured.encoder.labels)
+    assert [x.states for x in tried] == sorted({x.states for x in tried})
+    cells = advice.document["log"]["cells"]
+    assert [x["states"] for x in cells["tried"]] == [x.states for x in tried]
+    assert f"states {best.states} *, rows a state" in advice.explain()
+    assert f"{best.states} states</text>" in advice.page()
+    code, out, _ = logfiles.run(
+        monkeypatch, capsys, "check", log, "--features", "heat,noise", "--gamma", "0.9",
+        "--episode-end", "terminal", "--report", tmp_path / "page.html",
+    )  # fmt: skip
+    assert code == 0
+    table = out.partition("what finer or coarser states would give")[2].splitlines()
+    assert any(x.split()[:2] == [str(best.states), "*"] for x in table)
+    page = (tmp_path / "page.html").read_text()
+    assert "What finer or coarser states would give" in page
+    assert f"{best.states} states</text>" in page
+
+
+def test_the_share_of_returns_within_states(tmp_path: Path) -> None:
+    """A reward that is the measurement: cells of it leave what a bin leaves of a uniform number."""
+    rng = np.random.default_rng(0)
+    heat = rng.uniform(0, 1, 4000)
+    rows = [(h, int(rng.random() < 0.5), h + 0.01 * rng.normal()) for h in heat]
+    log = logfiles.write(tmp_path / "raw.csv", ("heat", "action", "reward"), rows)
+    found = posed_with_states(log, {"bandit": True}, Making(features=("heat",)))
+    for x in found.measured.tried[:4]:
+        assert x.left == pytest.approx(1 / x.states**2, rel=0.25)
+
+
+def test_edges_and_bins_for_what_is_missing_are_the_least_states(tmp_path: Path) -> None:
+    edges = {"heat": [1.0, 2.0, 3.0, 4.0, 5.0], "noise": [0.0]}
+    encoder = made(raw(tmp_path), edges=edges).measured.encoder
+    assert len(encoder.labels) == 12
+
+
+def test_a_column_that_is_called_state_is_not_the_state_that_is_made(tmp_path: Path) -> None:
+    log = raw(tmp_path)
+    header, *lines = log.read_text().splitlines()
+    own = [f"{line},asleep" for line in lines]
+    log.write_text("\n".join([f"{header},State", *own]) + "\n")
+    found = made(log, states=6)
+    assert "asleep" not in found.log.states and found.log.n_states >= 6

@@ -325,7 +325,16 @@ def test_the_page_draws_the_difference(tmp_path: Path, run: Run) -> None:
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert code == 0 and found["report"] == str(tmp_path / "page.html")
     assert "BETTER" in page and "<polyline" in page and "The difference after 900 episodes" in page
-    assert "2026-02-07" in page
+    assert "2026-02-07" in page and page.count("not named (--policy, --baseline)") == 2
+    assert "Not looked at: whether a group of people, or another outcome" in page
+
+
+def test_a_page_names_the_policies_of_the_arms(run: Run, tmp_path: Path) -> None:
+    page, files = tmp_path / "page.html", policies(tmp_path)
+    look(run, tmp_path, visits(300), *files, "--report", page)
+    text = page.read_text(encoding="utf-8")
+    for flag, arm in (("policy", "new"), ("baseline", "old")):
+        assert f"&#39;{arm}&#39; ({tmp_path / flag}.csv)" in text and "not named" not in text
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from support import logfiles
 from surefoot import LogError, ParameterError, read_log
-from surefoot.advice.gates import groups_of
+from surefoot.advice.parts import groups_of
 from surefoot.advice.safety import Sample, guarded_safety_test, sample_test, whole_sample
 from surefoot.advice.verdict import FAILS, NO_EVIDENCE, PASSES
 from surefoot.core.evidence import Evidence

@@ -279,7 +279,7 @@ def test_a_damaged_state_is_refused_in_words(tmp_path: Path, run: Run, text: str
         ({"reward-range": "0.5,1"}, "does not hold"),
         ({"start": "a"}, "surefoot watch has no --start: whole episodes"),
         ({"discount-per": "day"}, "surefoot watch has no --discount-per: it starts"),
-        ({"baseline": None}, "give the true one (--baseline)"),
+        ({"baseline": None}, "none was given (--baseline)"),
         ({"policy": "nowhere.csv"}, "nowhere.csv cannot be read"),
         ({"delta": 0.9}, "failure probability"),
         ({"estimator": "dr"}, "doubly robust values have no floor"),
@@ -420,3 +420,12 @@ def test_the_estimated_gain_is_that_of_the_safety_test_whatever_the_range(
         tested = surefoot.safety_test(log, policy, **asked).document["estimated_gain"]
         assert found[-1] == pytest.approx(tested, abs=1e-12)
     assert found[0] == pytest.approx(found[1], abs=1e-12)
+
+
+def test_a_watch_without_a_baseline_says_what_to_do_instead(tmp_path: Path, run: Run) -> None:
+    words = [x for x in given(tmp_path) if x not in ("--baseline", tmp_path / "rule.csv")]
+    log = logfiles.write(tmp_path / "log.csv", logfiles.VISIT, visits(50, 0.3))
+    code, _, said = run("watch", log, *words)
+    assert code == 2 and not (tmp_path / "capital.json").exists()
+    for way in ("--baseline", "--policy-column", "safety-test --estimated-baseline"):
+        assert way in said

@@ -37,7 +37,8 @@ def one(seed: int = 0, **options: Any) -> Problem:
     p[:6] /= p[:6].sum(axis=-1, keepdims=True)
     world = dataclasses.replace(world, p=p, reward=rng.random((7, 7)) * 4)
     log = worlds.sample(world, rng, 4, 9)
-    return worlds.problem(world, log, **{"reward_table": None, "reward_range": (0, 4), **options})
+    options = {"reward_table": None, "reward_range": (0, 4), **options}
+    return worlds.in_columns(worlds.problem(world, log, **options))
 
 
 @cache
@@ -45,12 +46,12 @@ def ending(seed: int = 0, **options: Any) -> Problem:
     """A problem with terminal states: a small Random MDP."""
     rng = np.random.default_rng(seed)
     world = worlds.random_mdp(rng, n_states=9, n_actions=3)
-    return worlds.problem(world, worlds.sample(world, rng, 12, 20), **options)
+    return worlds.in_columns(worlds.problem(world, worlds.sample(world, rng, 12, 20), **options))
 
 
 @cache
 def many() -> Problem:
-    return worlds.stacked([one(seed) for seed in range(4)])
+    return worlds.in_columns(worlds.stacked([one(seed) for seed in range(4)]))
 
 
 def converted(problem: Problem, to: Any) -> Problem:
@@ -121,7 +122,7 @@ def test_renaming_states_renames_the_answer(name: str) -> None:
         reward_range=(0, 4),
     )
     assert np.allclose(
-        surefoot.improve(renamed, make(name)).pi[order],
+        surefoot.improve(worlds.in_columns(renamed, order), make(name)).pi[order],
         surefoot.improve(problem, make(name)).pi,
         atol=1e-9,
     )
@@ -160,7 +161,7 @@ def test_a_constant_added_to_all_rewards_of_a_continuing_problem_changes_nothing
             reward_range=(0 + shift, 4 + shift),
         )
         assert np.allclose(
-            surefoot.improve(shifted, make(name)).pi,
+            surefoot.improve(worlds.in_columns(shifted), make(name)).pi,
             surefoot.improve(problem, make(name)).pi,
             atol=1e-8,
         )
@@ -283,7 +284,7 @@ def test_a_masked_action_is_never_raised_above_zero(name: str) -> None:
     )
     for push in (1.0, 1e6):
         algorithm = make(name, kappa=0.3 * push, xi=0.5 * push, c_b=0.02 * push)
-        assert (surefoot.improve(problem, algorithm).pi[~allowed] == 0).all()
+        assert (surefoot.improve(worlds.in_columns(problem), algorithm).pi[~allowed] == 0).all()
 
 
 @pytest.mark.parametrize("name", [n for n in FROM_COUNTS if n not in NOT_OPTIMAL_IN_THE_LIMIT])
@@ -312,7 +313,7 @@ def _ample(world: worlds.World) -> Problem:
     n_sas = n[..., None] * world.p
     q_b = world.model.backup(surefoot.evaluate(world.model, world.pi_b))
     high = world.reward.max()
-    return Problem(
+    problem = Problem(
         counts=Counts(
             n_sas,
             n_sas * world.reward[:, None, :],
@@ -329,3 +330,4 @@ def _ample(world: worlds.World) -> Problem:
         reward_range=(0, high),
         returns_given=Returns(n, q_b, n),
     )
+    return worlds.in_columns(problem)

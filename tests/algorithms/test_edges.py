@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import surefoot
+from support import worlds
 from support.settings import FROM_COUNTS, make
 
 
@@ -31,7 +32,7 @@ def test_one_state_and_one_action_leave_nothing_to_choose(name: str) -> None:
     problem = surefoot.problem(
         state=[0, 0], action=[0, 0], reward=[1.0, 3.0], next_state=[0, 0], episode=[0, 0], gamma=0.5
     )
-    solution = surefoot.improve(problem, make(name))
+    solution = surefoot.improve(worlds.in_columns(problem), make(name))
     assert solution.pi.tolist() == [[1.0]]
 
 
@@ -46,7 +47,7 @@ def test_one_action_keeps_the_baseline(name: str) -> None:
         gamma=0.5,
         n_states=5,
     )
-    assert surefoot.improve(problem, make(name)).pi.tolist() == [[1.0]] * 5
+    assert surefoot.improve(worlds.in_columns(problem), make(name)).pi.tolist() == [[1.0]] * 5
 
 
 @pytest.mark.parametrize("name", FROM_COUNTS)
@@ -62,7 +63,7 @@ def test_an_episode_of_one_step_and_pairs_seen_once_are_enough(name: str) -> Non
         n_actions=3,
         reward_range=(0, 1),
     )
-    pi = surefoot.improve(problem, make(name)).pi
+    pi = surefoot.improve(worlds.in_columns(problem), make(name)).pi
     assert (pi[[1, 2, 3]] == problem.pi_b[[1, 2, 3]]).all()
     assert np.allclose(pi.sum(axis=1), 1)
 
@@ -84,7 +85,8 @@ def test_without_a_future_only_the_reward_counts(name: str) -> None:
         reward_range=(0, 1),
     )
     pi = surefoot.improve(
-        problem, make(name, xi=0.01, epsilon=5.0, n_wedge=1, kappa=0.01, delta=1.0, c_b=1e-4)
+        worlds.in_columns(problem),
+        make(name, xi=0.01, epsilon=5.0, n_wedge=1, kappa=0.01, delta=1.0, c_b=1e-4),
     ).pi
     assert (pi.argmax(axis=1) == np.array([0, 1, 0])).all()
 
@@ -104,7 +106,7 @@ def test_a_row_of_25_equal_values_keeps_the_baseline(name: str) -> None:
         reward_range=(0, 1),
         terminal=None,
     )
-    assert np.array_equal(surefoot.improve(problem, make(name)).pi, problem.pi_b)
+    assert np.array_equal(surefoot.improve(worlds.in_columns(problem), make(name)).pi, problem.pi_b)
 
 
 @pytest.mark.parametrize("name", ["basic-rl", "ramdp", "duipi"])

@@ -289,6 +289,7 @@ def test_the_list_of_algorithms_is_complete_and_cannot_be_changed() -> None:
         "pi-leq-b-spibb",
         "priced-soft-spibb",
         "shrunk",
+        "factored",
         "certified-advantage",
         "one-step-certified-advantage",
         "planned-advantage",
@@ -379,6 +380,7 @@ NUMBERS = {
     "epsilon",
     "z",
     "shrink",
+    "weight",
     "pool",
     "growth",
     "c_b",
@@ -398,6 +400,7 @@ OUTSIDE: dict[str, list[Any]] = {
     "c_b": [-0.1, math.inf],
     "z": [-0.1, math.inf],
     "shrink": [-1, math.inf],
+    "weight": [-1],
     "pool": [0, -1],
     "growth": [-0.1, math.inf],
     "g_max": [0, -1, math.inf],
@@ -422,6 +425,7 @@ INSIDE: dict[str, list[Any]] = {
     "c_b": [0, 144],
     "z": [0, 2],
     "shrink": [0, 2.5],
+    "weight": [0, math.inf],
     "pool": [1e-3, math.inf],
     "growth": [0, 0.5],
     "epsilon": [0, math.inf, Fraction(1, 3)],
@@ -509,7 +513,7 @@ def test_an_algorithm_is_frozen_and_compares_by_its_parameters(name: str) -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_problem_is_left_as_it_was(name: str) -> None:
-    problem = make_problem()
+    problem = worlds.in_columns(make_problem())
     kept = [
         x.copy()
         for x in (problem.counts.n_sas, problem.pi_b, problem.n_sa, problem.r, problem.weight)

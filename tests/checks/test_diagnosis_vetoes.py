@@ -77,6 +77,7 @@ def test_the_vetoes_are_the_findings_of_the_check_that_veto() -> None:
         "cuts",
         "time",
         "missing",
+        "leakage",
     }
 
 

@@ -1,4 +1,4 @@
-"""surefoot run and surefoot reproduce, as a user calls them."""
+"""surefoot run, benchmark and reproduce, as a user calls them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from support import small_study
 from surefoot.cli import app
 from surefoot.core.errors import StudyError
+from surefoot.research.studies import runner
 
 STUDY = """
 name = "small"
@@ -128,12 +129,44 @@ def test_results_cannot_go_into_a_file(tmp_path: Path) -> None:
     assert "is a file" in str(done.exception)
 
 
-@pytest.mark.slow
-def test_the_folder_of_another_study_is_refused(study: Path, tmp_path: Path) -> None:
-    assert call("run", study, "--out", tmp_path / "out", "--workers", 1).returncode == 0
-    done = call("run", study, "--out", tmp_path / "out", "--trials", 5)
-    assert done.returncode == 2
-    assert "another study" in done.stderr
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = runner._here
+    monkeypatch.setattr(runner, "_in_processes", lambda x, missing, _: here(x, missing, "cpu"))
+
+
+def test_a_folder_grows_and_that_of_another_study_is_refused(
+    study: Path, tmp_path: Path, in_this_process: None
+) -> None:
+    out = tmp_path / "out"
+
+    def asked(*options: object) -> Result:
+        return CliRunner().invoke(app, ["run", str(study), "--out", str(out), *map(str, options)])
+
+    assert asked("--trials", 5).exit_code == 0
+    first = {x: x.read_bytes() for x in (out / "shards").iterdir()}
+    done = asked()
+    assert done.exit_code == 0 and "12 trials of 6 cells" in done.stdout
+    assert {x: x.read_bytes() for x in first} == first
+    assert len(list((out / "shards").iterdir())) == 2
+    study.write_text(STUDY.replace("seed = 3", "seed = 4"), encoding="utf-8")
+    found = asked().exception
+    assert isinstance(found, StudyError) and "holds another study" in str(found)
+
+
+def test_an_entry_of_the_benchmark_is_printed_beside_the_reference_and_written(
+    tmp_path: Path, in_this_process: None
+) -> None:
+    entry, out = tmp_path / "ramdp_entry.py", tmp_path / "out"
+    entry.write_text('ENTRY = "ramdp kappa=1"', encoding="utf-8")
+    words = ["benchmark", str(entry), "--worlds", "gridworld,wet-chicken", "--trials", "3"]
+    done = CliRunner().invoke(app, [*words, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "gridworld, 3 trials" in done.stdout and "wet-chicken, 3 trials" in done.stdout
+    assert done.stdout.count("ramdp kappa=1 ") == done.stdout.count("lower-approx-soft-spibb") == 2
+    assert len((out / "scores.csv").read_text().splitlines()) == 1 + 3 * (4 + 5)
+    found = CliRunner().invoke(app, ["benchmark", str(tmp_path / "none.py")]).exception
+    assert isinstance(found, StudyError) and "is no file" in str(found)
 
 
 def test_an_interrupted_run_says_how_to_resume(study: Path, tmp_path: Path) -> None:

@@ -97,3 +97,17 @@ def test_sepsis_treatment_is_judged_undiscounted_between_clinicians_and_optimum(
     assert "clinicians 0.7820, best possible 0.8751" in output
     assert "learned at gamma = 0.99" in output
     assert 0.78 < best_row(output) < 0.8751
+
+
+@pytest.mark.slow
+def test_a_ward_gets_doses_from_measurements() -> None:
+    doses = re.findall(r"pressure \d+: (\d+) ml", run("measured_ward.py"))
+    assert [int(x) > 500 for x in doses] == [True, False]
+
+
+@pytest.mark.slow
+def test_a_pump_gets_a_block_from_measurements() -> None:
+    output = run("measured_pump.py")
+    assert "what finer or coarser states would give" in output
+    assert "verdict   SUPPORTED" in output
+    assert output.endswith("lines of Structured Text\n")

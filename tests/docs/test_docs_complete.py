@@ -13,7 +13,17 @@ from surefoot.algorithms import Restricts, parts
 from surefoot.cli import COMMANDS
 from surefoot.research.benchmarks import BENCHMARKS
 
-PARTS = ("Idea", "Formula", "Guarantee", "Parameters", "When it fails", "Try it", "Reference")
+PARTS = (
+    "Idea",
+    "Formula",
+    "Pseudo-code",
+    "Guarantee",
+    "Parameters",
+    "When it fails",
+    "Evidence",
+    "Try it",
+    "Reference",
+)
 ALGORITHM_PAGES = [x for x in PAGES if x.startswith("algorithms/") and not x.endswith("index.md")]
 OWN = surefoot.ALGORITHMS
 
@@ -30,16 +40,25 @@ def test_every_algorithm_has_its_page() -> None:
 
 @pytest.mark.parametrize("page", ALGORITHM_PAGES)
 def test_a_page_of_an_algorithm_has_all_its_parts(page: str) -> None:
-    assert tuple(re.findall(r"^## (.*)$", text_of(page), re.M)) == PARTS
+    text = text_of(page)
+    assert tuple(re.findall(r"^## (.*)$", text, re.M)) == PARTS
+    found = dict(zip(PARTS, re.split(r"^## .*$", text, flags=re.M)[1:], strict=True))
+    assert "\n$$\n" in found["Formula"]
+    assert "\n```text\n" in found["Pseudo-code"]
+    shown = (
+        r"^```\{(evidence|proved)\}|^`python measurements/\w+\.py"  # of papers/, or how to make it
+    )
+    assert re.search(shown, found["Evidence"], re.M)
+    assert re.search(r"^```\{bibtex\} \w", found["Reference"], re.M)
 
 
 @pytest.mark.parametrize("page", ALGORITHM_PAGES)
 def test_a_page_of_an_algorithm_explains_every_parameter_and_runs_every_name(page: str) -> None:
     text = text_of(page).split("## Parameters")[1].split("## When it fails")[0]
+    explained = set(re.findall(r"^(\w+): \S", text, re.M))
+    assert explained == {x.name for name in described(page) for x in fields(OWN[name])}
     code = "".join(x.text for x in blocks(page) if x.language in ("python", "console"))
     for name in described(page):
-        for parameter in fields(OWN[name]):
-            assert f"`{parameter.name}`" in text, (name, parameter.name)
         assert OWN[name].__name__ in code or f'"{name}' in code or f"{name}+" in code, name
 
 
@@ -91,9 +110,12 @@ def test_the_list_of_algorithms_names_every_one_with_its_parameters() -> None:
 
 
 def test_every_page_is_in_the_tree() -> None:
-    trees = "".join(re.findall(r"```\{toctree\}(.*?)```", text_of("index.md"), re.S)).split()
-    there = {x.removesuffix(".md") for x in PAGES if "/" not in x} - {"index"}
-    assert there | {"algorithms/index"} == {x for x in trees if "/" in x or x in there}
+    """That of index.md, or of the index of its folder."""
+    trees = "\n".join(re.findall(r"```\{toctree\}(.*?)```", text_of("index.md"), re.S))
+    listed = {x for x in trees.split("\n") if x and not x.startswith(":")}
+    there = {x.removesuffix(".md") for x in PAGES if "/" not in x or x.endswith("/index.md")}
+    papers = {f"papers/{x.parent.name}/README.md" for x in (ROOT / "papers").glob("*/README.md")}
+    assert listed == there - {"index"} | papers | {"changelog"}
 
 
 def test_every_command_is_shown_at_work() -> None:
@@ -127,7 +149,7 @@ def test_every_figure_is_there_and_names_its_command() -> None:
             assert len(alternative) > 30, f"{page}: {path} has no text for those who do not see it"
             assert ((DOCS / page).parent / path).exists()
             rest = text_of(page).split(path)[1]
-            made = r"\)\s+\*Figure: `(python docs/figures.py|surefoot \w+[^`]*)`"
+            made = r"\)\s+\*Figure: `(python (docs|papers/\w+)/\w+.py|surefoot \w+[^`]*)`"
             assert re.match(made, rest), f"{page}: {path}"
             found += 1
     assert found >= 10

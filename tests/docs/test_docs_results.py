@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import csv
+import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 import surefoot
-from support.documents import ROOT, text_of
+from support.documents import ROOT, blocks, text_of
 from surefoot.algorithms.defaults import PARAMETERS
 from surefoot.evidence.certificates import SUITED
+from surefoot.planning import trade_rows
 from surefoot.research.paper.claim import EXCEPT, FAILS, HOLDS, OPEN
 from surefoot.research.paper.sentences import SENTENCES
+
+sys.path.append(str(ROOT / "papers" / "benchmark"))
+
+import write_page
 
 RESULTS = ROOT / "papers" / "scholl2022"
 
@@ -26,6 +33,21 @@ def means(study: str, **where: Any) -> dict[str, float]:
     with open(RESULTS / study / "summary.csv", newline="", encoding="utf-8") as file:
         rows = [x for x in csv.DictReader(file) if all(x[k] == str(v) for k, v in where.items())]
     return {f"{x['size']} {x['parameters']}": float(x["mean"]) for x in rows}
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_the_greedy_step_of_the_page_is_that_of_the_library(published: bool) -> None:
+    code = next(x.text for x in blocks("algorithms/soft-spibb.md") if "def greedy" in x.text)
+    names: dict[str, Any] = {}
+    exec(compile(code, "soft-spibb.md", "exec", dont_inherit=True), names)
+    rng = np.random.default_rng(0)
+    q, e = 10 ** rng.uniform(-2, 2, (300, 5)), rng.choice([0.3, 1.0, 3.0], (300, 5))
+    b = rng.dirichlet(np.full(5, 0.5), 300)
+    found = trade_rows(q, b, e, 0.4, published=published)
+    page = [names["greedy"](*row, 0.4, published) for row in zip(q, b, e, strict=True)]
+    np.testing.assert_allclose(page, found, atol=1e-12)
+    spent = (e * abs(found - b)).sum(axis=1).max()
+    assert bool(spent > 0.4 + 1e-9) is published
 
 
 def test_one_step_stands_beside_the_value_that_was_measured() -> None:
@@ -86,3 +108,20 @@ def test_a_mean_gain_has_its_unit(page: str) -> None:
     assert "v^pi - v^{pi_b} at the start, in the unit of the return," in words(
         f"algorithms/{page}.md"
     )
+
+
+def test_the_table_of_the_benchmark_is_that_of_its_scores() -> None:
+    text, rows = text_of("benchmark.md"), write_page.read_scores()
+    assert write_page.page(text, rows) == text
+    whole = [x for x in rows if (x.size, x.trials) == ("all", 2000)]
+    for world in ("random-mdps", "wet-chicken"):
+        assert len([x for x in whole if x.world == world]) >= 12
+        assert f"### {world}, 2,000 trials" in text
+
+
+def test_the_citations_name_this_version() -> None:
+    cff = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    bib = (ROOT / "docs" / "references.bib").read_text(encoding="utf-8")
+    assert f"\nversion: {surefoot.__version__}\n" in cff
+    assert f"version = {{{surefoot.__version__}}}" in bib
+    assert "doi: 10.5220/0010786600003116" in cff and "{10.5220/0010786600003116}" in bib

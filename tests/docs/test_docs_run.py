@@ -16,10 +16,12 @@ from support import logfiles
 from support.documents import DOCS, NOT_RUN, PAGES, blocks, inline, missing, run_page, steps
 from surefoot.cli import app
 
-QUICK = ("index.md", "your-log.md")  # pages whose commands are run by make test, too
+QUICK = ("first-log.md", "your-log.md")  # pages whose commands are run by make test, too
 TOLD_APART = ("walks.md",)  # run by test_walks
-# their Python reads what their commands write
+NOTEBOOKS = "notebooks/"  # run by test_docs_site, as the files that the build makes of them
+# their Python reads what their commands write, or takes seconds
 WHOLE = ("questions.md", "report.md", "in-use.md", "guards.md", "rollout.md")
+WHOLE = (*WHOLE, "studies.md", "benchmark.md")
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +60,12 @@ def has(page: str, *languages: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "page", [x for x in PAGES if has(x, "python") and x not in (*QUICK, *WHOLE)]
+    "page",
+    [
+        x
+        for x in PAGES
+        if has(x, "python") and x not in (*QUICK, *WHOLE) and not x.startswith(NOTEBOOKS)
+    ],
 )
 def test_the_python_of_a_page_runs(page: str, here: Path, run: Any) -> None:
     assert run_page(page, run, commands=False) > 0

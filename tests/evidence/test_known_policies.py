@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import surefoot
+from surefoot.advice import whole_episodes
 from surefoot.core import Batch, make_batch
 from surefoot.evidence import LOSS, Standard, episode_values, evidence_of
 from surefoot.evidence.known_policies import KnownPolicies, known_policies
@@ -157,3 +160,55 @@ def test_the_bounds_are_closer_and_hold() -> None:
     ]  # fmt: skip
     assert all(low <= truth <= high for low, high in ends)
     assert (ends[1][1] - ends[1][0]) < 0.4 * (ends[0][1] - ends[0][0])
+
+
+def shop(n: int = 6000, seed: int = 0, rare: int = 0) -> dict[str, np.ndarray]:
+    """Three versions of a shop, clicks of a few percent; `rare` rows are in a state of their own."""
+    rng = np.random.default_rng(seed)
+    made = np.array([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]])
+    who, state = rng.integers(0, 3, n), (np.arange(n) < rare) * 1
+    a = (rng.random(n)[:, None] > made[who].cumsum(axis=1)).sum(axis=1).clip(max=2)
+    click = rng.random(n) < np.array([0.02, 0.03, 0.08])[a]
+    return {
+        "state": np.array(["often", "seldom"])[state], "action": np.array(["a", "b", "c"])[a],
+        "reward": click * 1.0, "p": made[who, a], "version": who,
+    }  # fmt: skip
+
+
+def asked(log: dict[str, np.ndarray], **how: Any) -> Any:
+    """The test of always c against mostly a."""
+    pi, rule = (dict.fromkeys(("often", "seldom"), p) for p in ({"c": 1.0}, {"a": 0.9, "c": 0.1}))
+    given: dict[str, Any] = {"bandit": True, "propensity": "p", "policy_column": "version"}
+    how = {"baseline": rule, "reward_range": (0, 1)} | given | how
+    return surefoot.safety_test(log, pi, **how)
+
+
+def test_a_safety_test_prepares_on_a_tenth_and_shows_much_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = asked(shop())
+    document, (row,), truth = found.document, found.rows, 0.9 * (0.08 - 0.02)
+    assert (document["episodes_tested"], document["episodes_cap_chosen_on"]) == (5400, 600)
+    assert found.verdict == "passes" and row.low < truth < row.high
+    monkeypatch.setattr(whole_episodes, "weighs_both", lambda *_: False)
+    (without,) = asked(shop()).rows
+    assert without.low < truth < without.high
+    assert row.high - row.low < 0.5 * (without.high - without.low)
+
+
+@pytest.mark.parametrize("rare", [0, 60])
+def test_no_declared_range_moves_the_estimate(rare: int) -> None:
+    """Nor where versions are not known whole in some states, so that some rows are only weighted."""
+    rows = [asked(shop(rare=rare), reward_range=x).rows[0] for x in ((0, 1), (-3, 5))]
+    assert rows[0].estimate == pytest.approx(rows[1].estimate, rel=1e-9)
+    assert rows[0].high - rows[0].low < rows[1].high - rows[1].low
+
+
+def test_a_test_prepares_on_nothing_where_that_would_not_help() -> None:
+    log = shop()
+    keep = log["version"] == 0
+    one = {k: x[keep] for k, x in log.items()}
+    rule = {s: {"a": 0.7, "b": 0.2, "c": 0.1} for s in ("often", "seldom")}
+    assert asked(one, baseline=rule).document["episodes_cap_chosen_on"] == 0
+    unnamed = asked(log, policy_column=None)  # versions that nobody tells apart show nothing
+    assert unnamed.document["episodes_tested"] == 6000

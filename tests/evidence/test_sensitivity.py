@@ -114,3 +114,12 @@ def test_a_strength_that_is_none_is_refused(strength: Any) -> None:
 def test_outcomes_and_probabilities_that_are_none_are_refused(z: Any, b: float) -> None:
     with pytest.raises(ParameterError):
         lowest_mean(np.array(z), b, 2)
+
+
+def test_an_order_spares_sorting_and_changes_no_tail() -> None:
+    rng = np.random.default_rng(2)
+    cell, z, mass = rng.integers(0, 9, 500), rng.normal(size=500).round(1), rng.random(500) + 0.1
+    odd = rng.random(500) < 0.4
+    order = np.lexsort((z, cell))
+    plain, sorted_ = (cross_fitted_tail(z, cell, mass, odd, 9, 1.7, x) for x in (None, order))
+    assert np.allclose(plain, sorted_, rtol=1e-12, atol=0)

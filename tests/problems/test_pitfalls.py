@@ -67,7 +67,7 @@ def test_a_row_whose_final_values_are_equal_keeps_the_baseline_however_it_moved_
         rng = np.random.default_rng(seed)
         world = worlds.garnet(rng, 5, 3, successors=1, gamma=0.9)
         world = dataclasses.replace(world, reward=np.round(world.reward / 2))
-        problem = worlds.problem(world, worlds.sample(world, rng, 4, 40))
+        problem = worlds.in_columns(worlds.problem(world, worlds.sample(world, rng, 4, 40)))
         solution = surefoot.improve(
             problem, make(name, kappa=0.0, xi=0.0, n_wedge=0, epsilon=3.0, c_b=0.0)
         )
@@ -203,7 +203,7 @@ def test_an_advantage_that_is_not_a_number_keeps_the_row() -> None:
 
 @pytest.mark.parametrize("name", FROM_COUNTS)
 def test_a_solution_shares_no_memory_with_its_problem(name: str) -> None:
-    problem = worlds.stacked([self_loops([[1.0], [0.0]], 3)])
+    problem = worlds.in_columns(worlds.stacked([self_loops([[1.0], [0.0]], 3)]))
     solution = surefoot.improve(problem, make(name, epsilon=0.0, n_wedge=np.inf))
     assert not np.shares_memory(solution.pi, problem.pi_b)
     solution.pi[0, 0, 0] = 0.25

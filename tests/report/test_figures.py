@@ -129,9 +129,11 @@ def test_the_baseline_is_always_in_view() -> None:
     assert "Baseline" in words(made)
 
 
-def test_a_cvar_that_is_not_reported_is_said_to_be_missing() -> None:
-    made = study_figure([row("random-mdps", 10, "ramdp", "", 0.1, float("nan"), 0.1)])
-    assert "not reported" in words(made)
+def test_a_cvar_that_no_cell_reports_has_no_panel_and_one_that_some_do_has() -> None:
+    short = row("random-mdps", 10, "ramdp", "", 0.1, float("nan"), 0.1)
+    (panel,) = study_figure([short]).axes
+    assert panel.get_title(loc="left") == "Mean of the performance"
+    assert len(study_figure([short, row("random-mdps", 20, "ramdp", "", 0.1, 0.0, 0.1)]).axes) == 2
 
 
 def test_settings_of_one_algorithm_get_their_own_lines() -> None:

@@ -296,15 +296,41 @@ def test_states_with_coordinates_get_a_map() -> None:
     river = records(tuple(f"x={x} y={y}" for x in range(3) for y in range(4)))
     found = places(river)
     assert found is not None and found.at == [(x, y) for x in range(3) for y in range(4)]
-    (one,) = maps(river, ("state",))
+    (one,) = maps(river, ("state",), ["a", "b"])
     assert str(one.picture).count("<g>") == 12
     assert ">x</text>" in one.picture
     assert (
-        len(maps(records(tuple(f"{x},{y},{z}" for x in "01" for y in "01" for z in "012")), ()))
+        len(maps(records(tuple(f"{x},{y},{z}" for x in "01" for y in "01" for z in "012")), (), []))
         == 3
     )
     for labels in (("low", "high", "a", "b"), ("1", "2", "3", "4"), ("1 1", "1 2", "2 1", "a 2")):
-        assert maps(records(labels), ()) == []
+        assert maps(records(labels), (), []) == []
+
+
+def test_actions_stand_in_the_order_in_which_they_were_given() -> None:
+    table = {
+        "episode": [0, 0, 0, 1], "state": ["x", "x", "y", "y"], "action": [10, 9, 10, 2],
+        "reward": [0, 0, 0, 0], "terminal": [0, 0, 1, 1],
+    }  # fmt: skip
+    assert read_log(table).actions_as_given == (2, 9, 10)
+    log = read_log(table, actions=["10", 7, 2, 9])
+    assert log.actions_as_given == (10, 7, 2, 9) and log.actions == (2, 7, 9, 10)
+
+
+@pytest.mark.parametrize("order", [["9", "10", "2"], ["10", "2", "9", "never"]])
+def test_maps_and_tables_of_a_page_have_them_so(tmp_path: Path, order: list[str]) -> None:
+    some = [PairRecord(a, 9, 0.5, 0.5, 1.0, 0.1) for a in ("2", "9", "10")]
+    states = [
+        StateRecord((f"x={x} y={y}",), "", tuple(some[: 1 + x + y])) for x in (1, 0) for y in (0, 1)
+    ]
+    summary, _ = improved(tmp_path)
+    page = improvement_page({**summary, "log": summary["log"] | {"action_labels": order}}, states)
+    told = [x for x in order if x != "never"]
+    assert f"Bars in each place: {', '.join(told)}, from left to right" in page
+    data = json.loads(re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page)[0])
+    for *_, pairs, _ in data["states"]:
+        names = [data["actions"][pair[0]] for pair in pairs]
+        assert names == [x for x in order if x in names]
 
 
 def test_states_that_are_ranges_get_a_map_with_the_cut_points() -> None:
@@ -317,15 +343,27 @@ def test_states_that_are_ranges_get_a_map_with_the_cut_points() -> None:
     )
     found = places(ward)
     assert found is not None and found.names == ["lactate", "heart_rate"]
-    assert found.marks == [["< 2", "2 to 4", "from 4", "missing"], ["< 99.5", "from 99.5"]]
+    assert found.marks == [
+        ["below 2", "2 to 4", "4 or more", "missing"],
+        ["below 99.5", "99.5 or more"],
+    ]
     assert found.at[:4] == [(1, 0), (1, 1), (2, 0), (2, 1)]
-    (one,) = maps(ward, ("state",))
-    assert ">2 to 4</text>" in one.picture and "&lt; 99.5</text>" in one.picture
+    (one,) = maps(ward, ("state",), [])
+    assert ">2 to 4</text>" in one.picture and "below 99.5</text>" in one.picture
     for labels in (
         ("a < 1", "a >= 1", "b < 1", "b >= 1"),
         ("a < 1 and b < 1", "a < 1 and b >= 1", "a >= 1 and b < 1", "b >= 1 and a >= 1"),
     ):
         assert places(records(labels)) is None
+
+
+def test_ranges_of_doses_stand_in_their_order() -> None:
+    doses = ("2.5 <= dose < 10", "dose < 2.5", "dose >= 10")
+    pairs = tuple(PairRecord(x, 40, 0.3, 0.3, 1.5, 0.1) for x in doses)
+    labels = tuple(f"{x} and {y}" for x in ("a < 1", "a >= 1") for y in ("b < 1", "b >= 1"))
+    ward = [StateRecord(fields=x.fields, why=x.why, pairs=pairs) for x in records(labels)]
+    (one,) = maps(ward, ("state",))
+    assert "dose < 2.5, 2.5 <= dose < 10, dose >= 10" in one.caption
 
 
 def test_the_picture_of_a_gain_says_it_in_words_too() -> None:

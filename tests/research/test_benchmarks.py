@@ -20,6 +20,8 @@ from surefoot.research.benchmarks import (
     ToyText,
     WetChicken,
     benchmark,
+    from_gymnasium,
+    from_mdp,
 )
 from surefoot.research.simulate import Worlds, first_key, trial_numbers
 
@@ -266,3 +268,70 @@ def test_one_large_world_is_evaluated_as_exactly_by_its_successors(
     monkeypatch.setattr("surefoot.research.simulate.worlds.LARGE", 1)
     np.testing.assert_allclose(world.value(rows), exact, rtol=0, atol=1e-9)
     assert "_sparse" in vars(world)  # by that way
+
+
+def two_states() -> tuple[np.ndarray, np.ndarray]:
+    """Three actions that lead to state 0, to either, to state 1; state 1 pays 1 on arrival."""
+    p = np.zeros((2, 3, 2))
+    p[:, :, 1] = [0.0, 0.5, 1.0]
+    p[:, :, 0] = 1 - p[:, :, 1]
+    return p, np.array([[0.0, 1.0], [0.0, 1.0]])
+
+
+def test_an_mdp_of_one_s_own_has_the_values_that_its_arrays_say() -> None:
+    p, by_arrival = two_states()
+    by_action = np.einsum("sat,st->sa", p, by_arrival)
+    for r in (by_arrival, by_action):
+        bench = from_mdp(p, r, 0.5, start=[0.25, 0.75], baseline=0.6)
+        worlds = bench.worlds(first_key(0, bench.name, np.arange(1)))
+        assert float(worlds.rho_star[0]) == pytest.approx(1 / (1 - 0.5))
+        # 0.4 of the time the best action; of the random rest half the rewards
+        assert float(worlds.rho_b[0]) == pytest.approx((0.4 + 0.6 * 0.5) / (1 - 0.5))
+        assert worlds.reward_range == (0.0, 1.0)
+    given = from_mdp(p, by_action, 0.5, baseline=[[0.2, 0.3, 0.5], [0.2, 0.3, 0.5]])
+    worlds = given.worlds(first_key(0, given.name, np.arange(1)))
+    assert float(worlds.rho_b[0]) == pytest.approx((0.3 * 0.5 + 0.5) / (1 - 0.5))
+    assert np.array_equal(worlds.start, [[1.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"P": np.ones((2, 3, 2))}, "p .*sum"),
+        ({"P": np.ones((2, 3))}, r"P must be \[S, A, S'\], got shape \[2, 3\]"),
+        ({"R": np.ones((3, 3))}, "r must be"),
+        ({"gamma": 1.0}, "gamma must be below 1"),
+        ({"start": 2}, "start must be a state 0, ..., 1, got 2"),
+        ({"start": [0.5, 0.6]}, "start.*sum"),
+        ({"baseline": 1.5}, r"a share must lie in \[0, 1\], got 1.5"),
+        ({"baseline": np.ones((3, 2)) / 2}, r"baseline must be \[S, A\] = \[2, 3\]"),
+        ({"baseline": np.ones((2, 3))}, "baseline.*sum"),
+        ({"allowed": np.zeros((2, 3))}, "at least one action in every state"),
+        (
+            {"allowed": [[1, 1, 0]] * 2, "baseline": np.ones((2, 3)) / 3},
+            "the baseline takes an action that is not allowed",
+        ),
+        ({"max_steps": 0}, "max_steps must be a whole number"),
+    ],
+)
+def test_an_mdp_of_one_s_own_that_is_none_is_refused_in_words(
+    changes: dict[str, Any], words: str
+) -> None:
+    p, r = two_states()
+    with pytest.raises(surefoot.SurefootError, match=words):
+        from_mdp(**({"P": p, "R": r, "gamma": 0.5} | changes))
+
+
+@needs_gymnasium
+def test_an_environment_as_an_object_is_the_one_of_its_name() -> None:
+    import gymnasium
+
+    keys = first_key(0, "toy-text", np.arange(1))
+    env = gymnasium.make("CliffWalking-v1")
+    named, given = ToyText("CliffWalking-v1", epsilon=0.3), from_gymnasium(env, baseline=0.3)
+    for x in (named.worlds(keys), from_gymnasium("CliffWalking-v1", baseline=0.3).worlds(keys)):
+        for name in ("successor", "probability", "reward_table", "pi_b", "start", "terminal"):
+            assert np.array_equal(getattr(x, name), getattr(given.worlds(keys), name)), name
+        assert x.return_range == given.worlds(keys).return_range
+    with pytest.raises(surefoot.SurefootError, match="CartPole-v1 has no table P"):
+        from_gymnasium("CartPole-v1")

@@ -20,7 +20,8 @@ from support import small_study
 from surefoot.core.errors import StudyError
 from surefoot.research.studies import runner, spec
 from surefoot.research.studies.results import Results
-from surefoot.research.studies.runner import open_folder, run
+from surefoot.research.studies.runner import run
+from surefoot.research.studies.shards import open_folder
 
 TESTS = Path(__file__).parents[1]
 
@@ -392,6 +393,7 @@ def test_the_benchmarks_of_a_study_are_made_once_for_all_its_shards(
 
     monkeypatch.setattr(spec, "benchmark", counted)
     folder = open_folder(tmp_path, study, 3, "cpu")
+    made.clear()
     for shard in folder.missing():
         runner.compute(folder, shard, "cpu")
     folder.results()

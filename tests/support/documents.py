@@ -22,7 +22,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+BESIDE = ("changelog.md", "papers/")  # copies that the build makes of pages beside docs/
+PAGES = sorted(
+    page
+    for page in (path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+    if not page.startswith(BESIDE)
+)
 NOT_RUN = "Not run in the tests:"
 Run = Callable[..., tuple[int, str, str]]  # arguments of surefoot -> exit code, stdout, stderr
 

@@ -15,10 +15,13 @@ PARAMETERS = {
     "delta": 0.5,
     "epsilon": 1.0,
     "c_b": 0.02,
+    "weight": 10.0,
     "max_steps": 600,
     "visits": "every",
 }
-PENALISING = ("ramdp", "r-min", "duipi-centred", "mbie", "robust", "vi-lcb", "shrunk", "one-step")
+PENALISING = (
+    "ramdp", "r-min", "duipi-centred", "mbie", "robust", "vi-lcb", "shrunk", "factored", "one-step",
+)  # fmt: skip
 RESTRICTING = (
     "pi-b-spibb",
     "pi-leq-b-spibb",

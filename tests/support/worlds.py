@@ -4,12 +4,13 @@ Garnets, and logs sampled from them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import surefoot
+from surefoot.core import Labels
 
 
 @dataclass(frozen=True)
@@ -211,3 +212,14 @@ def stacked(problems: list[surefoot.Problem]) -> surefoot.Problem:
         returns_given=returns,
         n_bound_states=first.n_bound_states,
     )
+
+
+def in_columns(problem: surefoot.Problem, order: Any = None) -> surefoot.Problem:
+    """The same problem with states of two columns, as `factored` needs them; `order`: the new ids
+    of the states.
+    """
+    names = [divmod(s, 3) for s in range(problem.n_states)]
+    if order is not None:
+        names = [names[s] for s in np.argsort(order)]
+    labels = Labels(tuple(names), tuple(range(problem.n_actions)))
+    return replace(problem, labels=labels)

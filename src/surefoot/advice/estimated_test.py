@@ -10,13 +10,14 @@ would need the true probabilities.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from surefoot.advice.gain import FEWEST_UNITS, explained_by
-from surefoot.advice.gates import parts_summary, rows_of_units
 from surefoot.advice.learn_and_test import findings_about
+from surefoot.advice.parts import parts_summary, rows_of_units
 from surefoot.advice.posing import Posed
 from surefoot.advice.safety import (
     DECLARE,
@@ -27,6 +28,8 @@ from surefoot.advice.safety import (
     Tested,
     no_reward_beyond,
 )
+from surefoot.advice.verdict import of_missing
+from surefoot.checks.finding import MISSING, Finding
 from surefoot.core.errors import LogError, NotAvailableError
 from surefoot.core.evidence import ASYMPTOTIC, Evidence
 from surefoot.evidence.circumstances import circumstances_of
@@ -72,7 +75,8 @@ def estimated_test(
             f" {int(there.sum())}: give more of them, or the true baseline (--baseline)"
         )
     compared, low, high, explained = by_units(problem, units, there, pi, delta)
-    conditions = _conditions(posed, accept_observed=accept_observed)
+    findings, notes = _findings(posed, compared, low, high)
+    conditions = _conditions(posed, findings, accept_observed=accept_observed)
     row = Evidence(
         estimate=compared.gain.value,
         low=low,
@@ -83,7 +87,7 @@ def estimated_test(
         units=int(kept.sum()),
         within=None if problem.return_range.declared else problem.reward_range,
         assumes=_assumptions(posed),
-        notes=_notes(problem, pi, explained),
+        notes=(*notes, *_notes(problem, pi, explained)),
     )
     document: dict[str, Any] = {
         "condition": "; ".join(conditions),
@@ -132,10 +136,36 @@ def _never_tried(n_sa: np.ndarray, pi: np.ndarray) -> float:
     return float((pi * (n_sa == 0) * n_s).sum() / n_s.sum())
 
 
-def _conditions(posed: Posed, *, accept_observed: bool) -> dict[str, str]:
+def _findings(
+    posed: Posed, compared: Comparison, low: float, high: float
+) -> tuple[list[Finding], tuple[str, ...]]:
+    """(what `check` finds against the test, what it finds that could not undo it): episodes may be
+    missing if the verdict stood had all of them been as bad, or as good, as can be.
+    """
+    against, notes, gain = [], [], compared.gain
+    for x in findings_about(posed.log, posed.problem):
+        if x.key != MISSING:
+            against += [x] * x.vetoes
+            continue
+        least, most = (of_missing(posed.problem, x, one) for one in (gain.loss, gain.more))
+        if low - least > 0 or high + most < 0:
+            ends = f"at least {low - least:.4g}" if low > 0 else f"at most {high + most:.4g}"
+            against_it = "bad" if low > 0 else "good"
+            words = (
+                f"Had all of them been as {against_it} as can be, the gain would still be {ends}"
+            )
+            notes.append(f"{x.sentence.rstrip('.')}. {words}")
+        else:
+            against.append(x)
+            notes.append(x.sentence)
+    return against, tuple(notes)
+
+
+def _conditions(
+    posed: Posed, against: Sequence[Finding], *, accept_observed: bool
+) -> dict[str, str]:
     """{what has to be judged: what would make that unnecessary}."""
     found, problem = {}, posed.problem
-    against = [x for x in findings_about(posed.log, problem) if x.vetoes]
     if against:
         keys = ", ".join(x.key for x in against)
         found[f"what surefoot check finds does not matter ({keys})"] = (

@@ -1,6 +1,6 @@
 """The files of an improvement: policy.csv, changes.csv, pairs.csv, summary.json, candidate.csv,
-policy-all.csv, training.npz, encoder.json and report.html, all of them or none; and what it does in
-every state, pair by pair.
+policy-all.csv, training.npz, encoder.json, actions.json and report.html, all of them or none; and
+what it does in every state, pair by pair.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from surefoot.problems import Problem
 from surefoot.report.folder import (
     CANDIDATE,
     CHANGES,
+    DOSES,
     ENCODER,
     PAIRS,
     POLICY,
@@ -72,8 +73,11 @@ def write_advice(
     if summary.get("training_fingerprints"):
         held = [] if advice.problem.log is None else [advice.problem.log]
         texts[TRAINING] = as_bytes(fingerprints(advice.log, *held))
-    if advice.posed is not None and advice.posed.measured is not None:
-        texts[ENCODER] = [encoder_text(advice.posed.measured.encoder)]
+    measured = None if advice.posed is None else advice.posed.measured
+    if measured is not None and measured.encoder is not None:
+        texts[ENCODER] = [encoder_text(measured.encoder)]
+    if measured is not None and measured.actions is not None and measured.actions.encoder:
+        texts[DOSES] = [encoder_text(measured.actions.encoder)]
     document = as_document(advice.command, summary)
     texts[SUMMARY] = [json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), "\n"]
     texts[POLICY] = advice.labelled(advice.pi).as_csv()
@@ -81,7 +85,18 @@ def write_advice(
         folder,
         texts,
         last=POLICY,
-        known=(CHANGES, PAIRS, CANDIDATE, REFITTED, SUMMARY, TRAINING, ENCODER, REPORT, POLICY),
+        known=(
+            CHANGES,
+            PAIRS,
+            CANDIDATE,
+            REFITTED,
+            SUMMARY,
+            TRAINING,
+            ENCODER,
+            DOSES,
+            REPORT,
+            POLICY,
+        ),
     )
 
 

@@ -32,7 +32,7 @@ from surefoot.core.errors import SurefootError
 from surefoot.core.evidence import FINITE_SAMPLE, Evidence
 from surefoot.core.policy import CHANGED
 from surefoot.evidence import EpisodeValues, Standard
-from surefoot.evidence.circumstances import Circumstances, circumstances_of
+from surefoot.evidence.circumstances import MEASURED, Circumstances, circumstances_of
 from surefoot.evidence.episode_values import LOSS, episode_values
 from surefoot.evidence.gain_test import bound_of, evidence_of
 from surefoot.evidence.known_policies import known_policies
@@ -47,6 +47,9 @@ FEWEST_EPISODES = 20  # held out, for the finite-sample test
 # the finite-sample test is taken where its bound promises this share of the mean on the learning
 # half
 CLEAR_SHARE = 0.5
+# beside the rows of a log whose states were made: the probability with which a baseline that goes
+# by more than the state chose the action of each row
+CHOSEN = "chosen"
 NO_WEIGHTS = (
     "no valid test: the policy that made the log varies, so that only its propensities may judge,"
     " and these cannot here: that takes a baseline that is given (--baseline), and whole episodes"
@@ -64,7 +67,7 @@ class Gain:
 
     evidence        what the held-out units show, each bound at DELTA; of the moved mass, the share
                     whose pairs two or more of them saw was `checked`, the rest was taken back
-    units           the independent pieces of the whole log
+    units           the independent pieces of the whole log, and how many episodes they are
     blocks          these are pieces of one episode
     unseen          what an outcome that the held-out half has not shown could take away at most
     informative     how many held-out steps took an action that gains probability
@@ -84,6 +87,7 @@ class Gain:
     solution: Solution
     learned: Problem
     units: int
+    episodes: int | None
     blocks: bool
     evidence: Evidence
     unseen: Unseen | None = None
@@ -136,7 +140,7 @@ def held_out_gain(
     asked = _Asked(algorithm, most_changes, tree, over)
     found = _learned(problem, units, learning, asked)
     few = f"the log has {units.number} {units.kind}, at least {FEWEST_UNITS} are needed"
-    row = replace(found.evidence, units=int((~learning).sum()))
+    row = replace(found.evidence, units=int((~learning).sum()), episodes=units.episodes(~learning))
     if units.number < FEWEST_UNITS:
         row = replace(row, trouble=f"too few independent pieces: {few}")
     elif varies:
@@ -201,6 +205,7 @@ def _learned(problem: Problem, units: Units, chosen: np.ndarray, asked: _Asked) 
         pi, tree = tree_of(model, pi, asked.stay(learned), problem.labels, asked.depth)
     return Gain(
         pi=pi, solution=solution, learned=learned, units=units.number, blocks=units.blocks,
+        episodes=units.episodes(np.ones(units.number, dtype=bool)),
         most=asked.most, outside=outside, tree=tree, over=asked.over,
         evidence=Evidence(delta=DELTA, unit=units.kind),
     )  # fmt: skip
@@ -275,19 +280,29 @@ def _finite_sample(
     learning half lets it expect no clear answer.
     """
     log, base = weighed_rows(problem.log, pi_b, found.over)
-    if log is None or units.blocks or problem.pi_b_estimated or problem.start_from != EPISODES:
+    by_row = found.over is None and log is not None and CHOSEN in log.beside
+    if log is None or units.blocks or problem.start_from != EPISODES:
         return None  # possible are whole episodes of the given baseline, from start to end
+    if problem.pi_b_estimated and not by_row:
+        return None
     unit = units.unit[log.first]  # of every episode
     n, longest = int((~learning[unit]).sum()), int(log.time.max()) + 1
     if log.cuts.any() or log.contradictions() or n < FEWEST_EPISODES:
         return None
-    known = known_policies(take_episodes(log, learning[unit]))
+    known = None if by_row else known_policies(take_episodes(log, learning[unit]))
     standard = Standard(
         delta=DELTA, reward_range=problem.reward_range, horizon=longest, known=known
     )
 
     def values(chosen: np.ndarray, pi: np.ndarray) -> EpisodeValues:
-        return episode_values(take_episodes(log, chosen[unit]), pi, base, problem.gamma, standard)
+        rows, over = whose(take_episodes(log, chosen[unit]), pi)
+        return episode_values(rows, pi, over, problem.gamma, standard)
+
+    def whose(rows: Batch, pi: np.ndarray) -> tuple[Batch, np.ndarray | None]:
+        """(rows with the probabilities of their actions, the baseline): None, what made them,
+        where that goes by rows.
+        """
+        return (called_by_rows(rows, pi, problem), None) if by_row else (rows, base)
 
     try:
         if not forced:
@@ -298,13 +313,13 @@ def _finite_sample(
                 return None
         tested = values(~learning, found.pi)
         turn = None if units.turn is None else units.turn[~learning[unit]]
-        part = take_episodes(log, ~learning[unit])
-        loss = evidence_of(LOSS, part, found.pi, base, problem.gamma, standard, turn=turn)
+        part, over = whose(take_episodes(log, ~learning[unit]), found.pi)
+        loss = evidence_of(LOSS, part, found.pi, over, problem.gamma, standard, turn=turn)
     except SurefootError:  # weights or ranges that this test cannot use
         return None
     order = rng.permutation(n) if turn is None else np.argsort(turn)
-    # propensities have a bet of their own, on all rows (`checks.propensities`)
-    told = problem.log is not None and problem.log.propensity is not None
+    # propensities, and probabilities row by row, have a bet of their own, on all rows
+    told = by_row or (problem.log is not None and problem.log.propensity is not None)
     mistrust = "" if told else tested.too_heavy(order)
     row = replace(found.evidence, validity=FINITE_SAMPLE, trouble="")
     if mistrust:
@@ -312,7 +327,7 @@ def _finite_sample(
     model = model_of_units(problem, units, ~learning, pi_b)
     compared = model.compare(found.pi, against=found.over)
     low, high = bound_of(tested, standard, turn=np.argsort(order)).low, -loss.low
-    around = circumstances_of(problem, units, compared)
+    around = circumstances_of(without_measurements(problem), units, compared)
     row = replace(
         row, estimate=tested.estimate, low=low, high=high, together=(low, high),
         weights=(("episodes", n), *tested.weighing.items()),
@@ -331,6 +346,25 @@ def weighed_rows(
         return log, pi_b
     p = pi_b[log.state, log.action] if log.propensity is None else log.propensity
     return replace(log, beside={**log.beside, "propensity": p}), over
+
+
+def called_by_rows(rows: Batch, pi: np.ndarray, problem: Problem) -> Batch:
+    """Rows whose propensities are those of a baseline that goes by rows. In a state in which pi
+    [S, A] changes nothing that baseline is called itself: weights are 1 there.
+    """
+    same = 0.5 * np.abs(pi - np.asarray(problem.pi_b)).sum(axis=1) <= CHANGED
+    p = np.where(same[rows.state], pi[rows.state, rows.action], rows.beside[CHOSEN])
+    return replace(rows, beside={**rows.beside, "propensity": p})
+
+
+def without_measurements(problem: Problem) -> Problem:
+    """The problem without the measurements beside its rows: weights do not care where in its state
+    a row lies.
+    """
+    if problem.log is None:
+        return problem
+    beside = {x: y for x, y in problem.log.beside.items() if not x.startswith(MEASURED)}
+    return replace(problem, log=replace(problem.log, beside=beside))
 
 
 def _clear(sketch: EpisodeValues, n: int) -> bool:

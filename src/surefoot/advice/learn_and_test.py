@@ -15,8 +15,8 @@ import numpy as np
 from surefoot.advice.answers import Paged
 from surefoot.advice.assurance import assure, proof
 from surefoot.advice.gain import Gain, held_out_gain
-from surefoot.advice.gates import check_gates, gates_of, hidden_causes_of_groups
 from surefoot.advice.made_of import MODE, MadeOf, made_of, most_frequent
+from surefoot.advice.parts import check_parts, hidden_causes_of_groups, parts_of
 from surefoot.advice.posing import Posed, posed_by_hand
 from surefoot.advice.provenance import can_be_told
 from surefoot.advice.verdict import (
@@ -83,7 +83,7 @@ class Advice(Paged):
     forbidden actions were taken out of that. `findings` are what `check_log` says, where it was
     asked; `against` those that forbid a promise, or that nobody could look for; `despite` are keys
     that were waived, and the `verdict` names those without which it would not hold. `sensitivity`
-    says how strong a hidden confounder would have to be to explain the gain away. `gates` are what
+    says how strong a hidden confounder would have to be to explain the gain away. `parts` are what
     the held-out half shows about guarded columns and groups, `evidence` of the whole too. `slight`
     are findings that would forbid the promise if they changed this gain enough. `refitted` is what
     the tested method learns from all rows, where that was asked for; it was not tested itself.
@@ -114,7 +114,7 @@ class Advice(Paged):
     assurance: Certificate | str | None = None
     over_renormalised: float | None = None
     sensitivity: Sensitivity | None = None
-    gates: tuple[Evidence, ...] = ()
+    parts: tuple[Evidence, ...] = ()
     made_of: MadeOf | None = None
     over: np.ndarray | None = None
     tied: int = 0
@@ -151,7 +151,7 @@ class Advice(Paged):
     def evidence(self) -> tuple[Evidence, ...]:
         """What held-out data, or else a proof, show of the whole; of the guards and the groups."""
         if self.gain is not None:
-            return self.gain.evidence, *self.gates
+            return self.gain.evidence, *self.parts
         proved = self.assurance
         return (proved.evidence,) if isinstance(proved, Certificate) else ()
 
@@ -273,7 +273,7 @@ def learn_and_test(
     refit: bool = False,
     tree: int | None = None,
     compared_with: str = MADE_IT,
-    states_made: bool = False,
+    made: Sequence[Finding] | None = None,
     seed: int = 0,
 ) -> Advice:
     """Improve the baseline of a log's problem, and say whether the data support it.
@@ -289,26 +289,27 @@ def learn_and_test(
     `most_changes` states change, those whose change is worth most in the half that the policy is
     learned from (`few_changes`); what is tested has no others, and no proof stands in for the test.
     Where the problem has guards, or the log was read with a group, none of them may be worse on the
-    held-out half, groups not by more than `group_tolerance` (`gates`). `refit`: where it is
+    held-out half, groups not by more than `group_tolerance` (`parts`). `refit`: where it is
     supported, learn once more, from all rows; that policy was not tested. `tree`: the policy
     that is tested is a decision tree of this depth, whose rules imitate the learned one; no proof
     stands in for its test. `compared_with`: with
     "mode" all gains are over the rule that always does the baseline's most frequent action, of
-    several the first; no proof and no hidden cause is worked out then. `states_made`: the half that
-    the policy is learned from made the states, too; a proof from all rows takes them as given.
+    several the first; no proof and no hidden cause is worked out then. `made`: the half that the
+    policy is learned from made the states or the actions, too, and this was found on the way; a
+    proof from all rows takes them as given.
     """
     check_keys(despite)
     over, tied = _rule_of(log, problem, compared_with)
-    check_gates(log, problem)
+    check_parts(log, problem)
     if refit:
         _check_refit(log, problem, algorithm, most_changes, tree)
     if tree is not None and most_changes is not None:
         raise ParameterError(
             "--tree limits the number of rules, --most-changes that of states: give one of them"
         )
-    made = np.asarray(problem.logging_policy)
+    pi_b = np.asarray(problem.logging_policy)
     advice = Advice(
-        log=log, problem=problem, algorithm=algorithm, pi_b=made,
+        log=log, problem=problem, algorithm=algorithm, pi_b=pi_b,
         candidate=np.asarray(problem.pi_b), judged=Verdict(NOTHING_TO_LEARN, NO_ALTERNATIVE),
         despite=tuple(despite), over=over, tied=tied,
     )  # fmt: skip
@@ -316,29 +317,29 @@ def learn_and_test(
         return advice
     # 1. What is independent in the log, and what in it forbids a promise.
     units = units_of(log, problem.log, problem.gamma) if units is None else units
-    findings = findings_about(log, problem) if against is None else ()
+    findings = (*findings_about(log, problem), *(made or ())) if against is None else ()
     told = findings if against is None else tuple(against)
     blind = problem.log is None and units.sample is None
     objections = objections_of(told, despite, blind=blind)
     # 2. One half makes the policy, the other tests it once, with its guards and groups. Without the
     #    Markov property only the test that does not need it may be used.
     gain = held_out_gain(
-        problem, units, algorithm, pi_b=made, markov=objections.markov, most_changes=most_changes,
+        problem, units, algorithm, pi_b=pi_b, markov=objections.markov, most_changes=most_changes,
         tree=tree, over=over, seed=seed)  # fmt: skip
-    gates = gates_of(log, problem, units, gain, made, group_tolerance)
+    parts = parts_of(log, problem, units, gain, pi_b, group_tolerance)
     # 3. An algorithm may prove its policy instead, from all data; a proof compares with the
     #    problem's own baseline, and needs the Markov property.
     objections = to_weights(objections, told) if gain.weighed else objections
     proved = None
     whole_policy = most_changes is None and tree is None and over is None
-    if assured and whole_policy and not states_made and not gates and not advice.masked:
+    if assured and whole_policy and made is None and not parts and not advice.masked:
         proved = proof(problem, algorithm, [x.key for x in objections.overruled])
     if proved is None:
-        objections = _for_this_gain(objections, advice, gain, gates)
+        objections = _for_this_gain(objections, advice, gain, parts)
     # 4. What the policy changes and is worth in the model of all data.
     advice = replace(
         advice, findings=findings, against=objections.against, slight=objections.slight,
-        gates=gates, gain=gain if proved is None else None,  # what was tested is another policy
+        parts=parts, gain=gain if proved is None else None,  # what was tested is another policy
     )  # fmt: skip
     advice = _valued(advice, units, gain.solution if proved is None else proved[0])
     # 5. The verdict.
@@ -346,7 +347,7 @@ def learn_and_test(
     whole = whole if over is None else over_rule(whole, advice.candidate, over, problem)
     whole = whole if proved is None else by_proof(proved[1], gain.evidence)
     stands = objections.stands if len(advice.changed) else ()
-    verdict = judge(whole, gates, stands, objections.overruled)
+    verdict = judge(whole, parts, stands, objections.overruled)
     advice = replace(advice, judged=verdict, accepted=accept and not verdict.supported)
     advice = _refitted(advice) if refit and advice.supported else advice
     if not assured:
@@ -355,25 +356,25 @@ def learn_and_test(
     #    what the gain is made of.
     solution = replace(gain.solution if proved is None else proved[0], pi=advice.candidate)
     found: Certificate | str = NO_PROOF if over is not None else STATES_MADE
-    if over is None and not states_made:
+    if over is None and made is None:
         found = assure(problem, solution, algorithm, against=objections.raised, despite=despite)
     hidden = _hidden(advice, units, markov=objections.markov)
-    parts = None
+    split = None
     if proved is None and objections.markov and not advice.masked:
         shown = advice.supported and not advice.waived
         moved = advice.moved
         if over is not None:
             moved = np.where(moved > CHANGED, 0.5 * np.abs(gain.pi - over).sum(axis=1), 0.0)
-        parts = made_of(problem, units, gain, advice.pi_b, moved, shown=shown)
-    return replace(advice, assurance=found, sensitivity=hidden, made_of=parts)
+        split = made_of(problem, units, gain, advice.pi_b, moved, shown=shown)
+    return replace(advice, assurance=found, sensitivity=hidden, made_of=split)
 
 
 def _for_this_gain(
-    found: Objections, advice: Advice, gain: Gain, gates: tuple[Evidence, ...]
+    found: Objections, advice: Advice, gain: Gain, parts: tuple[Evidence, ...]
 ) -> Objections:
     """The objections, less those that hardly matter for this gain, or not to this test."""
     slight = hardly_matter(advice.problem, gain, advice.pi_b, found.stands)
-    slight += () if gates else too_few_missing(advice.problem, gain, found.stands)
+    slight += () if parts else too_few_missing(advice.problem, gain, found.stands)
     return replace(found, slight=slight, needless=(MARKOV,) if gain.weighed else ())
 
 
@@ -420,7 +421,7 @@ def _hidden(advice: Advice, units: Units, *, markov: bool) -> Sensitivity | None
     half = None if gain is None else gain.held_out
     pi, pi_b = advice.candidate, advice.pi_b
     found = sensitivity(problem, units, pi, chosen=half, pi_b=pi_b, markov=markov)
-    if found.not_given or half is None or not advice.gates:
+    if found.not_given or half is None or not advice.parts:
         return found
     groups = hidden_causes_of_groups(advice.log, problem, units, pi, pi_b, half)
     return replace(found, groups=groups)

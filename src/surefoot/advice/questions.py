@@ -15,7 +15,7 @@ from surefoot.advice.answers import Answer, Paged
 from surefoot.advice.assurance import assurance_summary, unless_contradicted
 from surefoot.advice.few_changes import check_most
 from surefoot.advice.learn_and_test import MADE_IT, Advice, findings_about, learn_and_test
-from surefoot.advice.measurements import posed_with_states
+from surefoot.advice.measurements import Making, Measured, posed_with_states
 from surefoot.advice.posing import (
     GAMMA,
     Posed,
@@ -36,7 +36,7 @@ from surefoot.advice.posing import (
     several,
 )
 from surefoot.advice.provenance import own_log, refuse_own_log
-from surefoot.advice.summary import gain_summary, log_summary
+from surefoot.advice.summary import cells_summary, gain_summary, log_summary
 from surefoot.algorithms import ALGORITHMS, Algorithm, parameters_of
 from surefoot.algorithms.defaults import DEFAULT, chosen_algorithm
 from surefoot.algorithms.one_action import with_one_action
@@ -55,6 +55,7 @@ from surefoot.logs.database import Progress
 from surefoot.logs.description import POSING
 from surefoot.logs.given_policies import policy_for, with_exploration
 from surefoot.problems import Problem
+from surefoot.report.cell_words import cells_lines
 from surefoot.report.log_words import against_a_promise, figure, in_unit, read_text
 from surefoot.report.policy_words import LUCKY, certificate_statements, evaluation_statements
 from surefoot.report.statements import text
@@ -96,6 +97,8 @@ class Checked(Paged):
         yield f"{plural(len(self.findings), 'finding')}, {last}"
         if self.vetoes:
             yield against_a_promise(self.vetoes)
+        if self.document.get("cells"):
+            yield from cells_lines(self.document["cells"])
         if "saved" in self.document:
             path = self.document["saved"]
             yield f"saved     {path}: surefoot improve and every other command take it as LOG"
@@ -111,15 +114,27 @@ def check(
     source: Any,
     *,
     save: str | Path | None = None,
+    features: Sequence[str] = (),
+    states: int | None = None,
+    edges: Mapping[str, Sequence[float]] | None = None,
+    missing: str = "error",
+    action_bins: int | None = None,
     progress: Progress | None = None,
     **how: Unpack[Posing],
 ) -> Checked:
     """What a log can and cannot teach: `surefoot check`. `baseline`: the policy that made it.
 
     `save`: write down how the log is read and what is asked of it, such as "log.toml"; that file
-    stands for the log from then on, in every question and command.
+    stands for the log from then on, in every question and command. `features`, `states`, `edges`,
+    `missing`, `action_bins`: as in `advise`; it then also says what finer or coarser states give.
     """
     check_keywords(how)
+    making = Making(
+        features=tuple(features), states=states, edges=edges or {}, missing=missing,
+        action_bins=action_bins, table=True,
+    )  # fmt: skip
+    if making.asked:
+        return _checked_with_states(source, how, making, save)
     source, asked = as_said(source, how)
     log, _ = read(source, progress=progress, **{x: asked[x] for x in asked if x not in POSING})
     given, gamma = asked.get("baseline"), asked.get("gamma")
@@ -131,7 +146,34 @@ def check(
     if save is not None or asked.keys() & (set(POSING) - {"gamma", "baseline"}):
         check_posing(log, asked, given)
     saved = None if save is None else save_description(save, log, source, asked)
-    findings = check_log(log, gamma=discount, baseline=given)
+    return _checked(source, log, check_log(log, gamma=discount, baseline=given), saved=saved)
+
+
+def _checked_with_states(
+    source: Any, how: Mapping[str, Any], making: Making, save: str | Path | None
+) -> Checked:
+    """The same of a log whose states, or actions, are made by the half that would learn."""
+    if save is not None:
+        raise ParameterError(
+            f"{option('save')} describes a log that has its states: leave it out, or make them"
+            " first, with surefoot discretize"
+        )
+    gamma = how.get("gamma")
+    how = {**how, "gamma": GAMMA if gamma is None and not how.get("bandit") else gamma}
+    posed = posed_with_states(source, how, making)
+    assert posed.measured is not None
+    findings = (*findings_about(posed.log, posed.problem), *posed.measured.findings)
+    return _checked(source, posed.log, findings, posed.measured)
+
+
+def _checked(
+    source: Any,
+    log: Log,
+    findings: tuple[Finding, ...],
+    measured: Measured | None = None,
+    saved: Path | None = None,
+) -> Checked:
+    """What was found, as a document."""
     markov = next((x for x in findings if x.key == MARKOV), None)
     history = None if markov is None else enough_history(log, markov)
     findings += () if history is None else (history,)
@@ -145,6 +187,7 @@ def check(
         "vetoes": [finding.key for finding in findings if finding.vetoes],
         "findings": [asdict(finding) for finding in findings],
         **({} if saved is None else {"saved": str(saved)}),
+        **({} if measured is None else {"cells": cells_summary(measured)}),
     }
     return Checked(document, log, findings)
 
@@ -167,6 +210,7 @@ def advise(
     states: int | None = None,
     edges: Mapping[str, Sequence[float]] | None = None,
     missing: str = "error",
+    action_bins: int | None = None,
     **how: Unpack[Question],
 ) -> Advice:
     """Improve the policy that made a log, if the data support it: `surefoot improve`.
@@ -189,16 +233,19 @@ def advise(
                  the policy is learned from: about `states` of them (default: by its rows), with
                  given `edges`; `missing` ones are an "error", get a "bin", or are the "last" of
                  their episode
+    action_bins  of an action that is a number, such as a dose: how many ranges of it that half
+                 makes; the dose that is written for each is the median of the log there
     """
     check_most(most_changes)
+    making = Making(
+        features=tuple(features), states=states, edges=edges or {}, missing=missing,
+        action_bins=action_bins,
+    )  # fmt: skip
     if problem is not None:
-        posed = posed_by_hand(_log_of(source, how), problem)
-    elif features or edges:
-        posed = posed_with_states(
-            source, how, features, states=states, edges=edges, missing=missing
-        )
+        posed = posed_by_hand(_log_of(source, {**how, **making.given}), problem)
+    elif making.asked:
+        posed = posed_with_states(source, how, making)
     else:
-        _without_features(states, missing)
         posed = pose(source, **how)
     check_tolerance(posed, group_tolerance)
     if isinstance(algorithm, str):
@@ -209,19 +256,10 @@ def advise(
     advice = learn_and_test(
         posed.log, posed.problem, algorithm, units=posed.units, accept=accept, assured=True,
         despite=several(despite), most_changes=most_changes, group_tolerance=group_tolerance,
-        refit=refit, tree=tree, compared_with=against, states_made=posed.measured is not None,
+        refit=refit, tree=tree, compared_with=against,
+        made=None if posed.measured is None else posed.measured.findings,
     )  # fmt: skip
     return replace(advice, posed=posed)
-
-
-def _without_features(states: int | None, missing: str) -> None:
-    """Raise where something is said of states that nobody makes."""
-    for name, given in (("states", states is not None), ("missing", missing != "error")):
-        if given:
-            raise ParameterError(
-                f"{option(name)} is about states that are made of measurements: name their columns"
-                f" with {option('features')}"
-            )
 
 
 def _log_of(source: Any, how: Mapping[str, Any]) -> Log:

@@ -12,33 +12,30 @@ together.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from surefoot.advice.answers import Paged
-from surefoot.advice.gates import parts_summary
+from surefoot.advice.parts import parts_summary
 from surefoot.advice.provenance import Fingerprints
 from surefoot.advice.safety import NONE_MISSING, of_column, standard_of
 from surefoot.advice.verdict import FAILS, PASSES, by_two_sides
 from surefoot.advice.watching import (
-    NONE_SETTLED,
     Newcomers,
+    Settled,
+    date_of,
     kept_in,
     newcomers,
     packed,
-    settled_document,
     settled_of,
     unpacked,
 )
 from surefoot.core import Batch
-from surefoot.core.atomic import write_whole
 from surefoot.core.errors import LogError, ParameterError
 from surefoot.core.evidence import BETTER, FINITE_SAMPLE, WORSE, Evidence
 from surefoot.core.labels import as_text, match, places_of
@@ -62,32 +59,24 @@ DAY = 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Rollout:
-    """What has been counted; `rows` [episodes, 4 + guards] in the order in which they are bet on.
-    The rest is as of a `Watch`.
+class Rollout(Settled):
+    """What has been counted; `rows` [episodes, 4 + guards] in the order in which they are bet
+    on.
     """
 
-    parameters: Mapping[str, Any]
-    labels: np.ndarray
-    contents: np.ndarray
-    looks: int
     rows: np.ndarray
 
     def save(self, path: str | Path) -> Path:
-        """Write it as a JSON file, whole or not at all."""
-        content = {
-            **settled_document(self, SCHEMA),
-            "columns": self.rows.shape[1],
-            "counted": packed(self.rows),
-        }
-        return write_whole(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+        """Write it as a JSON file."""
+        columns = self.rows.shape[1]
+        return self.write(path, SCHEMA, columns=columns, counted=packed(self.rows))
 
 
 def load_rollout(path: str | Path, parameters: Mapping[str, Any], guards: int) -> Rollout:
     """The roll-out in a file, or a new one; raise if it was begun with other parameters."""
     found = kept_in(path, parameters, SCHEMA, _rollout_of)
     none = np.zeros((0, RETURNS + 1 + guards))
-    return found or Rollout(parameters=parameters, rows=none, **NONE_SETTLED)
+    return found or Rollout(parameters=parameters, rows=none)
 
 
 def _rollout_of(content: Mapping[str, Any]) -> Rollout:
@@ -182,8 +171,7 @@ def look_at_arms(
         )
         ranges.append(declared_returns(column, gamma, own, how))
         returns.append(episode_returns(column, gamma))
-    came = newcomers(before, log, batch, standard.horizon, trained, aside)
-    after = replace(before, labels=came.labels, contents=came.contents, looks=before.looks + 1)
+    after, came = newcomers(before, log, batch, standard.horizon, trained, aside)
     if len(came.counted):
         odds = log_odds(batch, arms.share, arms.policies)
         rows = np.column_stack([came.came.began, new, odds, *returns])[came.counted]
@@ -326,8 +314,6 @@ def _summary(
         "path": _path(differences[0], kept, delta / 2, delta / 2 / len(rows), dated),
         "episodes_counted": n,
         **came.found,
-        "episodes_held_up": came.held_up,
-        "waits_since": _date(came.first_waiting) if dated else None,
         "looks": after.looks,
         "ends_are_told": told,
         "assumptions": list(_assumptions(arms, told)),
@@ -414,14 +400,7 @@ def _path(
             "estimate": float(x),
             "low": float(a),
             "high": float(b),
-            "began": _date(float(kept[k - 1, BEGAN])) if dated else None,
+            "began": date_of(float(kept[k - 1, BEGAN])) if dated else None,
         }
         for k, x, a, b in zip(at, mean, low, high, strict=True)
     ]
-
-
-def _date(stamp: float) -> str | None:
-    """Seconds since 1970 as a date."""
-    if not math.isfinite(stamp):
-        return None
-    return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M")

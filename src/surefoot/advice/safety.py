@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surefoot.advice.answers import Paged
-from surefoot.advice.gates import Group, parts_summary
+from surefoot.advice.parts import Group, parts_summary
 from surefoot.advice.provenance import Fingerprints, shared_episodes
 from surefoot.advice.verdict import NO_EVIDENCE, by_two_sides
 from surefoot.core import Batch
@@ -36,6 +36,7 @@ from surefoot.evidence.gain_test import (
     promised,
     without_bound,
 )
+from surefoot.evidence.known_policies import known_policies
 from surefoot.evidence.units import FEWEST_IN_PART, split_episodes, take_episodes
 from surefoot.problems import Problem
 from surefoot.problems.guards import Guard
@@ -217,7 +218,7 @@ def sample_test(
     if standard.capped or standard.estimator == "dr":
         _check_preparation(training, standard, same_codes)
     else:
-        training = None
+        training = training if standard.known else None
     (gain, values), (loss, turned) = (
         _tested(quantity, training, held_out, gamma, replace(standard, delta=delta), seed)
         for quantity, delta in ((GAIN, standard.delta / 2), (LOSS, standard.delta / 2 / statements))
@@ -250,6 +251,23 @@ def sample_test(
 
 
 safety_test = sample_test  # its name in the changelog
+
+
+def weighs_both(sample: Sample, standard: Standard) -> bool:
+    """Whether policy and baseline are weighted, in single decisions of policies that other rows can
+    show: that takes most of the scatter away. Propensities decide it, rewards are not looked at.
+    """
+    log, pi_b = sample.batch, sample.pi_b
+    may = standard.bound == "betting" and standard.estimator != "dr" and sample.policy is None
+    weighted = may and pi_b is not None and not log.made_by(pi_b)
+    return weighted and known_policies(log) is not None
+
+
+def _knowing(standard: Standard, other: Sample | None, *, same_codes: bool) -> Standard:
+    """The standard with what other rows show of the policies that made the log."""
+    if other is None or not same_codes or not weighs_both(other, standard):
+        return standard
+    return replace(standard, known=known_policies(other.batch))
 
 
 def _told(row: Evidence, values: EpisodeValues, standard: Standard, odd: str) -> dict[str, Any]:
@@ -407,7 +425,8 @@ def guarded_safety_test(
     given: dict[str, Any] = {
         "same_codes": same_codes, "accept_observed": accept_observed, "statements": statements
     }  # fmt: skip
-    whole = sample_test(training, held_out, gamma, standard, **given)
+    knows = _knowing(standard, training, same_codes=same_codes)
+    whole = sample_test(training, held_out, gamma, knows, **given)
     parts = []
     for guard in guards:
         row = Evidence(part=guard.part, units=held_out.batch.n_episodes)
@@ -417,8 +436,9 @@ def guarded_safety_test(
         )
         assert second is not None
         own = standard_of(standard, guard, held_out.batch)
+        own = _knowing(own, first, same_codes=same_codes)
         parts.append(_tested_part(row, first, second, gamma, own, given))
-    seen = standard.having_seen(held_out.batch.reward)  # by all groups
+    seen = knows.having_seen(held_out.batch.reward)  # by all groups
     for group in groups:
         first, second = (_of_group(x, group) for x in (training, held_out))
         row = Evidence(part=group.part, units=0 if second is None else second.batch.n_episodes)

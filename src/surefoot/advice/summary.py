@@ -14,9 +14,10 @@ import numpy as np
 import surefoot
 from surefoot.advice.assurance import assurance_summary
 from surefoot.advice.gain import Gain
-from surefoot.advice.gates import parts_summary
 from surefoot.advice.learn_and_test import Advice
 from surefoot.advice.made_of import MODE
+from surefoot.advice.measurements import Measured
+from surefoot.advice.parts import parts_summary
 from surefoot.advice.provenance import can_be_told
 from surefoot.advice.safety import ALIKE, NONE_MISSING
 from surefoot.algorithms import parameters_of
@@ -26,6 +27,7 @@ from surefoot.checks.finding import (
     COPIES,
     CUTS,
     DRIFT,
+    LEAKAGE,
     MARKOV,
     MISSING,
     POLICY_DRIFT,
@@ -71,6 +73,7 @@ OTHERWISE = {
     PROPENSITIES: "the propensities are true",
     CUTS: "no row is left out for what it held",
     MISSING: NONE_MISSING,
+    LEAKAGE: "every measurement was known before the action was chosen",
     TIME: "actions look no better for when, or after what, they were taken",
 }
 
@@ -118,10 +121,25 @@ def _made_by(log: Log) -> dict[str, str]:
     return {} if encoder is None else {"encoder": fingerprint(encoder)}
 
 
-def _measured(advice: Advice) -> dict[str, str]:
-    """The fingerprint of the encoder that was made on the way, where one was."""
+def _measured(advice: Advice) -> dict[str, Any]:
+    """What was made on the way: the fingerprint of the encoder, and more in `cells`."""
     made = None if advice.posed is None else advice.posed.measured
-    return {} if made is None else {"encoder": fingerprint(made.encoder)}
+    if made is None:
+        return {}
+    mark = {} if made.encoder is None else {"encoder": fingerprint(made.encoder)}
+    return mark | {"cells": cells_summary(made)}
+
+
+def cells_summary(made: Measured) -> dict[str, Any]:
+    """How the states, and the bins of actions, of a log were made."""
+    encoder, bins = made.encoder, made.actions
+    return {
+        "features": [] if encoder is None else list(encoder.features),
+        "states": None if encoder is None else len(encoder.labels),
+        "tried": [asdict(x) for x in made.tried],
+        "actions": None if bins is None else bins.to_dict(),
+        "baseline_by_row": made.by_row,
+    }
 
 
 def _is_share(log: Log, problem: Problem, returns: tuple[float, float] | None) -> bool:
@@ -148,6 +166,8 @@ def gain_summary(gain: Gain | None, compared: Comparison | None) -> dict[str, An
             "units": gain.units,
             "units_tested": row.units,
             "unit": row.unit,
+            "episodes": gain.episodes,
+            "episodes_tested": row.episodes,
             "share_checked": row.checked,
             "informative_steps": gain.informative,
             "explained_by_time_and_past": row.explained,
@@ -216,7 +236,9 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         "supported": advice.supported,
         "accepted_unsupported": advice.accepted,
         "policy_is": _policy_is(advice),
-        "log": log_summary(advice.log, source, problem) | _measured(advice),
+        "log": log_summary(advice.log, source, problem)
+        | _measured(advice)
+        | {"action_labels": list(map(as_text, advice.log.actions_as_given))},
         "against": [_finding(x, advice) for x in advice.against if x.looked],
         "not_looked_at": [_finding(x, advice) for x in advice.against if not x.looked],
         "slight": [_finding(x, advice) for x in advice.slight],
@@ -264,7 +286,7 @@ def summarise(advice: Advice, source: str, compared: Disagreement | None = None)
         | {"over_renormalised": worth, "estimates": rows}
         | {"relative": _relative(rows, gain, advice.log.reward.sign)},
         "made_of": _made_of(advice),
-        **parts_summary(advice.gates),
+        **parts_summary(advice.parts),
         "own_return": None if advice.own is None else asdict(advice.own),
         **assurance_summary(advice.assurance),
         "confounding": confounding_summary(advice.sensitivity),
@@ -435,7 +457,7 @@ def assumptions_of(advice: Advice) -> list[str]:
     if gain is None:
         proof = advice.assurance
         return [*ALWAYS, *proof.assumptions] if isinstance(proof, Certificate) else []
-    unit = gain.evidence.unit
+    unit = "episodes" if gain.episodes else gain.evidence.unit
     apart = f"the {unit} are independent"
     if gain.blocks:
         apart = f"{unit} depend little on each other"
@@ -460,7 +482,11 @@ def assumptions_of(advice: Advice) -> list[str]:
         if any(x.key == MARKOV for x in advice.slight):
             enough = "the past matters no more for the gain than this log shows: it is not Markov"
         found += [enough, "many units: the test is asymptotic"]
-    if problem.pi_b_policy is not None:
+    if gain.weighed and _by_row(advice):
+        found.append("the actions were chosen with the probabilities of the baseline, row by row")
+    elif _by_row(advice) and not advice.log.has_propensities:
+        found.append("what the baseline looks at within a state does not bear on outcomes there")
+    elif problem.pi_b_policy is not None:
         name = as_text(advice.log.beside["policy"][problem.pi_b_policy])
         found.append(f"the baseline is what the rows of policy {name!r} show: it was estimated")
     elif problem.pi_b_estimated:
@@ -471,9 +497,15 @@ def assumptions_of(advice: Advice) -> list[str]:
             f"the same of {columns}; surefoot check LOG --reward COLUMN looks at drift and memory"
             " there"
         )
-    if any(gate.part.kind == GROUP for gate in advice.gates) and not problem.pi_b_estimated:
+    if any(x.part.kind == GROUP for x in advice.parts) and not problem.pi_b_estimated:
         found.append(ALIKE)
     return [*wrong, *found]
+
+
+def _by_row(advice: Advice) -> bool:
+    """Whether the baseline is known row by row."""
+    made = None if advice.posed is None else advice.posed.measured
+    return made is not None and made.by_row
 
 
 def _waived(advice: Advice) -> list[str]:

@@ -29,15 +29,12 @@ from surefoot.advice.posing import typed
 from surefoot.core.errors import NotAvailableError, ParameterError
 from surefoot.core.labels import Labels, as_text, number_said
 from surefoot.core.policy import CHANGED
+from surefoot.core.ranges import AND, MISSING, NUMBER, range_text, ranges_of
 from surefoot.evidence.unit_model import UnitModel
 
 DEEPEST = 6
 MOST_QUESTIONS = 96  # more cut points are thinned out
 JOINED = 0.01  # leaves are joined where that loses at most this share of what the table gains
-NUMBER = r"-?[\d.]+(?:e[+-]?\d+)?"
-RANGE = re.compile(
-    rf"(?:({NUMBER}) <= )?(.+?)(?: < ({NUMBER})| >= ({NUMBER})| (missing)| (given))?"
-)
 EQUALS = re.compile(rf"([^ =]+)=({NUMBER})")
 NEEDED = (
     "--tree asks about the columns of the state, and a state such as {} has none: give several"
@@ -158,14 +155,8 @@ def _parts(label: str) -> dict[str, float | None] | None:
     equal = [EQUALS.fullmatch(x) for x in label.split(" ")]
     if all(equal):
         return {x[1]: float(x[2]) for x in equal if x}
-    found: dict[str, float | None] = {}
-    for part in label.split(" and "):
-        x = RANGE.fullmatch(part)
-        if x is None or not any(x.group(1, 3, 4, 5, 6)) or (x[1] and not x[3]):
-            return None
-        low = x[1] or x[4]
-        found[x[2]] = None if x[5] else -np.inf if low is None else float(low)
-    return found
+    ranges = ranges_of(label)
+    return None if ranges is None else {x.name: None if x.missing else x.low for x in ranges}
 
 
 def tree_of(
@@ -307,7 +298,7 @@ def _if(path: Path) -> str:
     columns: dict[str, list[tuple[Question, bool]]] = {}
     for question, answer in path:
         columns.setdefault(question.column, []).append((question, answer))
-    return " and ".join(filter(None, (_of_column(name, x) for name, x in columns.items())))
+    return AND.join(filter(None, (_of_column(name, x) for name, x in columns.items())))
 
 
 def _of_column(name: str, asked: Sequence[tuple[Question, bool]]) -> str:
@@ -320,14 +311,9 @@ def _of_column(name: str, asked: Sequence[tuple[Question, bool]]) -> str:
     low = max((x for x, answer in cuts if answer), default=None)
     high = min((x for x, answer in cuts if not answer), default=None)
     if any(missing):
-        return f"{name} missing"
-    if low is not None:
-        return (
-            f"{typed(low)} <= {name} < {typed(high)}"
-            if high is not None
-            else f"{name} >= {typed(low)}"
-        )
-    if high is None:
-        return f"{name} not missing"
-    below = f"{name} < {typed(high)}"
-    return f"({below} or {name} missing)" if asked[0][0].empty and not missing else below
+        return f"{name} {MISSING}"
+    if low is None and high is None:
+        return f"{name} not {MISSING}"
+    said = range_text(name, *("" if x is None else typed(x) for x in (low, high)))
+    may_miss = low is None and asked[0][0].empty and not missing
+    return f"({said} or {name} {MISSING})" if may_miss else said

@@ -31,7 +31,8 @@ from surefoot.checks.finding import (
 from surefoot.core.evidence import GROUP, GUARD, HIGHER, Evidence
 from surefoot.core.policy import CHANGED
 from surefoot.core.text import impossible, signed
-from surefoot.evidence.unit_estimate import DELTA
+from surefoot.evidence.circumstances import MEASURED
+from surefoot.evidence.unit_estimate import DELTA, Unseen
 from surefoot.problems import Problem
 
 SUPPORTED, NOT_SUPPORTED, NOTHING_TO_LEARN = "supported", "not supported", "nothing to learn"
@@ -112,7 +113,8 @@ def by_test(row: Evidence, problem: Problem, *, changed: bool) -> Verdict:
         low, high = problem.reward_range
         given = "" if declared else f", if no reward lies outside [{low:g}, {high:g}]"
         return Verdict(SUPPORTED, f"{words}, above 0{given}")
-    return _no_gain(row, words)
+    made = problem.log is not None and any(x.startswith(MEASURED) for x in problem.log.beside)
+    return _no_gain(row, words, ", or where within its state a row lies" * made)
 
 
 def over_rule(found: Verdict, pi: np.ndarray, over: np.ndarray, problem: Problem) -> Verdict:
@@ -129,8 +131,10 @@ def _short_of(found: Verdict) -> str:
     return found.in_short or found.reason
 
 
-def _no_gain(row: Evidence, words: str) -> Verdict:
-    """Why a gain is not shown; `words` are the test with its numbers."""
+def _no_gain(row: Evidence, words: str, more: str = "") -> Verdict:
+    """Why a gain is not shown; `words` are the test with its numbers, `more` what else may explain
+    a gain.
+    """
     short = (
         f"no gain is shown on held-out data (estimate {row.estimate:.4g}, lower bound {row.low:.4g}"
     )
@@ -145,7 +149,7 @@ def _no_gain(row: Evidence, words: str) -> Verdict:
         why = f"{words}, not above 0: it would be at least {seen}"
         return Verdict(NOT_SUPPORTED, why, in_short=f"{short}; {seen})")
     if 0 < row.low <= row.explained:
-        taken = "explained by when, or after what, the actions were taken"
+        taken = f"explained by when, or after what, the actions were taken{more}"
         why = f"{words}, but {row.explained:.4g} of it is {taken}"
         short = f"{row.explained:.4g} of the gain may be {taken}; without that no gain is shown"
         return Verdict(NOT_SUPPORTED, why, in_short=short)
@@ -224,7 +228,7 @@ def _failure_in_short(row: Evidence) -> str:
     much = f"{harm:.4g}" if harm < float("inf") else "any amount"
     allowed = f"{part.tolerance:g} is allowed" if part.tolerance else "no loss is allowed"
     if part.kind == GROUP:
-        who = f"for group {part.name} ({row.units:,} {row.unit})"
+        who = f"for group {part.name} ({row.told_by})"
         return f"not {who}: it may lose {much} there; {allowed}"
     way = "fall" if part.direction == HIGHER else "rise"
     return f"{part.name} may {way} by {much}; {allowed}"
@@ -325,13 +329,19 @@ def too_few_missing(problem: Problem, gain: Gain, stands: Sequence[Finding]) -> 
     if gain.weighed:
         left = (row.units * row.low - gone * problem.return_range.width) / (row.units + gone)
     elif gain.unseen is not None and problem.log is not None:
-        left = row.low - gone * (int(problem.log.time.max()) + 1) * gain.unseen.each
+        left = row.low - of_missing(problem, some[0], gain.unseen)
     else:
         return ()
     if not left > max(row.explained, 0.0):
         return ()
     words = f". Had all of them been as bad as can be, the gain would still be at least {left:.4g}"
     return tuple(_slight(x, words) for x in some)
+
+
+def of_missing(problem: Problem, found: Finding, one: Unseen) -> float:
+    """What the episodes that are missing could change at most, each step like one unseen event."""
+    assert problem.log is not None
+    return float(found.numbers["missing"]) * (int(problem.log.time.max()) + 1) * one.each
 
 
 def _slight(x: Finding, words: str) -> Finding:

@@ -14,9 +14,11 @@ import base64
 import json
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,34 +40,54 @@ from surefoot.statistics.bounds import Capital, capital_of
 
 SCHEMA = "surefoot/watch-state/1"
 LOTS = 1  # where lots are drawn from
-NONE_SETTLED: dict[str, Any] = {
-    "labels": np.zeros(0, dtype=np.uint64),
-    "contents": np.zeros(0, dtype=np.uint32),
-    "looks": 0,
-}
-Kept = TypeVar("Kept")
 BY_CLOCK = "in the order of their times"
 BY_LOTS = "in an order drawn by lots: their times do not say which came first"
 FILE = 1 << 40  # rows of a file that a place leaves room for
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Watch:
+class Settled(ABC):
+    """What every kind of watch keeps from look to look.
+
+    parameters        what must not change: policy, baseline, gamma, ranges, ...
+    labels, contents  64 and 32 bit hashes of the episodes that are settled: counted, or left out
+    """
+
+    parameters: Mapping[str, Any]
+    labels: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
+    contents: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.uint32))
+    looks: int = 0
+
+    @abstractmethod
+    def save(self, path: str | Path) -> Path:
+        """Write it as a JSON file, whole or not at all."""
+
+    def write(self, path: str | Path, schema: str, **own: Any) -> Path:
+        """Write it with what a kind of watch has of its `own`."""
+        content = {
+            "schema": schema,
+            "parameters": dict(self.parameters),
+            "looks": self.looks,
+            "episodes": {"labels": packed(self.labels), "contents": packed(self.contents)},
+            **own,
+        }
+        return write_whole(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+Kept = TypeVar("Kept", bound=Settled)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Watch(Settled):
     """What has been counted.
 
-    parameters        what must not change from look to look: policy, baseline, gamma, ranges, ...
     gain, loss        the capital of the two tests, each at delta / 2
-    labels, contents  64 and 32 bit hashes of the episodes that are settled: counted, or left out
     moments           what the estimated gain is made from (`_moments`), of the episodes counted;
                       None where there are none, or a file of an earlier version does not have it
     """
 
-    parameters: Mapping[str, Any]
-    gain: Capital
-    loss: Capital
-    labels: np.ndarray
-    contents: np.ndarray
-    looks: int
+    gain: Capital = field(default_factory=Capital)
+    loss: Capital = field(default_factory=Capital)
     moments: np.ndarray | None = None
 
     @property
@@ -76,22 +98,17 @@ class Watch:
         return PASSES if self.gain.reached_at is not None else NO_EVIDENCE
 
     def save(self, path: str | Path) -> Path:
-        """Write it as a JSON file, whole or not at all."""
-        content = {
-            **settled_document(self, SCHEMA),
-            "moments": None if self.moments is None else self.moments.tolist(),
-            "gain": self.gain.document(),
-            "loss": self.loss.document(),
-        }
-        return write_whole(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+        """Write it as a JSON file."""
+        moments = None if self.moments is None else self.moments.tolist()
+        capital = {"gain": self.gain.document(), "loss": self.loss.document()}
+        return self.write(path, SCHEMA, moments=moments, **capital)
 
 
 def load_watch(path: str | Path, parameters: Mapping[str, Any]) -> Watch:
     """The watch in a file, or a new one where there is none; raise if it was begun with other
     parameters.
     """
-    found = kept_in(path, parameters, SCHEMA, _watch_of)
-    return found or Watch(parameters=parameters, gain=Capital(), loss=Capital(), **NONE_SETTLED)
+    return kept_in(path, parameters, SCHEMA, _watch_of) or Watch(parameters=parameters)
 
 
 def _watch_of(content: Mapping[str, Any]) -> Watch:
@@ -114,16 +131,6 @@ def settled_of(content: Mapping[str, Any]) -> dict[str, Any]:
     if len(found["labels"]) != len(found["contents"]):
         raise ProblemError("there are not as many labels as contents")
     return found
-
-
-def settled_document(watch: Any, schema: str) -> dict[str, Any]:
-    """The same as JSON holds it."""
-    return {
-        "schema": schema,
-        "parameters": dict(watch.parameters),
-        "looks": watch.looks,
-        "episodes": {"labels": packed(watch.labels), "contents": packed(watch.contents)},
-    }
 
 
 def kept_in(
@@ -230,8 +237,7 @@ def look(
     counted; left out, since the policy was made from them; wait, since they, or one that began
     before them, are not finished; and in which order they were bet on.
     """
-    new = newcomers(watch, log, batch, standard.horizon, trained)
-    after = replace(watch, labels=new.labels, contents=new.contents, looks=watch.looks + 1)
+    after, new = newcomers(watch, log, batch, standard.horizon, trained)
     if not len(new.counted):
         return after, new.found
     return _bet(after, batch, new.counted, pi, pi_b, gamma, standard), new.found
@@ -241,33 +247,26 @@ def look(
 class Newcomers:
     """The episodes that a look adds.
 
-    counted           those that count, in the order in which they are bet on
-    labels, contents  of all that are settled now
-    came              all episodes of the log
-    first_waiting     when the first of those that wait began; inf: none waits
-    held_up           how many are finished and wait for another one
-    found             what is said of them
+    counted  those that count, in the order in which they are bet on
+    came     all episodes of the log
+    found    what is said of them
     """
 
     counted: np.ndarray
-    labels: np.ndarray
-    contents: np.ndarray
     came: Arrivals
-    first_waiting: float
-    held_up: int
     found: dict[str, Any]
 
 
 def newcomers(
-    watch: Any,
+    watch: Kept,
     log: Log,
     batch: Batch,
     horizon: int | None,
     trained: Fingerprints | None,
     aside: np.ndarray | None = None,
-) -> Newcomers:
-    """The episodes of a log that a watch has not settled, up to the first that is not finished;
-    those put `aside` neither count nor hold up others.
+) -> tuple[Kept, Newcomers]:
+    """(the watch that has settled them, the episodes of a log that it had not settled, up to the
+    first that is not finished); those put `aside` neither count nor hold up others.
     """
     came = arrivals(log, batch, horizon)
     aside = np.zeros(batch.n_episodes, dtype=bool) if aside is None else aside
@@ -286,20 +285,31 @@ def newcomers(
     taken = taken[~aside[taken]]  # the others may go on, and are never settled
     counted = _in_turn(taken[~left_out[taken]], came, watch.looks)
     first = min(came.began[later].astype(float).min(initial=np.inf), came.until)
-    return Newcomers(
-        counted=counted,
+    after = replace(
+        watch,
         labels=np.append(watch.labels, prints.label[taken]),
         contents=np.append(watch.contents, content[taken]),
+        looks=watch.looks + 1,
+    )
+    return after, Newcomers(
+        counted=counted,
         came=came,
-        first_waiting=float(first),
-        held_up=int((later & came.finished).sum()),
         found={
             "episodes_new": len(counted),
             "order": BY_CLOCK if came.timed else BY_LOTS,
             "episodes_waiting": int(later.sum()) + came.stepless,
+            "episodes_held_up": int((later & came.finished).sum()),
+            "waits_since": date_of(float(first)) if came.dated else None,
             "episodes_left_out": int(left_out[taken].sum()),
         },
     )
+
+
+def date_of(stamp: float) -> str | None:
+    """Seconds since 1970 as a date."""
+    if not math.isfinite(stamp):
+        return None
+    return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _in_turn(episodes: np.ndarray, came: Arrivals, look: int) -> np.ndarray:
@@ -394,7 +404,7 @@ def _check_whole(log: Log, batch: Batch, came: Arrivals) -> None:
         )
 
 
-def _new(watch: Any, labels: np.ndarray, contents: np.ndarray) -> np.ndarray:
+def _new(watch: Settled, labels: np.ndarray, contents: np.ndarray) -> np.ndarray:
     """Which episodes are not settled; raise if a settled one has changed since."""
     order = np.argsort(watch.labels, kind="stable")
     if not len(order):

@@ -16,7 +16,7 @@ import numpy as np
 
 from surefoot.advice.answers import Answer
 from surefoot.advice.estimated_test import estimated_test
-from surefoot.advice.gates import groups_of
+from surefoot.advice.parts import groups_of
 from surefoot.advice.posing import (
     Posed,
     Question,
@@ -37,6 +37,7 @@ from surefoot.advice.safety import (
     compared_with,
     guarded_safety_test,
     rows_of,
+    weighs_both,
     whole_sample,
     without_training,
 )
@@ -74,6 +75,7 @@ from surefoot.report.policy_words import watch_statements
 from surefoot.report.statements import text
 from surefoot.statistics.bounds import check_delta
 
+KNOWN_SHARE = 0.1  # of the single decisions of several policies, that show what these are
 ANY_RETURN = (-LARGEST, LARGEST)
 NEW, OLD, HALF = "new", "old", 0.5  # what the arms of a roll-out are called, unless it is said
 TEST_DEFAULTS = {"delta": 0.05, "estimator": "pdis", "new": NEW, "old": OLD, "share": HALF}
@@ -90,8 +92,13 @@ KEPT = frozenset(
         "exploration", *FILES,
     )
 )  # fmt: skip
-
-
+WATCH_NEEDS = (
+    "a watch weighs episodes by the policy that made them, and none was given (--baseline). One"
+    " that is estimated from the log is another one at every look, so nothing would hold at all of"
+    " them together. Do one of three: give the policy that makes the log; let some episodes get the"
+    " new policy by lot and watch both arms, which takes no baseline (--policy-column); or test"
+    " once, when the log is complete (surefoot safety-test --estimated-baseline)"
+)
 OF_ARMS = frozenset(("policy_column", "bandit", "guard"))  # of a roll-out besides
 OF_WEIGHTS = frozenset(("allowed", "forbidden"))  # and what it does not ask
 
@@ -183,12 +190,16 @@ def safety_test(
         theirs = policy_over(policy, other.log).pi
         first = Sample(rows_of(other.problem), theirs, compared_with(other.problem))
     held_out, overlap = _without_own_episodes(held_out, posed, policy, other)
-    if first is None and (standard.capped or standard.estimator == "dr"):
+    same = other is None
+    if weighs_both(held_out, standard):
+        standard = standard if first is None else standard.having_seen(first.batch.reward)
+        (first, held_out), same = held_out.split(KNOWN_SHARE), True
+    elif first is None and (standard.capped or standard.estimator == "dr"):
         first, held_out = held_out.split(share)
     found = guarded_safety_test(
         first, held_out, posed.problem.gamma, standard, posed.problem.guards,
         groups_of(posed.log.groups, group_tolerance),
-        same_codes=other is None, accept_observed=observed_range,
+        same_codes=same, accept_observed=observed_range,
     )  # fmt: skip
     return _told(found, posed, policy, training, overlap, asked.get("return_range"))
 
@@ -351,6 +362,8 @@ def watch(
         before = load_watch(state_file, _parameters(policy, kept))
         posed = pose_episodes(source, progress=progress, **_knowing_actions(asked, policy))
         refuse_own_log(posed, policy, own_log(policy))
+        if posed.problem.pi_b_estimated and not posed.log.has_propensities:
+            raise NotAvailableError(WATCH_NEEDS)
         batch, pi = rows_of(posed.problem), policy_over(policy, posed.log).pi
         if batch.propensity is not None:
             raise NotAvailableError(
@@ -358,25 +371,37 @@ def watch(
                 " baseline made all of it, read it without them (--propensity -); else do a"
                 " safety-test"
             )
-        try:
+        trained = None
+        with suppress(NotAvailableError):
             trained = trained_on(policy)
-        except NotAvailableError:
-            trained = None
         standard = _standard(posed, asked, delta=delta, estimator=estimator, horizon=horizon)
         after, found = look(
             before, posed.log, batch, pi, posed.problem.pi_b, posed.gamma, standard, trained
         )
         _save(after, before, state_file)
-    document: dict[str, Any] = {
+    told = watch_summary(after, found, delta)
+    return Watched(_looked(posed, policy, asked, told, state_file, checked=trained is not None))
+
+
+def _looked(
+    posed: Posed,
+    policy: Any,
+    asked: Mapping[str, Any],
+    found: Mapping[str, Any],
+    state_file: Path,
+    *,
+    checked: bool,
+) -> dict[str, Any]:
+    """What a look `found`, with what it was of."""
+    return {
         "log": log_summary(posed.log, posed.source, posed.problem, asked.get("return_range")),
-        "policy": in_words(policy),
+        "policy": None if policy is None else in_words(policy),
         "gamma": posed.gamma,
         "state_file": str(state_file),
-        **watch_summary(after, found, delta),
-        "training_checked": trained is not None,
+        **found,
+        "training_checked": checked,
+        "notes": [*posed.log.notes, *found["notes"]],
     }
-    document["notes"] = [*posed.log.notes, *document["notes"]]
-    return Watched(document)
 
 
 def _roll_out(
@@ -418,16 +443,8 @@ def _roll_out(
             before, posed.log, batch, arms, posed.gamma, standard, guards, trained
         )
         _save(after, before, state_file)
-    document: dict[str, Any] = {
-        "log": log_summary(posed.log, posed.source, posed.problem, asked.get("return_range")),
-        "policy": None if policy is None else in_words(policy),
-        "baseline": None if baseline is None else in_words(baseline),
-        "gamma": posed.gamma,
-        "state_file": str(state_file),
-        **found,
-        "training_checked": trained is not None,
-    }
-    document["notes"] = [*posed.log.notes, *document["notes"]]
+    told = {"baseline": None if baseline is None else in_words(baseline), **found}
+    document = _looked(posed, policy, asked, told, state_file, checked=trained is not None)
     return RolledOut(document, rows)
 
 

@@ -29,6 +29,7 @@ from surefoot.algorithms.certified_advantage import (
 )
 from surefoot.algorithms.conventions import conventions_of
 from surefoot.algorithms.duipi import DUIPI, CentredDUIPI
+from surefoot.algorithms.factored import Factored
 from surefoot.algorithms.hcpi import HCPI
 from surefoot.algorithms.one_step import OneStep
 from surefoot.algorithms.priced_soft_spibb import PricedSoftSPIBB
@@ -67,6 +68,7 @@ _ALL: tuple[type[Algorithm], ...] = (
     RobustMDP,
     VILCB,
     Shrunk,
+    Factored,
     OneStep,
     PiBSPIBB,
     PiLeqBSPIBB,

@@ -111,7 +111,8 @@ def solve(problem: Problem, algorithm: Algorithm) -> Solution:
     estimate: Estimate | Backup | FixedValues = ModelEstimate(problem.model, problem.tolerance)
     if isinstance(algorithm, Estimates):
         estimate = algorithm.estimate(problem)
-    n = estimate.n if isinstance(estimate, FixedValues) else problem.n_sa
+    own = estimate.n if isinstance(estimate, FixedValues | ModelEstimate) else None
+    n = problem.n_sa if own is None else own
     if isinstance(algorithm, Restricts) and problem.guards:
         return plan(problem, estimate, guarded(problem, algorithm.trust, n, algorithm.name))
     if isinstance(algorithm, Restricts):

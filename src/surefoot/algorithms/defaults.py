@@ -50,6 +50,7 @@ PARAMETERS: dict[str, dict[str, float]] = {
 TOLD = {
     DEFAULT: ("epsilon", "z", "growth", "shrink", "delta"),
     "shrunk": ("shrink",),
+    "factored": ("weight",),
     "certified-advantage": ("delta",),
     "one-step-certified-advantage": ("delta",),
     "planned-advantage": ("delta",),

@@ -26,10 +26,10 @@ FEWEST = 20  # a test on fewer rows than this counts as no test
 NAMED = 5  # worst states to name
 DRIFT, POLICY_DRIFT, MARKOV, BASELINE = "drift", "policy-drift", "markov", "baseline"
 COPIES, CONTRADICTIONS, PROPENSITIES = "copies", "contradictions", "propensities"
-CUTS, TIME, MISSING = "cuts", "time", "missing"
+CUTS, TIME, MISSING, LEAKAGE = "cuts", "time", "missing", "leakage"
 KEYS = (
     DRIFT, POLICY_DRIFT, MARKOV, BASELINE, COPIES, CONTRADICTIONS, PROPENSITIES,
-    CUTS, TIME, MISSING,
+    CUTS, TIME, MISSING, LEAKAGE,
 )  # fmt: skip
 # what needs the rows of a log, in words
 BY_ROWS = {

@@ -18,7 +18,7 @@ from surefoot.cli.in_use import apply, discretize, export
 from surefoot.cli.learning import check, compare, improve, report, tune
 from surefoot.cli.options import Commands, add
 from surefoot.cli.policies import certify, demo, evaluate, list_all, plan, safety_test, watch
-from surefoot.cli.studies import reproduce, run
+from surefoot.cli.studies import benchmark, reproduce, run
 
 RULE, WITH_A_LOG, FOR_RESEARCH = "--gamma 0.95 --baseline rule.csv", "With a log", "For research"
 NEW = "--policy improved/policy.csv --reward-range 0,1"
@@ -39,6 +39,7 @@ COMMANDS = (
     (WITH_A_LOG, "watch", watch, f"new.csv {RULE} {NEW} --state-file capital.json"),
     (WITH_A_LOG, "discretize", discretize, "raw.csv --features age,pulse --out states.csv"),
     (FOR_RESEARCH, "run", run, "my-study.toml --out results/my-study --workers 2"),
+    (FOR_RESEARCH, "benchmark", benchmark, "my_entry.py --out results/benchmark"),
     (FOR_RESEARCH, "reproduce", reproduce, "wet-chicken --trials 1000 --out results"),
     (FOR_RESEARCH, "list", list_all, "--json"),
 )

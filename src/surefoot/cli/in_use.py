@@ -157,7 +157,12 @@ def export(
     otherwise: Otherwise = None,
     fallback: Annotated[
         Path | None,
-        option(POLICY, "FILE", "A policy for states that POLICY does not know, such as the rule."),
+        option(
+            POLICY,
+            "FILE",
+            "A policy for states that POLICY does not know, such as the rule; with an encoder"
+            " also a table over columns of the row, or a controller (.json).",
+        ),
     ] = None,
     dialect: Annotated[
         str,

@@ -111,10 +111,23 @@ Features = Annotated[
         default=False,
     ),
 ]
+# as surefoot improve has them
+OwnFeatures = Annotated[str, typer.Option("--features", hidden=True)]
+OwnBins = Annotated[int | None, typer.Option("--action-bins", hidden=True)]
 # as surefoot discretize has them
 States = Annotated[int | None, typer.Option(hidden=True)]
 OwnEdges = Annotated[list[str] | None, typer.Option("--edges", hidden=True)]
 Missing = Annotated[str, typer.Option(hidden=True)]
+ActionBins = Annotated[
+    int | None,
+    option(
+        METHOD,
+        "NUMBER",
+        "The action is a number, such as a dose: tell so many ranges of it apart, cut by the half"
+        " that learns. A controller writes the median dose of the log in a range.",
+        default=False,
+    ),
+]
 Folder = Annotated[
     Path, option(OUTPUT, "FOLDER", "Where policy.csv, report.html and the other files go.")
 ]
@@ -163,6 +176,7 @@ def improve(
     states: States = None,
     edges: OwnEdges = None,
     missing: Missing = "error",
+    action_bins: ActionBins = None,
     out: Folder = Path("improved"),
     no_report: NoReport = False,
     dask: Dask = None,
@@ -205,6 +219,7 @@ def improve(
             states=states,
             edges=parsed_edges(edges),
             missing=missing,
+            action_bins=action_bins,
             dask=dask,
             progress=progress,
             **options.asking(),
@@ -290,6 +305,11 @@ def check(
             " that file as LOG.",
         ),
     ] = None,
+    features: OwnFeatures = "",
+    states: States = None,
+    edges: OwnEdges = None,
+    missing: Missing = "error",
+    action_bins: OwnBins = None,
     report: ReportFile = None,
     as_json: AsJson = False,
     *,
@@ -302,13 +322,20 @@ def check(
     baseline changed, whether episodes are copies, and whether rows contradict each other. Every
     finding is ok, a note or a warning. The exit code is 0 for every log that can be read.
 
+    With --features (--states, --edges, --missing, --action-bins) it makes states as surefoot
+    improve does, checks the log with these, and says in a table what finer or coarser ones would
+    give.
+
     With --save the columns as found, the options given here and the paths of baseline and masks are
     written to a file that stands for all of them from then on.
     """
     from surefoot import advice
 
     with reading_progress() as progress:
-        found = advice.check(log, save=save, progress=progress, **options.asking())
+        found = advice.check(
+            log, save=save, features=listed(features), states=states, edges=parsed_edges(edges),
+            missing=missing, action_bins=action_bins, progress=progress, **options.asking(),
+        )  # fmt: skip
     show_with_page(found, as_json, report, styled=coloured)
 
 

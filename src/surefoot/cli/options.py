@@ -75,8 +75,8 @@ Despite = Annotated[
         METHOD,
         "KEY,...",
         "Findings of surefoot check to ignore in the verdict, such as drift,copies; also"
-        " policy-drift, markov, baseline, contradictions, propensities, cuts, time, missing. The"
-        " verdict then names them, and the exit code is 5.",
+        " policy-drift, markov, baseline, contradictions, propensities, cuts, time, missing,"
+        " leakage. The verdict then names them, and the exit code is 5.",
     ),
 ]
 Explain = Annotated[

@@ -1,4 +1,4 @@
-"""surefoot run, surefoot reproduce: studies from the command line."""
+"""surefoot run, surefoot benchmark, surefoot reproduce: studies from the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefoot.cli.options import METHOD, OUTPUT, option
+from surefoot.cli.options import METHOD, OUTPUT, listed, option
 from surefoot.cli.terminal import INTERRUPTED, bars, console, errors
 
 if TYPE_CHECKING:
@@ -55,28 +55,75 @@ def run(
     """Run a study from a TOML file.
 
     The file names benchmark, sizes, algorithms and trials. Writes summary.csv, figures and
-    report.html. What is finished is never computed again: run the same command to resume.
+    report.html. What is finished is never computed again: run the same command to resume, or with
+    more trials, sizes or algorithms to go on.
     """
-    from surefoot.research.figures import RunOptions, draw_study, run_study, write_page
-    from surefoot.research.studies.spec import read_study
+    from surefoot.research.studies.runner import study
 
-    study = read_study(file, trials, conventions)
     with _resumable(out) as progress:
-        options = RunOptions(
-            out=out,
+        results = study(
+            file,
             trials=trials,
             conventions=conventions,
+            out=out,
             workers=workers,
             device=device,
             dask=dask,
-            progress=progress,
+            progress=lambda done, total: progress(file.stem, done, total),
         )
-        done = run_study(study, out, options)
-        made = [*draw_study(done), write_page(done)]
-    cells = len(done.results.cells)
-    typer.echo(f"{study.trials:,} trials of {cells} cells: {out / 'summary.csv'}")
+        made = results.save(out)
+    typer.echo(f"{results.n_trials:,} trials of {len(results.cells)} cells: {out / 'summary.csv'}")
     for path in made:
         typer.echo(f"{'page' if path.suffix == '.html' else 'figure'}: {path}")
+
+
+def benchmark(
+    entry: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="ENTRY",
+            help="A Python file with an algorithm. Without it all algorithms of surefoot are run.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option(
+            OUTPUT,
+            "FOLDER",
+            "Keep what is computed there, and go on from it.",
+            default="nothing kept",
+        ),
+    ] = None,
+    worlds: Annotated[
+        str | None,
+        option(METHOD, "NAMES", "Which worlds to run, with commas between.", default="all"),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        option(METHOD, "NUMBER", "How many trials to run.", default="as the benchmark says"),
+    ] = None,
+    workers: Workers = None,
+) -> None:
+    """Compare an algorithm of your own on frozen worlds.
+
+    Prints mean, CVaR, the share of trials worse than the baseline and seconds, with paired
+    differences from lower-approx-soft-spibb; with --out also writes scores.csv.
+    """
+    from surefoot.research.score_table import benchmark as scores
+
+    with _resumable(out) as progress:
+        found = scores(
+            entry,
+            worlds=None if worlds is None else listed(worlds),
+            trials=trials,
+            out=out,
+            workers=workers,
+            progress=progress,
+        )
+    typer.echo(str(found))
+    if out is not None:
+        found.save(out / "scores.csv")
+        typer.echo(f"\nscores: {out / 'scores.csv'}")
 
 
 def reproduce(
@@ -124,12 +171,14 @@ def reproduce(
 
 
 @contextmanager
-def _resumable(out: Path) -> Iterator[Told]:
+def _resumable(out: Path | None) -> Iterator[Told]:
     """Progress bars; on Ctrl-C or SIGTERM, say that finished shards stay and how to go on."""
     try:
         with bars() as progress:
             yield progress
     except KeyboardInterrupt:
+        if out is None:
+            raise
         errors.print(
             f"interrupted: finished shards are kept in {out}; run the same command to resume",
             soft_wrap=True,

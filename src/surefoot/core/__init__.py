@@ -16,6 +16,7 @@ up, down      cost of raising / lowering a probability, in [0, inf] (the row pro
 w             values of the baseline that a policy must not lower: sum_a w (pi - pi_b) >= 0
 rho           the value of a policy where episodes start
 kappa, xi     how much a penalty counts (RaMDP, DUIPI)
+part          what evidence is about: the whole, a guard (a further column), a group of episodes
 
 The row problem, for one state:  max q . pi  over probability rows pi  with
 sum_a up (pi - b)^+ + down (b - pi)^+ <= budget.  In SQL s2 stands for s'. Parameters of benchmarks

@@ -45,6 +45,7 @@ class Evidence(Shown):
     together    (low, high) for all parts of its kind, or for all statements of a test, at once
     seen        the low bound if nothing can happen that has not been seen
     units, unit how many independent pieces tell about it, and what a piece is
+    episodes    how many episodes these pieces are; None: they are pieces of one
     unseen      what outcomes that have not been seen could take away; the low bound counts it
     explained   what time and the past explain of the estimate: it must be shown without that too
     checked     the share of the moves that the units can check
@@ -64,6 +65,7 @@ class Evidence(Shown):
     validity: str = ASYMPTOTIC
     units: int = 0
     unit: str = "episodes"
+    episodes: int | None = None
     unseen: float = 0.0
     explained: float = 0.0
     checked: float = 1.0
@@ -87,6 +89,12 @@ class Evidence(Shown):
             **({"assumes": self.assumes} if self.assumes else {}),
             "notes": self.notes,
         }
+
+    @property
+    def told_by(self) -> str:
+        """How many episodes, or other pieces, tell about it."""
+        n, unit = (self.units, self.unit) if self.episodes is None else (self.episodes, "episodes")
+        return f"{n:,} {unit}"
 
     @property
     def tested(self) -> bool:

@@ -1,6 +1,6 @@
 """Evidence: is pi better than pi_b here, and how sure is that? Held-out units, weighted episodes,
 proofs and hidden causes. Verdicts rest on rows of `surefoot.core.evidence.Evidence`; those of units
-are made in `surefoot.advice`, by `gain` and `gates`.
+are made in `surefoot.advice`, by `gain` and `parts`.
 """
 
 from surefoot.evidence.confounding import Sensitivity, sensitivity

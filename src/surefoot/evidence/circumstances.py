@@ -34,6 +34,9 @@ SPARSE = 20  # times as many moments as rows, in which a cycle is looked for
 AROUND = 3  # rows on each side whose outcomes stand for the moment, where episodes are one step
 SURE = 0.05  # p-value of a cycle from which on its phase is one
 LEVELS = 3  # of what circumstances say, in a state that knows them
+# what the measurements are called beside a log whose states were made of them; where in its state
+# a row lies may bear on its action and on its outcome, too
+MEASURED, PLACES = "measured ", 12
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,6 +159,10 @@ def _looked_at(
     numbers = [(total - residual) / np.maximum(count - 1, 1)]
     periods = min(max(n // FEWEST_ROWS, PERIODS[0]), PERIODS[1])
     codes = [(np.arange(n) * periods // n, periods), *_phases(log, residual)]
+    for x in (x for name, x in log.beside.items() if name.startswith(MEASURED)):
+        rank, missing = np.argsort(np.argsort(x, kind="stable")) / n, np.isnan(x)
+        numbers.append(np.where(missing, 0.0, rank))
+        codes.append((np.where(missing, PLACES, (rank * PLACES).astype(int)), PLACES + 1))
     if log.n_episodes == n:
         window = np.ones(2 * AROUND + 1)
         window[AROUND] = 0.0

@@ -19,9 +19,9 @@ proofs, and what was measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -97,13 +97,14 @@ def sensitivity(
             return Sensitivity(held_out=held_out, not_given=why)
     chosen = np.ones(units.number, dtype=bool) if chosen is None else chosen
     case = WorstCase(model_of_units(problem, units, _few_enough(units, chosen), pi_b), pi)
+    at = cache(case.at)
     known: dict[float, Evidence] = {}
     for strength in STRENGTHS:
-        known[strength] = case.at(strength)
+        known[strength] = at(strength)
         if known[strength].estimate <= 0:
             break
-    roots = [_root(case, known, name) for name in ("estimate", "low")]
-    known |= {x: case.at(x) for x in roots if math.isfinite(x) and x not in known}
+    roots = [_root(at, known, name) for name in ("estimate", "low")]
+    known |= {x: at(x) for x in roots if math.isfinite(x)}
     return Sensitivity(
         vanishes_at=roots[0],
         shown_up_to=roots[1],
@@ -202,9 +203,10 @@ class WorstCase:
         found = self._worst(chain.v, strength, order)
         for _ in range(MOST_STEPS):
             again = model.chain(self.rows, np.where(here, found.weight, 1.0))
-            step = float(np.abs(again.v - chain.v).max())
+            step, weight = float(np.abs(again.v - chain.v).max()), found.weight
             chain, found = again, self._worst(again.v, strength, found.order)
-            if step <= 1e-9 * (1 + float(np.abs(chain.v).max())):
+            small = step <= 1e-9 * (1 + float(np.abs(chain.v).max()))
+            if small or np.array_equal(weight, found.weight):  # the next step would be this one
                 break
         return chain, found
 
@@ -238,7 +240,7 @@ class WorstCase:
         u, n, shape = self.model.units, self.rows.size, self.rows.shape
         z = self._z(chain.v)
         odd = (np.cumsum(self.model.chosen) % 2 == 1)[u.unit]
-        tail = cross_fitted_tail(z, u.pair, u.k, odd, n, strength)
+        tail = cross_fitted_tail(z, u.pair, u.k, odd, n, strength, found.order)
         lowest = np.full(shape[0], np.inf)
         np.minimum.at(lowest, u.state, z)
         tail = np.where(np.isnan(tail), np.repeat(lowest, shape[1]), tail)
@@ -258,7 +260,7 @@ class WorstCase:
         return np.bincount(u.unit, weights=each, minlength=u.number)
 
 
-def _root(case: WorstCase, known: dict[float, Evidence], name: str) -> float:
+def _root(at: Callable[[float], Evidence], known: dict[float, Evidence], name: str) -> float:
     """Where the curve first comes down to 0, by bisection, from below."""
     above = 1.0
     for strength in sorted(known):
@@ -267,7 +269,7 @@ def _root(case: WorstCase, known: dict[float, Evidence], name: str) -> float:
             continue
         while strength > above * (1 + EXACT):
             middle = math.sqrt(above * strength)
-            over = getattr(case.at(middle), name) > 0
+            over = getattr(at(middle), name) > 0
             above, strength = (middle, strength) if over else (above, middle)
         return above
     return math.inf

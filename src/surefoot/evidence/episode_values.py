@@ -179,12 +179,13 @@ def episode_values(
     if weighted and standard.known is not None and standard.bound == "betting":
         rewards, _ = _ranges(batch, gamma, standard)
         doubly = standard.known.values(batch, weights.pi - base.pi, rewards)
+    if standard.estimator != "dr":
+        of = (weights, base) if weighted else (weights,)
+        shifts = np.stack([_shift(x, gamma, standard) for x in of], axis=1)
     if doubly is not None:
         rows, better, floor = doubly
         x, lo = np.where(rows, better, x), min(lo, floor)
-    elif standard.estimator != "dr":
-        of = (weights, base) if weighted else (weights,)
-        shifts = np.stack([_shift(x, gamma, standard) for x in of], axis=1)
+        shifts = None if shifts is None or rows.all() else shifts * ~rows[:, None]
     return EpisodeValues(
         x=x,
         lo=lo,

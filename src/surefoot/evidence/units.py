@@ -166,6 +166,11 @@ class Units:
         extremes = None if self.extremes is None else self.extremes[:, keep]
         return replace(self, **entries, **starts, extremes=extremes)
 
+    def episodes(self, chosen: np.ndarray) -> int | None:
+        """How many episodes the chosen units [number] are; None: pieces of one, or not known."""
+        known = not self.blocks and len(self.start_k)
+        return round(float(self.start_k[chosen[self.start_unit]].sum())) if known else None
+
     def counts(self, *, as_sparse: bool) -> Counts:
         """What all of them count together."""
         size = self.n_states, self.n_actions

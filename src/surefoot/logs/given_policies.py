@@ -241,13 +241,7 @@ def averaged(given: OfRows, source: Any, log: Log) -> Policy:
         s = log.labels.find_state(label)
         if s is None or log.terminal[s]:
             continue
-        row = dict(zip(given.columns, map(_raw_value, raw), strict=True))
-        where = f"the baseline function, for the row {row},"
-        try:
-            said = given.function(row)
-        except Exception as error:  # a function of the user may raise anything
-            raise BaselineError(f"{where} fails: {type(error).__name__}: {error}") from error
-        pi[s] += times * checked_row(said, log.labels, where)
+        pi[s] += times * said_of_row(given, raw, log.labels)
         n[s] += times
     lost = np.flatnonzero((n == 0) & ~log.terminal)
     if len(lost):
@@ -262,6 +256,17 @@ def averaged(given: OfRows, source: Any, log: Log) -> Policy:
     )
     pi = np.where(n[:, None] > 0, pi / np.maximum(n, 1)[:, None], 0.0)
     return Policy(pi=pi, labels=log.labels, estimated=True, notes=(note,))
+
+
+def said_of_row(given: OfRows, raw: Sequence[Any], labels: Labels) -> np.ndarray:
+    """The probabilities of the actions in a row with these values of its columns."""
+    row = dict(zip(given.columns, map(_raw_value, raw), strict=True))
+    where = f"the baseline function, for the row {row},"
+    try:
+        said = given.function(row)
+    except Exception as error:  # a function of the user may raise anything
+        raise BaselineError(f"{where} fails: {type(error).__name__}: {error}") from error
+    return checked_row(said, labels, where)
 
 
 def _raw_value(x: Any) -> Any:

@@ -15,6 +15,7 @@ from surefoot.core.errors import LogError, NotAvailableError, ProblemError
 from surefoot.core.evidence import GROUP
 from surefoot.core.labels import as_text, match, places_of
 from surefoot.core.plain_values import Shown
+from surefoot.core.ranges import from_the_lowest
 from surefoot.logs.accounting import CUT, NO_SUCCESSOR, REASONS, Accounting
 from surefoot.logs.column_roles import Reward
 from surefoot.logs.database import Database, Workspace, path_sql
@@ -110,6 +111,15 @@ class Log(Shown):
     def actions(self) -> tuple[Any, ...]:
         """The labels of the actions."""
         return self.labels.actions
+
+    @property
+    def actions_as_given(self) -> tuple[Any, ...]:
+        """The same in the order in which `actions` of `read_log` named them, else doses from the
+        lowest on, else in their own.
+        """
+        asked = () if self.reading is None else self.reading.options.actions or ()
+        named = dict.fromkeys(self.labels.action_code(x) for x in asked)
+        return tuple(self.actions[a] for a in named) or from_the_lowest(self.actions)
 
     @cached_property
     def n_sa(self) -> np.ndarray:

@@ -81,13 +81,15 @@ class Estimate(Protocol):
 class ModelEstimate:
     """q of a policy in a model: q = r + gamma P v.
 
-    Penalised rewards are rewards (RaMDP), pinned values are rows that end (R-MIN).
+    Penalised rewards are rewards (RaMDP), pinned values are rows that end (R-MIN). n [B, S, A] says
+    on how many samples each value rests; None: on the rows of the pair.
     """
 
     max_steps: ClassVar[int] = MAX_STEPS
     damped: ClassVar[bool] = False
     model: Model
     tolerance: float
+    n: Array | None = None
 
     @property
     def exact(self) -> bool:

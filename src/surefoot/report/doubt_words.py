@@ -134,10 +134,12 @@ def _time(document: Mapping[str, Any]) -> list[tuple[float, Statement]]:
     explained, low = held_out.get("explained_by_time_and_past"), held_out.get("low")
     if explained is None or low is None or not 0 < explained < low:
         return []  # where more of it is explained, the verdict says so
-    words = f"timing may explain {explained:.4g} of this gain; it must stay below {low:.4g}"
+    made = bool((document["log"].get("cells") or {}).get("features"))
+    reason = "timing, or the place of a row within its state," if made else "timing"
+    words = f"{reason} may explain {explained:.4g} of this gain; it must stay below {low:.4g}"
     if document["supported"]:
         words = (
-            f"timing may explain {explained:.4g} of this gain; {low:.4g} or more would undo the"
+            f"{reason} may explain {explained:.4g} of this gain; {low:.4g} or more would undo the"
             " verdict"
         )
     what = "timing is when, or after what, actions were taken"

@@ -23,6 +23,7 @@ REPORT = "report.html"
 PAIRS = "pairs.csv"
 TRAINING = "training.npz"
 ENCODER = "encoder.json"
+DOSES = "actions.json"  # from a dose to the range that it falls into
 PAIR_COLUMNS = (
     "action", "count", "baseline", "candidate", "action_value", "standard_error", "allowed", "why"
 )  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from surefoot.core.errors import LogError
 from surefoot.core.plain_values import schema_name
 from surefoot.core.policy import CHANGED
 from surefoot.core.text import plural
+from surefoot.report.cell_pages import cell_sections
 from surefoot.report.committee import MOST_SHOWN, alone_table, committee, glossary
 from surefoot.report.folder import CANDIDATE, PAIRS, POLICY, SUMMARY, StateRecord, read_pairs
 from surefoot.report.improvement_words import (
@@ -38,12 +39,12 @@ from surefoot.report.page import (
     signed_number,
 )
 from surefoot.report.part_pages import part_section
-from surefoot.report.part_words import part_rules
+from surefoot.report.part_words import KINDS, part_rules
 from surefoot.report.pictures import gain_picture, hidden_picture, maps, shares_picture
 from surefoot.report.policy_words import safety_statements
 from surefoot.report.statements import Statement, known, of_kind, sentence
 
-GATES = ("guards", "groups")
+PARTS = tuple(many for _, many in KINDS)
 ROOM = 300_000  # bytes of a page that are not its table of states
 SEEN = ((0, 0), (1, 1), (2, 3), (4, 10), (11, 30), (31, 100), (101, None))
 MOST_GAPS = 10  # pairs that are named
@@ -91,6 +92,7 @@ def improvement_page(
     are those of a state's label, `safety` is what `surefoot safety-test` found of the policy.
     """
     log, changes = summary["log"], summary["changes"]
+    actions, states = in_order(states, log.get("action_labels", ()))
     said = improvement_statements(summary)
     verdict, read, baseline = (of_kind(said, x)[0] for x in ("verdict", "read", "baseline"))
     tested = "" if safety is None else safety_statements(safety)[0].words
@@ -105,15 +107,15 @@ def improvement_page(
         good=summary["supported"] and not summary.get("waived"),
         word=verdict.words,
         glossary=glossary(summary),
-        committee=committee(summary, states, said),
+        committee=committee(summary, states, said, columns),
         warnings=[sentence(x) for y in of_kind(said, "warning") for x in y.whole],
         reason=_sentences(*verdict.detail),
         safety_word=tested,
         figures=_figures(summary),
         holds=_sentences(*(x.words for x in of_kind(said, "holds"))),
         changes=". ".join(of_kind(said, "changes")[0].whole) if changes["states_changed"] else "",
-        alone=[alone_table(alone, states, log)] if len(alone) > MOST_SHOWN else [],
-        maps=maps(states, columns),
+        alone=[alone_table(alone, states, log, columns)] if len(alone) > MOST_SHOWN else [],
+        maps=maps(states, columns, actions),
         state_name="state" if len(columns) < 2 else f"state ({', '.join(columns)})",
         left_out=left_out,
         gains=gain_pictures(summary),
@@ -138,6 +140,24 @@ def improvement_page(
         notes=[sentence(x) for y in of_kind(said, "note") for x in y.whole],
         data=embedded(shown),
     )
+
+
+def in_order(
+    states: Sequence[StateRecord], labels: Sequence[str]
+) -> tuple[list[str], list[StateRecord]]:
+    """(the actions of the states in the order of these labels, the states with theirs so); others
+    come last, in the order in which they are met.
+    """
+    place = {x: i for i, x in enumerate(labels)}
+    for state in states:
+        for pair in state.pairs:
+            place.setdefault(pair.action, len(place))
+    there = {pair.action for state in states for pair in state.pairs}
+    found = [
+        replace(x, pairs=tuple(sorted(x.pairs, key=lambda pair: place[pair.action])))
+        for x in states
+    ]
+    return [x for x in place if x in there], found
 
 
 def _sentences(*words: str) -> str:
@@ -369,9 +389,10 @@ def evidence(
                     items=_items(x.detail),
                 )
             )
-    if of_kind(said, *GATES):
+    if of_kind(said, *PARTS):
         rules = [sentence(x) for x in part_rules(summary)]
         found.append(Section(title="Guards and groups", sentences=rules))
+    found += cell_sections(summary["log"].get("cells"))
     for x in of_kind(said, "proof"):
         detail = x.detail if (summary["certificate"] or {}).get("useful") else ()
         found.append(Section(title="Proof", sentences=[sentence(x.words)], items=_items(detail)))
@@ -426,10 +447,10 @@ def _safety(found: Mapping[str, Any]) -> list[Section]:
     ends = tuple(found[k] for k in ("estimated_gain", "gain_at_least", "gain_at_most"))
     parts = [
         part_section("Guards and groups on other data", found, x, ends)
-        for x in of_kind(rest, *GATES)
+        for x in of_kind(rest, *PARTS)
     ]
     tested = f"{Path(str(found['policy'])).name} on {found['log']['source']}"
-    told = [y for x in rest if x.kind not in GATES for y in x.whole]
+    told = [y for x in rest if x.kind not in PARTS for y in x.whole]
     first = Section(
         title="Safety test on other data",
         sentences=[f"{tested}: {verdict.words}"],

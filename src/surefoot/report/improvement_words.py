@@ -13,6 +13,7 @@ from surefoot.algorithms.defaults import DEFAULT
 from surefoot.core.evidence import FINITE_SAMPLE, RIGOROUS
 from surefoot.core.plain_values import plain
 from surefoot.core.text import parameters_text, plural, signed
+from surefoot.report.cell_words import cell_statements
 from surefoot.report.doubt_words import doubts
 from surefoot.report.log_words import (
     WHERE,
@@ -57,7 +58,9 @@ JUDGED = (
     ("nothing outside the state", NO_HIDDEN_CAUSE),
     ("the world tomorrow", SAME_WORLD),
     ("the baseline is what", "the estimated baseline is what is done today"),
-    ("the actions were chosen with", "the propensities are true"),
+    ("the actions were chosen with the prop", "the propensities are true"),
+    ("the actions were chosen with the prob", "the given baseline made the log"),
+    ("what the baseline looks at", "what else the baseline looks at does not bear on outcomes"),
     ALIKE,
 )  # fmt: skip
 MOST_ALONE = 5  # changes that are told one by one in the terminal
@@ -139,7 +142,7 @@ def compared_with(document: Mapping[str, Any]) -> str:
 
 def _earns(log: Mapping[str, Any]) -> str:
     """That a policy is better, by what more of the reward means."""
-    return "does better" if lower(log) else "earns more"
+    return "does better" if lower(log) or own_unit(log) else "earns more"
 
 
 def _condition(document: Mapping[str, Any]) -> str:
@@ -270,12 +273,13 @@ def _sure(document: Mapping[str, Any]) -> list[Statement]:
         )
         return [Statement("sure", words)]
     whole, log = found["test"] == FINITE_SAMPLE, document["log"]
-    tested, all_units = found["units_tested"], f"{found['units']:,} {found['unit']}"
+    number, tested, unit = (found[x] for x in ("units", "units_tested", "unit"))
+    if found.get("episodes_tested") is not None:
+        number, tested, unit = found["episodes"], found["episodes_tested"], "episodes"
     if held_out_gain(document) is None:
-        words = f"not tested: {tested:,} of {all_units} were set aside, but no valid test exists"
-        return [Statement("sure", words)]
-    words = f"learned from {found['units'] - tested:,} {found['unit']}, tested once on {tested:,}"
-    words += " others"
+        words = f"not tested: {tested:,} of {number:,} {unit} were set aside, but no valid test"
+        return [Statement("sure", f"{words} exists")]
+    words = f"learned from {number - tested:,} {unit}, tested once on {tested:,} others"
     if lost := sum(log["rows_left_out"].values()):
         words += f" ({lost:,} of {log['rows_read']:,} rows were left out)"
     often = f"{'at most' if whole else 'about'} 5"
@@ -284,6 +288,9 @@ def _sure(document: Mapping[str, Any]) -> list[Statement]:
         f" {often}, if the assumptions hold{false}"
     )
     holds = "the test needs many such pieces (asymptotic)"
+    if found["units_tested"] != tested:
+        pieces = f"takes them as {found['units_tested']:,} pieces of several episodes each"
+        holds = f"the test {pieces}, and needs many such pieces (asymptotic)"
     if whole:
         holds = "the test holds for any number of episodes (finite-sample)"
     weights = found.get("weights")
@@ -484,6 +491,7 @@ def _how(document: Mapping[str, Any]) -> list[Statement]:
     warned = " ".join(words for x in _warnings(document) for words in x.detail)
     return [
         rows_read(document["log"]),
+        *cell_statements(document["log"].get("cells")),
         baseline_statement(document),
         Statement("method", f"{words} {document['gamma']:g}", detail, first=False),
         *notes([x for x in document["notes"] if x not in warned], document["log"]),

@@ -6,12 +6,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from surefoot.core.text import plural
+from surefoot.report.cell_pages import cell_sections
 from surefoot.report.improvement_words import given_parameters
-from surefoot.report.log_words import NO_UNIT, against_a_promise, in_unit, reward_statements
+from surefoot.report.log_words import (
+    NO_UNIT,
+    against_a_promise,
+    in_unit,
+    reward_statements,
+    value,
+)
 from surefoot.report.page import (
     Item,
     PageTable,
@@ -26,7 +34,7 @@ from surefoot.report.page import (
 from surefoot.report.part_pages import part_section
 from surefoot.report.pictures import gain_picture, gains_picture, path_picture
 from surefoot.report.policy_words import LOSES, LUCKY, safety_statements
-from surefoot.report.rollout_words import rollout_statements
+from surefoot.report.rollout_words import policies_of, rollout_statements
 from surefoot.report.statements import Statement, known, of_kind, sentence
 
 
@@ -58,6 +66,7 @@ def check_page(found: Mapping[str, Any]) -> str:
         figures=[("rows", f"{rows['read']:,}"), ("used", f"{rows['used']:,}")],
         sections=[
             Section(title="Findings", items=items),
+            *cell_sections(found.get("cells")),
             Section(title="What was read", sentences=[f"{found['columns']}."], tables=tables),
         ],
         made={"data": found["log"]},
@@ -175,12 +184,17 @@ def rollout_page(found: Mapping[str, Any]) -> str:
             " cut off where they leave the picture."
         )
         pictures = [Picture(path_picture(path, partial(signed_number, log=log)), caption)]
-    looked_at = of_kind(said, "worth", "arms", "waiting", "counted", "training")
-    new, old = (x["name"] for x in found["arms"])
+    named = zip(found["arms"], (found["policy"], found["baseline"]), strict=True)
+    names = [f"{x['name']!r}{f' ({file})' if file else ''}" for x, file in named]
     whole = tuple(found[x] for x in DIFFERENCE)
-    guards = [part_section("Guards", found, x, whole) for x in of_kind(said, "guards")]
+    harm = Section(title="Who could be harmed")
+    for x in of_kind(said, "guards"):
+        harm = part_section(harm.title, found, x, whole)
+    (unasked,) = of_kind(said, "unasked")
+    (arms,), rest = of_kind(said, "arms"), of_kind(said, "waiting", "counted", "training")
+    looked_at = (*shown["worth"][0].detail, *arms.detail[len(found["arms"]) :], *_words(rest))
     return sections_page(
-        heading=f"Roll-out of {new} beside {old} in {found['log']['source']}",
+        heading=f"Roll-out of {' beside '.join(names)} in {found['log']['source']}",
         word=shown["verdict"][0].words,
         good=found["verdict"] == "better",
         sentences=[
@@ -201,12 +215,38 @@ def rollout_page(found: Mapping[str, Any]) -> str:
             ("episodes counted", f"{found['episodes_counted']:,}"),
         ],
         sections=[
-            Section(title="The roll-out", pictures=pictures, items=_items(looked_at)),
-            *guards,
+            Section(
+                title="The roll-out",
+                pictures=pictures,
+                tables=[_arms_table(found)],
+                items=[Item(sentence(x)) for x in looked_at],
+            ),
+            replace(harm, sentences=[*harm.sentences, sentence(unasked.words)]),
             Section(title="What must be true", items=_items(shown["assumes"])),
             *notes_section(_words(shown["note"])),
         ],
         made=_data(found),
+    )
+
+
+def _arms_table(found: Mapping[str, Any]) -> PageTable:
+    """What each arm is, and what it did by itself."""
+    log = found["log"]
+    rows = [
+        (
+            name,
+            file,
+            f"{x['episodes']:,}",
+            value(x["mean_return"], log) if known(x["mean_return"]) else "–",
+        )
+        for x, (name, file) in zip(found["arms"], policies_of(found), strict=True)
+    ]
+    return PageTable(
+        f"Each {'row' if log['bandit'] else 'episode'} got one of two policies by lot. The average"
+        " is that of what happened in the arm, without any weights.",
+        ("arm", "policy", "rows" if log["bandit"] else "episodes", "average"),
+        rows,
+        frozenset({2, 3}),
     )
 
 

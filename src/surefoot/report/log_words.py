@@ -230,6 +230,10 @@ def baseline_statement(document: Mapping[str, Any]) -> Statement:
         words = "the policy that was given; other policies made the log, so its value is estimated"
     if baseline.get("policy") is not None:
         words = f"policy {baseline['policy']!r} of the log, ESTIMATED from its own rows"
+    elif (log.get("cells") or {}).get("baseline_by_row") and not log.get("propensities"):
+        words = (
+            "the policy that was given, asked about every row; in a state its mean over the rows"
+        )
     elif baseline["estimated"]:
         words = "ESTIMATED from the log itself: give --baseline if it is known"
         several = "its propensities may be those of several policies"

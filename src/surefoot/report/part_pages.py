@@ -8,7 +8,7 @@ from typing import Any
 
 from surefoot.report.log_words import in_unit
 from surefoot.report.page import PageTable, Picture, Section, signed_number
-from surefoot.report.part_words import HEADINGS, KINDS, part_rows
+from surefoot.report.part_words import HEADINGS, KINDS, part_rows, unit_of
 from surefoot.report.pictures import Change, Panel, forest_picture
 from surefoot.report.statements import Statement, known, sentence
 
@@ -34,7 +34,7 @@ def part_section(
     guards, groups = (document.get(many, ()) for _, many in KINDS)
     units = in_unit(log).removeprefix(",") or " in the unit of the reward"
     words = [GUARDS] * bool(guards) + [GROUPS.format(units)] * bool(groups)
-    caption = " ".join([*words, TESTED.format([*guards, *groups][0].get("unit", "episodes"))])
+    caption = " ".join([*words, TESTED.format(unit_of([*guards, *groups][0]))])
     return Section(
         title=title,
         sentences=[sentence(said.words)],

@@ -64,7 +64,8 @@ def part_rules(document: Mapping[str, Any]) -> list[str]:
         for x in found
         if x.get("weights")
     ]
-    told.append(f"tested: held-out {found[0].get('unit', 'episodes')}")
+    held_out = "held-out " * ("units_tested" in found[0])
+    told.append(f"tested: {held_out}{unit_of(found[0])}")
     told.append(_rule(document))
     for kind, many in KINDS:
         told += _at_once(kind, document.get(many, ()))
@@ -93,9 +94,14 @@ def _row(kind: str, x: Mapping[str, Any], log: Mapping[str, Any]) -> tuple[str, 
 
 
 def _tested(x: Mapping[str, Any]) -> int | None:
-    """On how many units."""
-    found: int | None = x.get("units_tested", x.get("episodes_tested"))
-    return found
+    """On how many episodes, or other pieces where a log is one episode."""
+    found: int | None = x.get("episodes_tested")
+    return x.get("units_tested") if found is None else found
+
+
+def unit_of(x: Mapping[str, Any]) -> str:
+    """What these are."""
+    return "episodes" if x.get("episodes_tested") is not None else str(x.get("unit", "episodes"))
 
 
 def _in_part(x: Mapping[str, Any]) -> bool:
@@ -124,7 +130,7 @@ def _in_short(found: Sequence[tuple[str, Mapping[str, Any]]], log: Mapping[str, 
     nearest = _part(*worst_first[0], log)
     if len(asked) == 1:
         return nearest
-    return f"{_passing(passing)[0]}; closest to failing: {nearest}"
+    return f"{_passing(passing)[0]}; with least to spare: {nearest}"
 
 
 def _passing(found: Sequence[tuple[str, Mapping[str, Any]]], *, others: bool = False) -> list[str]:
@@ -151,7 +157,7 @@ def _part(kind: str, x: Mapping[str, Any], log: Mapping[str, Any]) -> str:
     """One guard or group with its change, in the unit of its column."""
     what, result = x["name"], _row(kind, x, log)[-1]
     if kind == "group":
-        what = f"group {what} ({_tested(x):,} {x.get('unit', 'episodes')}"
+        what = f"group {what} ({_tested(x):,} {unit_of(x)}"
         what += (
             f", {x['share_checked']:.0%} of the changes could be tested)" if _in_part(x) else ")"
         )

@@ -13,15 +13,11 @@ from typing import Any
 from markupsafe import Markup, escape
 from scipy.special import ndtri
 
+from surefoot.core.ranges import ranges_of
 from surefoot.report.folder import StateRecord
 from surefoot.report.page import Picture, percent, signed_number
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
-_VALUE = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
-RANGE = re.compile(  # "lactate < 2", "2 <= lactate < 4", "lactate >= 4", "lactate missing"
-    rf"(?:(?P<low>{_VALUE}) <= )?(?P<name>.+?)"
-    rf"(?: < (?P<high>{_VALUE})| >= (?P<from>{_VALUE})| (?P<gone>missing)| given)"
-)
 WIDE = 440  # of a picture, in the units of its text
 REACH = 3.2  # standard deviations of a curve that are shown
 MOST_PLACES = 40  # along an axis of a map
@@ -372,32 +368,11 @@ def _by_numbers(states: Sequence[StateRecord], columns: Sequence[str]) -> Places
 
 def _by_ranges(states: Sequence[StateRecord]) -> Places | None:
     """Where labels are ranges of measurements, as `discretize` names them."""
-    read = [[RANGE.fullmatch(part) for part in state.label.split(" and ")] for state in states]
-    names = {tuple(x and x["name"] for x in parts) for parts in read}
-    if len(names) != 1 or not 2 <= len(read[0]) <= 3 or None in (first := next(iter(names))):
+    read = [ranges_of(state.label) or () for state in states]
+    names = {tuple(x.name for x in parts) for parts in read}
+    if len(names) != 1 or not 2 <= len(read[0]) <= 3:
         return None
-    return _places(
-        [str(x) for x in first], [tuple(_ends(x) for x in parts) for parts in read], _range
-    )
-
-
-def _ends(part: re.Match[str] | None) -> tuple[float, float]:
-    """The ends of a range; what is missing comes last."""
-    assert part is not None
-    if part["gone"]:
-        return math.inf, math.inf
-    low, high = part["low"] or part["from"], part["high"]
-    return float(low) if low else -math.inf, float(high) if high else math.inf
-
-
-def _range(ends: tuple[float, float]) -> str:
-    """A range, in short."""
-    low, high = ends
-    if low == math.inf:
-        return "missing"
-    if low == -math.inf:
-        return "all" if high == math.inf else f"< {high:g}"
-    return f"from {low:g}" if high == math.inf else f"{low:g} to {high:g}"
+    return _places(list(next(iter(names))), read, lambda x: x.mark)
 
 
 def _places(
@@ -415,12 +390,15 @@ def axis_names(state: StateRecord) -> list[str]:
     return [name or f"coordinate {i + 1}" for i, name in enumerate(names)]
 
 
-def maps(states: Sequence[StateRecord], columns: Sequence[str]) -> list[Picture]:
-    """The states at their places; a panel for each value of a third coordinate."""
+def maps(
+    states: Sequence[StateRecord], columns: Sequence[str], actions: Sequence[str]
+) -> list[Picture]:
+    """The states at their places, with the actions in this order; a panel for each value of a third
+    coordinate.
+    """
     where = places(states, columns)
     if where is None:
         return []
-    actions = sorted({pair.action for state in states for pair in state.pairs})
     bars = len(actions) <= MOST_BARS
     panels = [("", list(range(len(states))))]
     if len(where.names) == 3:

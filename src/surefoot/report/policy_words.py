@@ -39,6 +39,7 @@ from surefoot.report.log_words import (
     warning,
 )
 from surefoot.report.part_words import ALIKE, asked_of, none_worse, parts
+from surefoot.report.rollout_words import counted, waiting
 from surefoot.report.statements import (
     ASK,
     Statement,
@@ -121,10 +122,12 @@ def _value(document: Mapping[str, Any], name: str, *detail: str) -> Statement:
 def _model(document: Mapping[str, Any]) -> Statement:
     """By what these are."""
     estimated = ", ESTIMATED from the log" if document["baseline_estimated"] else " given"
+    n, unit = document["units"], document["unit"]
+    if unit.endswith("episodes"):
+        n, unit = document["log"]["episodes"] or n, "episodes"
     return Statement(
         "model",
-        f"counted from this log, assumes states that say enough; {document['units']}"
-        f" {document['unit']}; baseline{estimated}",
+        f"counted from this log, assumes states that say enough; {n:,} {unit}; baseline{estimated}",
     )
 
 
@@ -371,15 +374,8 @@ def watch_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
     log, unchecked = document["log"], not document["training_checked"]
     found = [Statement("verdict", _watch_verdict(document))]
     found += warning([*log_warnings(log), *urgent(document["notes"])])
-    found += [_watch_gain(document), _capital(document), _counted(document)]
-    left_out, waiting = document["episodes_left_out"], document["episodes_waiting"]
-    if waiting:
-        words = (
-            f"{waiting:,} episodes for the next run: they, or one that began before them, are not"
-            " finished"
-        )
-        found.append(Statement("waiting", words))
-    trained = training_left_out(left_out)
+    found += [_watch_gain(document), _capital(document), counted(document), *waiting(document)]
+    trained = training_left_out(document["episodes_left_out"])
     never = (
         "could not check whether the policy was made from these episodes; training.npz beside the"
         " policy is missing"
@@ -424,13 +420,4 @@ def _capital(found: Mapping[str, Any]) -> Statement:
             f"each is the capital of a bet that starts at 1; the highest were {gain['highest']:.3g}"
             f" and {loss['highest']:.3g}",
         ),
-    )
-
-
-def _counted(found: Mapping[str, Any]) -> Statement:
-    """Which episodes were bet on."""
-    return Statement(
-        "counted",
-        f"{found['episodes_new']:,} new episodes, {found['episodes_counted']:,} in all, in"
-        f" {plural(found['looks'], 'look')}; {found['order']}",
     )

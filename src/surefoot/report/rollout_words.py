@@ -33,8 +33,8 @@ def rollout_statements(document: Mapping[str, Any]) -> tuple[Statement, ...]:
     log = found["log"]
     said = [Statement("verdict", _verdict(found))]
     said += warning([*log_warnings(log), *urgent(found["notes"])])
-    said += [_worth(found), *parts(found), *_next(found), _arms(found), *_waiting(found)]
-    said += [_counted(found), _assumed(found), *_trained(found)]
+    said += [_worth(found), *parts(found), _not_asked(found), *_next(found), _arms(found)]
+    said += [*waiting(found), counted(found), _assumed(found), *_trained(found)]
     said += [rows_read(log), *notes(found["notes"], log)]
     return (*in_terms_of(log, said), Statement("state", str(found["state_file"])))
 
@@ -77,6 +77,17 @@ def _worth(found: Mapping[str, Any]) -> Statement:
     return Statement("worth", words, (*turned(log), shared))
 
 
+def _not_asked(found: Mapping[str, Any]) -> Statement:
+    """What a difference on average can hide."""
+    other = "" if found["guards"] else ", or another outcome such as cost (--guard)"
+    return Statement(
+        "unasked",
+        f"not looked at: whether a group of people{other} gets worse; a difference on average can"
+        " hide that",
+        first=False,
+    )
+
+
 def _next(found: Mapping[str, Any]) -> list[Statement]:
     """How long it will take."""
     if found["verdict"] != "continue":
@@ -110,8 +121,10 @@ def _arms(found: Mapping[str, Any]) -> Statement:
         for x in found["arms"]
     ]
     detail = [
-        f"an episode gets {found['arms'][0]['name']!r} with probability {share:g}; a bet that it"
-        f" does not has a capital of {found['capital_against_shares']:.3g}, and 1,000 stops all"
+        *(f"the policy of {name!r} is {file}" for name, file in policies_of(found)),
+        f"by lot, an episode gets {found['arms'][0]['name']!r} with probability {share:g}. Every"
+        f" look checks that: a bet against it has {found['capital_against_shares']:.3g} times its"
+        " stake now, and with 1,000 times the watch stops",
     ]
     words = "; ".join(each)
     if found["policy"] is not None:
@@ -124,15 +137,22 @@ def _arms(found: Mapping[str, Any]) -> Statement:
     return Statement("arms", words, tuple(detail))
 
 
-def _waiting(found: Mapping[str, Any]) -> list[Statement]:
-    """What waits, for whom, and what to do if that never ends."""
+def policies_of(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Each arm, and the file of its policy or that nobody named it."""
+    unknown = "not named (--policy, --baseline)"
+    files = (found[x] or unknown for x in ("policy", "baseline"))
+    return [(x["name"], file) for x, file in zip(found["arms"], files, strict=True)]
+
+
+def waiting(found: Mapping[str, Any]) -> list[Statement]:
+    """What waits for the next look, for whom, and what to do if that never ends."""
     n, held, since = (found[x] for x in ("episodes_waiting", "episodes_held_up", "waits_since"))
     if not n:
         return []
-    began = f", since {since}," if since else ""
+    they, them, are = ("it", "it", "is") if n == 1 else ("they", "them", "are")
     words = (
-        f"{plural(n, 'episode')} for the next run: they, or one that began before them{began} are"
-        " not finished"
+        f"{plural(n, 'episode')} for the next run: {they}, or one that began before"
+        f" {them}{f', since {since}' if since else ''}, {are} not finished"
     )
     if held >= HELD_UP:
         words += (
@@ -142,7 +162,8 @@ def _waiting(found: Mapping[str, Any]) -> list[Statement]:
     return [Statement("waiting", words)]
 
 
-def _counted(found: Mapping[str, Any]) -> Statement:
+def counted(found: Mapping[str, Any]) -> Statement:
+    """How many episodes count, and in which order."""
     return Statement(
         "counted",
         f"{found['episodes_new']:,} new episodes, {found['episodes_counted']:,} in all, in"

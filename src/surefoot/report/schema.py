@@ -27,6 +27,7 @@ def at_times(words: str) -> Any:
 
 
 SCHEMA = Field(alias="schema", description="the command, and the version of its fields")
+CELLS = "how states or actions were made of numbers, where they were"
 REPORT = "the page that was written: there with `--report`"
 
 
@@ -63,6 +64,38 @@ class Reward(Part):
     sentence: str = said("all of this in words")
 
 
+class Tried(Part):
+    """What a number of states would give, judged within the half that learns."""
+
+    states: int = said("how many")
+    gain: Number = said("the mean gain of what one part learns, on another")
+    low: Number = said("what that is at least")
+    high: Number = said("what that is at most")
+    rows: Number = said("rows a state")
+    left: Number = said("the share of the variance of returns that lies within states")
+
+
+class Doses(Part):
+    """Actions made of a number."""
+
+    column: str = said("the column of the log")
+    doses: Mapping[str, float] = said("for each action, the median dose of the log")
+    ranges: bool = said("whether an action is a range of doses, or one of few values")
+
+
+class Cells(Part):
+    """How states, or actions, were made of numbers by the half that learns."""
+
+    features: list[str] = said("the measurements")
+    states: int | None = said("how many states they make; `null`: the log has its own")
+    tried: list[Tried] = said("numbers of states that were compared")
+    actions: Doses | None = said("how actions were made; `null`: the log has its own")
+    baseline_by_row: bool = said(
+        "whether the baseline goes by more than the state: exports say 'as before' where nothing"
+        " changes"
+    )
+
+
 class Log(Part):
     """What was read, row by row accounted for."""
 
@@ -93,10 +126,14 @@ class Log(Part):
     discount_per: str | None = said(
         "the unit of time that gamma is for; `null`: each row counts as one step"
     )
+    action_labels: list[str] = at_times(
+        "of an improvement: the actions, in the order of `--actions`, else in their own"
+    )
     encoder: str = at_times(
         "the fingerprint of the encoder that `discretize` saved beside the log, if it made its"
         " states"
     )
+    cells: Cells = at_times(CELLS)
 
 
 class Weights(Part):
@@ -124,6 +161,8 @@ class HeldOut(Part):
     units: int = said("how many units of data there were")
     units_tested: int = said("how many of them were tested")
     unit: str = said("what a unit is")
+    episodes: int | None = said("how many episodes all units are; `null`: pieces of one")
+    episodes_tested: int | None = said("how many episodes those tested are")
     share_checked: Number = said("the share of the moves that the test has seen")
     informative_steps: int = said("held-out steps that took an action which gains probability")
     explained_by_time_and_past: Number = said(
@@ -167,6 +206,7 @@ class Gate(Guarded):
     explained_by_time_and_past: Number = said("as in `held_out`")
     units_tested: int = said("how many units were tested")
     unit: str = said("what a unit is")
+    episodes_tested: int | None = said("how many episodes these are; `null`: pieces of one")
     share_checked: Number = said("as in `held_out`")
     weights: WeightedTest | None = said("as in `held_out`")
 
@@ -615,6 +655,7 @@ class Check(OfColumns):
     vetoes: list[str] = said("the keys of findings that forbid `improve` a promise")
     findings: list[Finding] = said("one object each")
     saved: str = at_times("the file that `--save` wrote")
+    cells: Cells = at_times(CELLS)
     report: str = at_times(REPORT)
 
 
@@ -769,7 +810,7 @@ class SafetyTest(Weights, OfPolicy):
     centred: bool = said("whether values were [centred](safety-test.md#what-is-tested)")
     compared_with: str = said("the returns of the log itself, or a baseline that is weighted, too")
     episodes_tested: int = said("how many episodes were tested")
-    episodes_cap_chosen_on: int = said("how many others the cap on weights was chosen on")
+    episodes_cap_chosen_on: int = said("how many others the test was prepared on")
     assumptions: list[str] = said("what must be true for the verdict")
     guards: list[TestedPart] = said("one object for each `--guard`")
     groups: list[TestedPart] = said("one object for each `--group`")
@@ -793,6 +834,8 @@ class Looks(Part):
     episodes_counted: int = said("in all")
     episodes_new: int = said("at this look")
     episodes_waiting: int = said("not finished, or begun after one that is not")
+    episodes_held_up: int = said("those of them that are finished themselves")
+    waits_since: str | None = said("when the first of them began; `null`: none, or no dates")
     episodes_left_out: int = said("new ones that the policy was made from")
     training_checked: bool = said("whether the `training.npz` of the policy was there")
 
@@ -858,8 +901,6 @@ class Rollout(OnLog, Looks):
     )
     decision: Decision | None = said("how long it will take; `null`: decided, or not in sight")
     path: list[PathPoint] = said("the difference over the episodes, up to 60 points")
-    episodes_held_up: int = said("those of them that are finished themselves")
-    waits_since: str | None = said("when the first of them began; `null`: none, or no dates")
     episodes_of_others: int = said("episodes of other arms in the log")
     ends_are_told: bool = said(
         "whether flags, states or a horizon say which episodes are over; else an episode is when"
@@ -987,7 +1028,8 @@ class Export(Document):
     """A policy for another program. The file itself, if JSON, is a controller: `format`
     ("surefoot controller 1"), `origin` (what `improve` said of the policy, or `null`; of a
     candidate that was not supported a `warning` stands above all), `encoder` (or `null`),
-    `otherwise` (`{"refuse": true}`, `{"action": ...}` or `{"policy": ...}`), `state_columns`,
+    `otherwise` (`{"refuse": true}`, `{"action": ...}`, `{"policy": ...}` over the same states, or
+    `{"controller": ...}`, another of these that is asked about the row itself), `state_columns`,
     `actions`, and `states`: for each its `state` (of several columns: a list), its most probable
     `action` with its `probability` and whether it is `tied`, all `probabilities` by action, and
     those of the `baseline`.

@@ -30,13 +30,14 @@ class Style:
     @property
     def line(self) -> dict[str, Any]:
         """As keywords of Axes.plot."""
-        size = 8 if self.marker == "*" else 5
+        from matplotlib import rcParams
+
+        size = rcParams["lines.markersize"] * (4 / 3 if self.marker == "*" else 5 / 6)
         return {
             "color": self.colour,
             "linestyle": self.dashes,
             "marker": self.marker,
             "markersize": size,
-            "linewidth": 1.5,
         }
 
 

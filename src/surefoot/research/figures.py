@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +15,22 @@ import numpy as np
 from markupsafe import Markup
 
 from surefoot.core.atomic import read_json, write_whole
-from surefoot.core.errors import ProblemError
+from surefoot.core.errors import NotAvailableError, ProblemError
 from surefoot.core.text import plural, with_interval
 from surefoot.report.folder import REPORT
 from surefoot.report.page import Item, PageTable, Picture, Section, number, percent, sections_page
-from surefoot.report.style import FAINT, STYLES, Style, figure, save, style_of
-from surefoot.research.studies.results import Results, SummaryRow, summary_rows, write_summary
-from surefoot.research.studies.runner import MANIFEST, run
+from surefoot.report.style import FAINT, MISSING, STYLES, Style, figure, save, style_of
+from surefoot.research.studies.results import (
+    Results,
+    SummaryRow,
+    difference_rows,
+    summary_rows,
+    write_summary,
+)
+from surefoot.research.studies.runner import run
+from surefoot.research.studies.shards import MANIFEST
 from surefoot.research.studies.spec import Study, variants
-from surefoot.statistics.metrics import Intervals, mean_and_cvar
+from surefoot.statistics.metrics import Intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +40,7 @@ MARKS = {"holds": "ok", "fails": "warning"}
 CLIP = 1.6  # an axis is clipped where its range is so many times that of its upper seven eighths
 Look = dict[str, Any]  # keywords of matplotlib
 Progress = Callable[[str, int, int], None]  # (what, done, total)
+METRICS = ("mean", "cvar")
 UNITS = {"random-mdps": "trajectories", "wet-chicken": "steps"}
 
 
@@ -54,11 +62,15 @@ def study_figure(
     score: str = "performance",
     title: str = "",
 ) -> Figure:
-    """Mean and CVaR of one benchmark over the size of the data; a line a setting, with interval."""
-    names = ("Mean", f"{100 * alpha:g}%-CVaR")
-    with figure(10.0, 4.4, 1, 2) as (made, panels):
-        for panel, metric, name in zip(panels, ("mean", "cvar"), names, strict=True):
-            panel.set_title(f"{name} of the {score}", loc="left")
+    """Mean and CVaR of one benchmark over the size of the data; a line a setting, with interval.
+
+    A CVaR that no cell reports has no panel.
+    """
+    metrics = _reported(rows)
+    with figure(5.0 * len(metrics) if len(metrics) > 1 else 6.5, 4.4, 1, len(metrics)) as drawn:
+        made, panels = drawn
+        for panel, metric in zip(panels, metrics, strict=True):
+            panel.set_title(f"{_name(metric, alpha)} of the {score}", loc="left")
             draw_metric(panel, rows, metric, baseline=baseline)
         lines = panels[0].get_legend_handles_labels()
         made.legend(*lines, loc="outside right center", handlelength=3.6, labelspacing=0.7)
@@ -67,15 +79,87 @@ def study_figure(
     return made
 
 
+def _reported(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
+    """The metrics that rows have."""
+    return METRICS if any(row.cvar == row.cvar for row in rows) else METRICS[:1]
+
+
+def _name(metric: str, alpha: float) -> str:
+    return "Mean" if metric == METRICS[0] else f"{100 * alpha:g}%-CVaR"
+
+
+def plot_results(
+    results: Results,
+    metric: str | None = None,
+    *,
+    benchmark: str | None = None,
+    order: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    alpha: float | None = None,
+    ax: Axes | Sequence[Axes] | None = None,
+) -> list[Axes]:
+    """Mean and CVaR over the size of the data, in matplotlib's own settings (rcParams): fonts,
+    sizes and spines are yours, the colours of known algorithms stay.
+
+    metric       "mean" or "cvar"; otherwise both, CVaR only where it is reported
+    benchmark    which one, where a study has several variants
+    order        which settings, and in which order, by their names in the cells
+    labels       {name in the cells: what the legend says}
+    alpha        of CVaR, for studies that are too short for that of the study
+    ax           axes of your own, one for each panel
+    """
+    if metric not in (None, *METRICS):
+        raise ProblemError(f'metric is "mean" or "cvar", got {metric!r}')
+    here = results if benchmark is None else results.where(benchmark=benchmark)
+    check_one_benchmark([cell.benchmark for cell in here.cells])
+    rows = summary_rows(here, results.how(alpha))
+    metrics = _reported(rows) if metric is None else (metric,)
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise NotAvailableError(MISSING) from error
+    if ax is None:
+        wide, high = pyplot.rcParams["figure.figsize"]
+        size = (wide * (1.5 if len(metrics) > 1 else 1), high)
+        _, found = pyplot.subplots(
+            1, len(metrics), figsize=size, layout="constrained", squeeze=False
+        )
+        ax = list(found.flat)
+    panels = list(ax) if isinstance(ax, (Sequence, np.ndarray)) else [ax]
+    if len(panels) != len(metrics):
+        raise ProblemError(
+            f"{len(metrics)} axes are needed ({', '.join(metrics)}), got {len(panels)}"
+        )
+    for panel, one in zip(panels, metrics, strict=True):
+        baseline = float(here.baseline.mean())
+        draw_metric(panel, rows, one, baseline=baseline, order=order, labels=labels)
+        panel.set_title(_name(one, results.how(alpha).alpha))
+    panels[0].legend()
+    return panels
+
+
 def draw_metric(
-    panel: Axes, rows: Sequence[SummaryRow], metric: str, *, baseline: float | None = None
+    panel: Axes,
+    rows: Sequence[SummaryRow],
+    metric: str,
+    *,
+    baseline: float | None = None,
+    order: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> None:
-    """The metric "mean" or "cvar" of one benchmark over the size of the data."""
+    """The metric "mean" or "cvar" of one benchmark over the size of the data; `order` chooses
+    settings and their order, `labels` renames them, both by their names in the cells.
+    """
     check_one_benchmark([row.benchmark for row in rows])
-    lines: dict[tuple[str, str], list[SummaryRow]] = {}
-    for row in rows:
-        lines.setdefault((row.algorithm, row.parameters), []).append(row)
-    styles = _line_styles(list(lines))
+    names = {(x.algorithm, x.parameters): f"{x.algorithm} {x.parameters}".strip() for x in rows}
+    keys = list(names) if order is None else [_key_of(x, names) for x in order]
+    styles = _line_styles(keys)
+    for name, label in (labels or {}).items():
+        key = _key_of(name, names)
+        if key in styles:
+            styles[key] = replace(styles[key], label=label)
+    rows = [row for row in rows if (row.algorithm, row.parameters) in styles]
+    lines = {key: [x for x in rows if (x.algorithm, x.parameters) == key] for key in keys}
     for key, line in lines.items():
         _draw_line(panel, sorted(line, key=lambda row: row.size), metric, styles[key])
     if baseline is not None:
@@ -83,8 +167,19 @@ def draw_metric(
         look: Look = {"color": FAINT, "linewidth": 0.9, "linestyle": dashes, "zorder": 1}
         panel.axhline(baseline, label="Baseline", **look)
     size_axis(panel, sorted({row.size for row in rows}), rows[0].benchmark)
-    labels = {key: style.label for key, style in styles.items()}
-    _clip(panel, rows, metric, labels, baseline)
+    shown = {key: style.label for key, style in styles.items()}
+    _clip(panel, rows, metric, shown, baseline)
+
+
+def _key_of(name: str, names: Mapping[tuple[str, str], str]) -> tuple[str, str]:
+    """The setting of this name: its whole label, or its algorithm where that has one setting."""
+    found = [k for k, x in names.items() if x == name] or [k for k in names if k[0] == name]
+    if len(found) != 1:
+        raise ProblemError(
+            f"{name!r} names {'several settings' if found else 'no setting'}; there are:"
+            f" {', '.join(names.values())}"
+        )
+    return found[0]
 
 
 def draw_curve(
@@ -257,7 +352,7 @@ class FinishedStudy:
     results: Results
     summary: tuple[SummaryRow, ...]
     how: Intervals
-    seconds: float
+    seconds: float | None
 
 
 def run_study(study: Study, out: Path, options: RunOptions) -> FinishedStudy:
@@ -271,11 +366,24 @@ def run_study(study: Study, out: Path, options: RunOptions) -> FinishedStudy:
         dask=options.dask,
         progress=options.told(study.name),
     )
-    seconds = time.perf_counter() - start
-    how = Intervals(alpha=study.alpha, seed=study.seed)
+    return _finished(results, out, time.perf_counter() - start)
+
+
+def _finished(results: Results, out: Path, seconds: float | None) -> FinishedStudy:
+    if results.study is None:
+        raise ProblemError("these results were not made by a study: nothing says what they are of")
+    how = results.how()
     summary = summary_rows(results, how)
     write_summary(out / "summary.csv", summary)
-    return FinishedStudy(study, out, results, summary, how, seconds)
+    return FinishedStudy(results.study, out, results, summary, how, seconds)
+
+
+def save_results(results: Results, out: Path) -> list[Path]:
+    """summary.csv, the figures and the page of a study in a folder; the figures' and page's
+    paths.
+    """
+    done = _finished(results, out, None)
+    return [*draw_study(done), write_page(done)]
 
 
 def draw_study(done: FinishedStudy) -> list[Path]:
@@ -390,25 +498,17 @@ def _with_interval(value: float, low: float, high: float) -> str:
 
 def _differences(results: Results, reference: str, how: Intervals) -> list[PageTable]:
     """Every setting less the reference, for each benchmark and size."""
-    cells = results.cells
-    first = {(c.benchmark, c.size): i for i, c in enumerate(cells) if c.label == reference}
-    pairs = [
-        (i, first[c.benchmark, c.size])
-        for i, c in enumerate(cells)
-        if c.label != reference and (c.benchmark, c.size) in first
-    ]
-    contrasts = [((i, 1.0), (j, -1.0)) for i, j in pairs]
-    mean, cvar = mean_and_cvar(results.score, how, contrasts)
-    ends = [(x.value, *x.interval()) for x in (mean, cvar)]
     found: dict[tuple[str, int], list[tuple[str, ...]]] = {}
-    for k, (i, _) in enumerate(pairs):
+    for row in difference_rows(results, reference, how):
         words = [
-            with_interval(float(x[k]), float(low[k]), float(high[k])).replace(" ", "\n", 1)
-            if x[k] == x[k]
-            else "not reported"
-            for x, low, high in ends
+            with_interval(x, low, high).replace(" ", "\n", 1) if x == x else "not reported"
+            for x, low, high in (
+                (row.mean, row.mean_low, row.mean_high),
+                (row.cvar, row.cvar_low, row.cvar_high),
+            )
         ]
-        found.setdefault((cells[i].benchmark, cells[i].size), []).append((cells[i].label, *words))
+        label = f"{row.algorithm} {row.parameters}".strip()
+        found.setdefault((row.benchmark, row.size), []).append((label, *words))
     return [
         PageTable(f"{name}, size {size:,}", ("setting", "mean", "CVaR"), rows, frozenset({1, 2}))
         for (name, size), rows in found.items()
@@ -417,7 +517,12 @@ def _differences(results: Results, reference: str, how: Intervals) -> list[PageT
 
 def _provenance(done: FinishedStudy) -> dict[str, str]:
     """What the manifest of the study's folder says, and how long the last run took."""
-    found: dict[str, Any] = read_json(done.out / MANIFEST)
+    manifest = done.out / MANIFEST
+    found: dict[str, Any] = read_json(manifest) if manifest.exists() else {}
     versions = ", ".join(f"{k} {v}" for k, v in found.pop("versions", {}).items())
-    took = f"{number(done.seconds)} s; what earlier runs had finished is not in it"
-    return {str(k): str(v) for k, v in found.items()} | {"versions": versions, "last run": took}
+    holds = ", ".join(f"{k} {v}" for k, v in found.pop("holds", {}).items())
+    said = {str(k): str(v) for k, v in found.items()} | {"versions": versions, "holds": holds}
+    if done.seconds is not None:
+        took = f"{number(done.seconds)} s; what earlier runs had finished is not in it"
+        said["last run"] = took
+    return {k: v for k, v in said.items() if v}

@@ -37,6 +37,10 @@ from surefoot.serving.origin import NOT_SHOWN, Origin, origin_of
 
 FORMAT = "surefoot controller 1"
 TIE = 1e-12  # actions whose probabilities differ by less are equally probable
+AS_BEFORE = (
+    "nothing changes in this state: do as before. The baseline goes by more than the state, so ask"
+    " it itself"
+)
 
 
 class NoStateError(PolicyError):
@@ -89,7 +93,9 @@ class Controller:
     otherwise   what to do in a state that the policy does not know: None refuses (PolicyError), an
                 action's label takes that action, a second policy (such as the baseline; a file of
                 one as a Path) is asked instead. So it is where a measurement that the encoder needs
-                is missing or not finite; but a second policy has no state to go by, and it refuses
+                is missing or not finite; but a second policy over the same states has none to go
+                by, and it refuses. A second controller (or the Path of its .json), or a policy over
+                columns of the row, is asked about the row itself
     """
 
     policy: Policy
@@ -100,17 +106,20 @@ class Controller:
     def __post_init__(self) -> None:
         if self.origin is None and isinstance(self.policy, (str, Path)):
             object.__setattr__(self, "origin", origin_of(self.policy))
-        object.__setattr__(self, "policy", _whole(own_policy(self.policy)))
-        if isinstance(self.otherwise, (Solution, Path, Mapping)) or is_table(self.otherwise):
-            object.__setattr__(self, "otherwise", own_policy(self.otherwise))
+        object.__setattr__(self, "policy", _changed(_whole(own_policy(self.policy)), self.origin))
+        object.__setattr__(self, "otherwise", _second(self.otherwise, self.encoder))
         labels = self.policy.labels
         if self.encoder is not None:
             _check_fit(self.policy, self.encoder, self.origin)
-        fixed = self.otherwise is not None and not isinstance(self.otherwise, Policy)
-        if fixed and labels.find_action(self.otherwise) is None:
+        if self.fixed and labels.find_action(self.otherwise) is None:
             raise PolicyError(
                 f"the fallback {unknown('action', self.otherwise, labels.actions, 'the policy')}"
             )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether one action is taken in states that the policy does not know."""
+        return self.otherwise is not None and not isinstance(self.otherwise, (Policy, Controller))
 
     def __repr__(self) -> str:
         how = "states as they are" if self.encoder is None else f"{self.encoder.method} states"
@@ -123,6 +132,8 @@ class Controller:
             return "it refuses"
         if isinstance(self.otherwise, Policy):
             return "a second policy"
+        if isinstance(self.otherwise, Controller):
+            return "a second controller, which is asked about the row"
         return f"{as_text(self.otherwise)!r}"
 
     def state(self, row: Any) -> Any:
@@ -138,7 +149,9 @@ class Controller:
                 raise NoStateError(f"this row has no state: {_lost(self.encoder, x)}")
             return self.encoder.labels[code]
         if isinstance(row, Mapping):
-            found = tuple(_parts_of(row, self.policy.labels.headers))
+            labels = self.policy.labels
+            named = all(x in row for x in labels.headers)
+            found = tuple(_parts_of(row, labels.headers if named else labels.state_columns))
             return found if len(found) > 1 else found[0]
         return tuple(row) if isinstance(row, (list, np.ndarray)) else row
 
@@ -158,7 +171,6 @@ class Controller:
 
     def probabilities(self, row: Any) -> dict[Any, float]:
         """{action: probability} for a row."""
-        fixed = self.otherwise is not None and not isinstance(self.otherwise, Policy)
         try:
             state = self.state(row)
             if self.otherwise is None or self.policy.knows(state):
@@ -166,8 +178,14 @@ class Controller:
             if isinstance(self.otherwise, Policy):
                 return self.otherwise.probabilities(state)
         except NoStateError:
-            if not fixed:
+            if self.otherwise is None or isinstance(self.otherwise, Policy):
                 raise
+        except PolicyError as error:
+            if self.origin is None or not self.origin.as_before:
+                raise
+            raise PolicyError(f"{AS_BEFORE}. In full: {error}") from error
+        if isinstance(self.otherwise, Controller):
+            return self.otherwise.probabilities(row)
         code = self.policy.labels.find_action(self.otherwise)
         return {a: float(i == code) for i, a in enumerate(self.policy.labels.actions)}
 
@@ -196,6 +214,9 @@ class Controller:
         fallback: dict[str, Any] = {"refuse": True}
         if isinstance(self.otherwise, Policy):
             fallback = {"policy": _policy_document(self.otherwise)}
+        elif isinstance(self.otherwise, Controller):
+            own = list(self.otherwise.policy.labels.state_columns)  # of the row it is asked about
+            fallback = {"controller": self.otherwise.document | {"state_columns": own}}
         elif self.otherwise is not None:
             fallback = {"action": _json_label(self.otherwise)}
         origin = self.origin
@@ -248,6 +269,11 @@ def load_controller(path: str | Path) -> Controller:
         content = read_json(path)
     except (OSError, ValueError) as error:
         raise PolicyError(f"{path} is no controller: {error}") from error
+    return _controller_of(content, path)
+
+
+def _controller_of(content: Any, path: str | Path) -> Controller:
+    """The controller of what was read from a JSON file."""
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise PolicyError(
             f"{path} is no controller: a JSON file with format {FORMAT!r} was expected, as surefoot"
@@ -258,6 +284,8 @@ def load_controller(path: str | Path) -> Controller:
         otherwise = _label(fallback.get("action"))
         if "policy" in fallback:
             otherwise = _policy_of(fallback["policy"])
+        elif "controller" in fallback:
+            otherwise = _controller_of(fallback["controller"], path)
         encoder, origin = content["encoder"], content.get("origin")
         return Controller(
             origin=None if origin is None else Origin(**origin),
@@ -271,6 +299,20 @@ def load_controller(path: str | Path) -> Controller:
         raise PolicyError(
             f"{path} is a controller with a fault: {type(error).__name__} {error}"
         ) from error
+
+
+def _second(given: Any, encoder: Encoder | None) -> Any:
+    """What is asked where the policy knows nothing: beside an encoder a policy over other states
+    than it makes goes by columns of the row.
+    """
+    if isinstance(given, Path) and given.suffix.lower() == ".json":
+        return load_controller(given)
+    if isinstance(given, (Solution, Path, Mapping)) or is_table(given):
+        given = own_policy(given)
+    if encoder is None or not isinstance(given, Policy):
+        return given
+    elsewhere = set(given.labels.states).isdisjoint(encoder.labels)
+    return Controller(policy=given) if elsewhere else given
 
 
 def _check_fit(policy: Policy, encoder: Encoder, origin: Origin | None) -> None:
@@ -355,6 +397,19 @@ def _whole(policy: Policy) -> Policy:
         baseline=None if policy.baseline is None else np.concatenate([policy.baseline, more]),
         notes=policy.notes,
     )
+
+
+def _changed(policy: Policy, origin: Origin | None) -> Policy:
+    """The policy without the states in which it is a baseline that goes by more than the state: its
+    mean there is not what that does, and it is to be called itself.
+    """
+    same = untouched(policy)
+    if origin is None or not origin.as_before or policy.baseline is None or not same.any():
+        return policy
+    labels, keep = policy.labels, np.flatnonzero(~same)
+    states = tuple(labels.states[s] for s in keep)
+    own = Labels(states, labels.actions, labels.state_columns)
+    return replace(policy, pi=policy.pi[keep], labels=own, baseline=policy.baseline[keep])
 
 
 def _policy_document(policy: Policy) -> dict[str, Any]:

@@ -181,14 +181,18 @@ def write_coded(
     database: Database, rows: RawRows, encoder: Encoder, out: Path, column: str, save: Path | None
 ) -> None:
     """The log with the label of every row, in its order, and its encoder: both or none."""
-    labels = ", ".join(map(text_sql, encoder.labels))
-    states = f"([{labels}])[code + 1] as {name_sql(column)}"
+    states = label_sql(encoder.labels, "code", column)
     targets = (out,) if save is None else (out, save)
     with whole_files(*targets) as (part, *beside):
         query = f"select {rows.all_columns}, {states} from {rows.sql} positional join codes"
         write_rows(database, rows, query, out, part)
         for file in beside:
             file.write_text(encoder_text(encoder), encoding="utf-8")
+
+
+def label_sql(labels: Sequence[str], code: str, column: str) -> str:
+    """A column of labels by their codes, in SQL."""
+    return f"([{', '.join(map(text_sql, labels))}])[{code} + 1] as {name_sql(column)}"
 
 
 def file_format(out: Path) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from surefoot.core.atomic import read_json, write_whole
 from surefoot.core.errors import LogError, NotAvailableError, ParameterError, SurefootError
+from surefoot.core.ranges import AND, MISSING, range_text
 
 FORMAT = "surefoot encoder 2"
 CODED = "surefoot encoder 1"  # whose labels were bin numbers, "a:2 b:0"
@@ -80,7 +81,7 @@ class QuantileEncoder:
     @property
     def labels(self) -> tuple[str, ...]:
         """The label of every state."""
-        join, words = (" ", _by_number) if self.coded else (" and ", _by_range)
+        join, words = (" ", _by_number) if self.coded else (AND, _by_range)
         bins = [
             words(name, edges, n)
             for name, edges, n in zip(self.features, self.edges, self.bins, strict=True)
@@ -117,10 +118,10 @@ def _by_range(name: str, edges: tuple[float, ...], n: int) -> list[str]:
     short = [f"{x:.6g}" for x in edges]
     exact = [float(x) for x in short] == list(edges)
     cuts = short if exact else [repr(float(x)) for x in edges]
-    if not cuts:
-        return ["" if n == 1 else f"{name} given", f"{name} missing"][:n]
-    between = [f"{low} <= {name} < {high}" for low, high in pairwise(cuts)]
-    return [f"{name} < {cuts[0]}", *between, f"{name} >= {cuts[-1]}", f"{name} missing"][:n]
+    if n == 1:
+        return [""]
+    bins = [range_text(name, low, high) for low, high in pairwise(("", *cuts, ""))]
+    return [*bins, f"{name} {MISSING}"][:n]
 
 
 @dataclass(frozen=True)

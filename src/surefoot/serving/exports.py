@@ -5,6 +5,7 @@ Structured Text `function_block`.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from numbers import Number
 from pathlib import Path
@@ -55,9 +56,15 @@ def case_when(
     """
     check_name("dialect", dialect, DIALECTS)
     words, policy, second = DIALECTS[dialect], controller.policy, controller.otherwise
-    otherwise = "NULL"
-    if second is not None and not isinstance(second, Policy):
-        otherwise = words.text(as_text(second))
+    otherwise, doses = "NULL", _has_doses(controller)
+    if isinstance(second, Controller):
+        own = second.policy.labels
+        columns = own.state_columns if second.encoder is None else ()
+        nested = case_when(second, dialect=dialect, key=key, state_column=columns)
+        _, _, case = nested.partition("\nCASE")  # comments stand above it
+        otherwise = f"(CASE{case.rstrip()})"
+    elif second is not None and not isinstance(second, Policy):
+        otherwise = _action(second, words, doses)
     if controller.encoder is None:
         columns = _columns(policy, state_column)
         tests = _by_label(words, columns, numbers)
@@ -74,7 +81,7 @@ def case_when(
         if isinstance(found, Policy):
             if found.labels.headers != policy.labels.headers:
                 raise ParameterError("policy and fallback have different columns of the state")
-            for then, states in _outcomes(found, words, key, otherwise).items():
+            for then, states in _outcomes(found, words, key, otherwise, doses).items():
                 branches += [(test, then) for test in tests(states)]
     lines = [f"-- {_one_line(x)}" for x in _comments(controller, key, made_from)] + ["CASE"]
     lines += [f"  WHEN {test} THEN {then}" for test, then in branches]
@@ -106,7 +113,7 @@ def export(
     state_column  in SQL, the column of the state (several joined by commas), if not that of the log
     accept        write even a candidate that was not shown to be better; the file says so first
     """
-    out, controller = Path(out), controller_of(policy, otherwise, encoder)
+    out, controller = Path(out), with_doses(controller_of(policy, otherwise, encoder))
     kind, origin = out.suffix.lower(), controller.origin
     if origin is not None and origin.unsupported and not accept:
         raise PolicyError(
@@ -142,6 +149,27 @@ def export(
     return controller
 
 
+def with_doses(controller: Controller) -> Controller:
+    """The controller with the median dose of the log in place of each range of doses."""
+    doses = {} if controller.origin is None else controller.origin.doses
+    policy, second = controller.policy, controller.otherwise
+    if not doses or not set(map(as_text, policy.labels.actions)) <= doses.keys():
+        return controller
+
+    def dosed(found: Policy) -> Policy:
+        numbers = [doses[as_text(a)] for a in found.labels.actions]
+        order = np.argsort(numbers)
+        labels = replace(found.labels, actions=tuple(numbers[a] for a in order))
+        baseline = None if found.baseline is None else found.baseline[:, order]
+        return replace(found, pi=found.pi[:, order], labels=labels, baseline=baseline)
+
+    if isinstance(second, Policy):
+        second = dosed(second)
+    elif controller.fixed:
+        second = doses[as_text(policy.labels.actions[policy.labels.action_code(second)])]
+    return replace(controller, policy=dosed(policy), otherwise=second)
+
+
 def export_notes(
     controller: Controller, key: Sequence[str] = (), blank: str = BLANK[".sql"]
 ) -> list[str]:
@@ -173,6 +201,14 @@ def export_notes(
             " draw (surefoot apply --sample; in SQL --key), or test the new one"
         )
     tied = int((best.tied & ~left).sum())
+    if controller.origin is not None and controller.origin.as_before:
+        notes.append(
+            f"where nothing changes there is {blank or 'no entry'}, for 'as before': the baseline"
+            " goes by more than the state, so it is to be called itself there"
+        )
+    if controller.origin is not None and controller.origin.doses:
+        medians = ", ".join(f"{x:g} for {label!r}" for label, x in controller.origin.doses.items())
+        notes.append(f"a dose is the median of the log in its range: {medians}")
     if tied and not key:
         notes.append(
             f"in {plural(tied, 'state')} several actions are equally probable: the first of them"
@@ -226,12 +262,23 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def _has_doses(controller: Controller) -> bool:
+    """Whether its actions are doses."""
+    doses = () if controller.origin is None else controller.origin.doses.values()
+    return bool(doses) and set(controller.policy.labels.actions) <= set(doses)
+
+
+def _action(a: Any, words: Dialect, doses: bool) -> str:
+    """An action in SQL: a dose is a number."""
+    return _exact(float(a)) if doses else words.text(as_text(a))
+
+
 def _outcomes(
-    policy: Policy, words: Dialect, key: Sequence[str], otherwise: str
+    policy: Policy, words: Dialect, key: Sequence[str], otherwise: str, doses: bool
 ) -> dict[str, list[Any]]:
     """{what is done, in SQL: the labels of the states in which it is}, in the order of actions."""
     best, same = most_probable(policy.pi), untouched(policy)
-    actions = [words.text(as_text(a)) for a in policy.labels.actions]
+    actions = [_action(a, words, doses) for a in policy.labels.actions]
     found: dict[str, list[Any]] = {}
     for s in np.argsort(best.action, kind="stable").tolist():
         then = actions[best.action[s]]

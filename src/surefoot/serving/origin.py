@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ class Origin:
     encoder          the fingerprint of the encoder by which the states of that log were made; "" if
                      that is not known
     state            the column of the state in that log; "" if there are several
+    doses            for each action that is a range of doses, the one to give: its median in the
+                     log
+    as_before        whether the baseline goes by more than the state: where the policy changes
+                     nothing, it is to be called itself
     """
 
     surefoot: str
@@ -42,6 +46,8 @@ class Origin:
     fingerprint: str
     encoder: str = ""
     state: str = ""
+    doses: Mapping[str, float] = field(default_factory=dict)
+    as_before: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -81,6 +87,7 @@ def _of_summary(found: Mapping[str, Any], name: str) -> Origin | None:
     }
     state = re.search(r"(?:^|, )state = (.*?)(?:, action = |$)", str(log["columns"]))
     column = state[1] if state else ""
+    cells = log.get("cells") or {}
     return Origin(
         surefoot=str(found["surefoot"]),
         verdict=str(found["verdict"]) + f" despite {', '.join(waived)}" * bool(waived),
@@ -90,4 +97,6 @@ def _of_summary(found: Mapping[str, Any], name: str) -> Origin | None:
         fingerprint=str(log["fingerprint"]),
         encoder=str(log.get("encoder", "")),
         state="" if " + " in column else column,
+        doses=dict((cells.get("actions") or {}).get("doses", {})),
+        as_before=bool(cells.get("baseline_by_row")),
     )

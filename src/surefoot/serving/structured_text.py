@@ -41,6 +41,11 @@ def function_block(controller: Controller, comments: Sequence[str] = ()) -> str:
         )
     encoder = bins_of(controller.encoder, "Structured Text")
     second = controller.otherwise
+    if isinstance(second, Controller):
+        raise ParameterError(
+            "Structured Text holds one encoder, and the fallback goes by readings of its own: leave"
+            " it out, and do as before where the decision is 0"
+        )
     actions = list(controller.policy.labels.actions)
     if isinstance(second, Policy):
         actions += [a for a in second.labels.actions if a not in actions]

@@ -70,7 +70,7 @@ class Applied:
 
 
 @dataclass(frozen=True, repr=False)
-class _Coding:
+class Coding:
     """The different labels of some columns, missing ones among them, in the order of their codes;
     how many rows have each; and the join that finds the codes of rows x in their table.
     """
@@ -81,7 +81,7 @@ class _Coding:
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class _Plan:
+class Plan:
     """What the controller does in each label of the file: row i of pi is that of labels[i].
 
     place: the state of the policy of each label, or -1. actions: those of policy and fallback.
@@ -143,6 +143,11 @@ def apply(
     """
     check_seed(seed, sample)
     controller = controller_of(policy, otherwise)
+    if isinstance(controller.otherwise, Controller):
+        raise ParameterError(
+            "a whole file is decided state by state, and this fallback is asked about rows: decide"
+            " row by row (surefoot.load_controller), or with another fallback"
+        )
     if out is not None:
         out = Path(out)
         file_format(out)
@@ -154,16 +159,14 @@ def apply(
             check_targets(out, None, name, rows)
         taken = _action_columns(rows, action_column)
         if encoder is None:
-            states = _coded(
-                database, rows, "states", _state_columns(controller, rows, state_column)
-            )
+            states = coded(database, rows, "states", _state_columns(controller, rows, state_column))
         elif state_column is not None:
             raise ParameterError("the encoder makes the state: leave --state-column out")
         else:
             rows.missing(database, encoder.features)  # they are numbers
-            states = _Coding((*encoder.labels, None))  # None: without a state
-        plan = _planned(controller, states.labels)
-        logged = _coded(database, rows, "actions", taken) if taken else _Coding(())
+            states = Coding((*encoder.labels, None))  # None: without a state
+        plan = planned(controller, states.labels)
+        logged = coded(database, rows, "actions", taken) if taken else Coding(())
         known = _action_codes(logged.labels, plan.actions)
         blocks = _blocks(database, rows, encoder, states, logged, known)
         sums = _decide(database, blocks, plan, np.random.default_rng(seed) if sample else None)
@@ -230,7 +233,7 @@ def _named(given: str, rows: RawRows, role: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _coded(database: Database, rows: RawRows, table: str, columns: Sequence[str]) -> _Coding:
+def coded(database: Database, rows: RawRows, table: str, columns: Sequence[str]) -> Coding:
     """The labels of some columns; makes the table of their codes."""
     chosen = ", ".join(f"{name_sql(rows.physical[x])} as k{i}" for i, x in enumerate(columns))
     database.run(
@@ -251,10 +254,10 @@ def _coded(database: Database, rows: RawRows, table: str, columns: Sequence[str]
     )
     found = database.rows("reading labels", f"select n, {keys} from {table} order by code")
     labels = [row[1] if len(columns) == 1 else tuple(row[1:]) for row in found]
-    return _Coding(labels, tuple(row[0] for row in found), f"left join {table} on {same}")
+    return Coding(labels, tuple(row[0] for row in found), f"left join {table} on {same}")
 
 
-def _planned(controller: Controller, labels: Sequence[Any]) -> _Plan:
+def planned(controller: Controller, labels: Sequence[Any]) -> Plan:
     """What the controller does in every label."""
     policy, otherwise = controller.policy, controller.otherwise
     actions = list(policy.labels.actions)
@@ -271,7 +274,7 @@ def _planned(controller: Controller, labels: Sequence[Any]) -> _Plan:
         elif otherwise.knows(labels[i]):
             for a, p in otherwise.probabilities(labels[i]).items():
                 pi[i, known.action_code(a)] = p
-    return _Plan(labels=labels, place=place, pi=pi, actions=tuple(actions))
+    return Plan(labels=labels, place=place, pi=pi, actions=tuple(actions))
 
 
 def _action_codes(logged: Sequence[Any], actions: tuple[Any, ...]) -> np.ndarray:
@@ -290,8 +293,8 @@ def _blocks(
     database: Database,
     rows: RawRows,
     encoder: Encoder | None,
-    states: _Coding,
-    logged: _Coding,
+    states: Coding,
+    logged: Coding,
     action_codes: np.ndarray,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(the label, the logged action) of each row as codes, block by block in the order of rows."""
@@ -318,10 +321,22 @@ def _blocks(
             yield np.asarray(state), np.asarray(action)
 
 
+def codes_of_rows(
+    database: Database, rows: RawRows, encoder: Encoder | None, labels: Coding | None
+) -> np.ndarray:
+    """Which label every row has: of those of some columns, or of the states of an encoder (its last
+    code: no state).
+    """
+    states = Coding((*encoder.labels, None)) if labels is None and encoder is not None else labels
+    assert states is not None
+    blocks = _blocks(database, rows, encoder, states, Coding(()), np.zeros(0, dtype=np.int64))
+    return np.concatenate([state for state, _ in blocks])
+
+
 def _decide(
     database: Database,
     blocks: Iterator[tuple[np.ndarray, np.ndarray]],
-    plan: _Plan,
+    plan: Plan,
     rng: np.random.Generator | None,
 ) -> _Sums:
     """Make the table `decisions`, in the order of the rows, and add up what it says."""
@@ -365,7 +380,7 @@ def _drawn(pi: np.ndarray, state: np.ndarray, rng: np.random.Generator) -> np.nd
     return np.where(total[state, -1] > 0, found, -1)
 
 
-def _write(database: Database, rows: RawRows, plan: _Plan, out: Path, column: str) -> None:
+def _write(database: Database, rows: RawRows, plan: Plan, out: Path, column: str) -> None:
     """The rows of the file with their decisions, in their order."""
     names = [as_text(a) for a in plan.actions]
     p = "p"
@@ -385,7 +400,7 @@ def _write(database: Database, rows: RawRows, plan: _Plan, out: Path, column: st
         )
 
 
-def _decided(database: Database, rows: RawRows, plan: _Plan, source: Any, column: str) -> Any:
+def _decided(database: Database, rows: RawRows, plan: Plan, source: Any, column: str) -> Any:
     """The rows with their decisions as a table: a frame keeps its columns as they are."""
     found = database.rows("reading decisions", "select a, p from decisions")
     new: dict[str, list[Any]] = {
@@ -410,7 +425,7 @@ def _decided(database: Database, rows: RawRows, plan: _Plan, source: Any, column
 
 def _applied(
     controller: Controller,
-    plan: _Plan,
+    plan: Plan,
     sums: _Sums,
     has_actions: bool,
     strange_actions: dict[str, int],

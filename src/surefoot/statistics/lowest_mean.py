@@ -109,19 +109,23 @@ def worst(
 
 
 def cross_fitted_tail(
-    z: np.ndarray, cell: np.ndarray, mass: np.ndarray, odd: np.ndarray, n: int, strength: float
-) -> np.ndarray:
+    z: np.ndarray, cell: np.ndarray, mass: np.ndarray, odd: np.ndarray, n: int, strength: float,
+    order: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
     """The mean of the lowest share of the outcomes of every cell [n], not above the true one on
     average; NaN in cells that lack one of the two parts, `odd` or not.
 
     The mean of the lowest share is the largest  t - E(t - z)^+ (1 + Gamma)  over all t (Rockafellar
     & Uryasev 2000). The t that is best for the outcomes at hand makes it too large on average. So t
-    comes from one part of the outcomes, the mean from the other, and in turn.
+    comes from one part of the outcomes, the mean from the other, and in turn. `order` as in
+    `worst`.
     """
     found, total = np.zeros(n), np.bincount(cell, weights=mass, minlength=n)
     for part in (odd, ~odd):
-        b = np.zeros(n)
-        cut = worst(z[part], cell[part], mass[part], b, strength).cut
+        b, own = np.zeros(n), None
+        if order is not None:
+            own = (np.cumsum(part) - 1)[order[part[order]]]
+        cut = worst(z[part], cell[part], mass[part], b, strength, own).cut
         cut = np.where(np.bincount(cell[part], minlength=n) > 0, cut, np.nan)
         at, x = cell[~part], z[~part]
         value = cut[at] - np.maximum(cut[at] - x, 0.0) * (1 + strength)

@@ -1,4 +1,6 @@
-"""Benchmarks: known MDPs with a baseline, one file each; this file is the list of them."""
+"""Benchmarks: known MDPs, and worlds of measurements, with a baseline, one file each; this file is
+the list of them.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,14 @@ from surefoot.algorithms.conventions import conventions_of
 from surefoot.core.errors import UnknownNameError
 from surefoot.core.parameters import is_own, look_up, make, own_class
 from surefoot.research.benchmarks.benchmark import NORMALISED, VALUE, Benchmark
+from surefoot.research.benchmarks.cart_pole import CartPole
+from surefoot.research.benchmarks.continuous import Continuous, returns, sampled
+from surefoot.research.benchmarks.continuous_wet_chicken import ContinuousWetChicken
 from surefoot.research.benchmarks.garnet import Garnet
 from surefoot.research.benchmarks.gridworld import Gridworld
 from surefoot.research.benchmarks.icu_sepsis import ICUSepsis
+from surefoot.research.benchmarks.industrial import IndustrialBenchmark
+from surefoot.research.benchmarks.known_mdp import KnownMDP, from_gymnasium, from_mdp
 from surefoot.research.benchmarks.random_mdps import RandomMDPs
 from surefoot.research.benchmarks.toy_text import ToyText
 from surefoot.research.benchmarks.wet_chicken import WetChicken
@@ -27,6 +34,16 @@ _ALL: tuple[type[Benchmark], ...] = (
 )
 
 BENCHMARKS: Mapping[str, type[Benchmark]] = MappingProxyType({cls.name: cls for cls in _ALL})
+
+_OF_MEASUREMENTS: tuple[type[Continuous], ...] = (
+    ContinuousWetChicken,
+    CartPole,
+    IndustrialBenchmark,
+)
+
+CONTINUOUS: Mapping[str, type[Continuous]] = MappingProxyType(
+    {cls.name: cls for cls in _OF_MEASUREMENTS}
+)
 
 
 def benchmark(name: str, *, conventions: str | None = None, **parameters: Any) -> Benchmark:
@@ -57,14 +74,24 @@ def benchmark(name: str, *, conventions: str | None = None, **parameters: Any) -
 
 __all__ = [
     "BENCHMARKS",
+    "CONTINUOUS",
     "NORMALISED",
     "VALUE",
     "Benchmark",
+    "CartPole",
+    "Continuous",
+    "ContinuousWetChicken",
     "Garnet",
     "Gridworld",
     "ICUSepsis",
+    "IndustrialBenchmark",
+    "KnownMDP",
     "RandomMDPs",
     "ToyText",
     "WetChicken",
     "benchmark",
+    "from_gymnasium",
+    "from_mdp",
+    "returns",
+    "sampled",
 ]

@@ -1,34 +1,44 @@
-"""The runner: a study in its folder, with a spec, a manifest, and a Parquet file a shard, each
-written whole; missing shards are computed by local processes, on a GPU or on a Dask cluster.
+"""The runner: what a study lacks in its folder is computed by local processes, on a GPU or on a
+Dask cluster.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import platform
-from collections.abc import Callable, Generator, Iterator
+import pickle
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
-from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
-from multiprocessing import get_context, parent_process
+from contextlib import closing, contextmanager
+from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import Any
+from types import ModuleType
 
-import numpy as np
-
-from surefoot.core.atomic import PARTIAL, read_json, whole_file, write_whole, writing
 from surefoot.core.cluster import cluster, computed
 from surefoot.core.errors import NotAvailableError, StudyError
-from surefoot.research.studies.results import Cell, Results
-from surefoot.research.studies.spec import Study, StudySetting, Variant, settings, variants
-from surefoot.research.studies.trials import Trials, run_trials, score
+from surefoot.research.studies.identity import MAIN
+from surefoot.research.studies.results import Results
+from surefoot.research.studies.shards import (
+    Folder,
+    Shard,
+    open_folder,
+    undone_if_fruitless,
+    write_shard,
+)
+from surefoot.research.studies.spec import (
+    AlgorithmsLike,
+    BenchmarkLike,
+    Study,
+    define_study,
+    read_study,
+    settings,
+    variants,
+)
+from surefoot.research.studies.trials import run_trials
 
 # Trials a shard: a GPU is fastest with whole studies; sparse problems, and those whose log is read,
 # run one by one.
@@ -43,273 +53,13 @@ ONE_THREAD = (
     "VECLIB_MAXIMUM_THREADS",
 )
 
-MANIFEST, SPEC, SHARDS = "manifest.json", "study.json", "shards"
-PACKAGES = ("surefoot", "numpy", "scipy", "duckdb", "torch")
-
-
-@dataclass(frozen=True, order=True)
-class Shard:
-    """Trials start, ..., stop - 1 of one variant of the study."""
-
-    variant: int
-    start: int
-    stop: int
-
-    @property
-    def name(self) -> str:
-        """Its file."""
-        return f"variant{self.variant:02d}-trials{self.start:07d}-{self.stop:07d}.parquet"
-
-
-@dataclass(frozen=True)
-class Folder:
-    """Where a study lives."""
-
-    path: Path
-    study: Study
-    shard_trials: int
-
-    @cached_property
-    def settings(self) -> tuple[StudySetting, ...]:
-        """The algorithms of the study with their parameters."""
-        return settings(self.study)
-
-    @cached_property
-    def variants(self) -> tuple[Variant, ...]:
-        """The benchmarks of the study."""
-        return variants(self.study)
-
-    @cached_property
-    def shards(self) -> tuple[Shard, ...]:
-        """How the work is cut."""
-        cuts = range(0, self.study.trials, self.shard_trials)
-        return tuple(
-            Shard(v, i, min(i + self.shard_trials, self.study.trials))
-            for v in range(len(self.variants))
-            for i in cuts
-        )
-
-    def file(self, shard: Shard) -> Path:
-        """The file of a shard."""
-        return self.path / SHARDS / shard.name
-
-    def missing(self) -> list[Shard]:
-        """Shards without a sound file; damaged files and what a kill left half are removed."""
-        self.tidy()
-        return [shard for shard in self.shards if not self._sound(shard)]
-
-    def tidy(self) -> None:
-        """Remove files that were being written by processes that are gone."""
-        for left in (self.path / SHARDS).glob(f"*{PARTIAL}"):
-            left.unlink(missing_ok=True)
-
-    def _sound(self, shard: Shard) -> bool:
-        path = self.file(shard)
-        if not path.exists():
-            return False
-        try:
-            read_shard(self, shard)
-        except DamagedShardError:
-            path.unlink()
-            return False
-        return True
-
-    def results(self) -> Results:
-        """All trials of all cells, in the order of trials; raises if a shard is missing."""
-        cells, scores, baselines, converged = [], [], [], []
-        for v, variant in enumerate(self.variants):
-            parts = [read_shard(self, shard) for shard in self.shards if shard.variant == v]
-            rho, ok, rho_b, rho_star = (
-                np.concatenate([getattr(part, name) for part in parts], axis=-1)
-                for name in ("rho", "converged", "rho_b", "rho_star")
-            )
-            found, base = (score(variant.benchmark, x, rho_b, rho_star) for x in (rho, rho_b))
-            for i, size in enumerate(self.study.benchmark.sizes):
-                for j, setting in enumerate(self.settings):
-                    cells.append(Cell(variant.label, size, setting.name, setting.parameters))
-                    scores.append(found[i, j])
-                    baselines.append(base)
-                    converged.append(ok[i, j])
-        return Results(tuple(cells), np.stack(scores), np.stack(baselines), np.stack(converged))
-
-
-class DamagedShardError(StudyError):
-    """A shard file that is not what this study wrote."""
-
-
-def open_folder(path: str | Path, study: Study, shard_trials: int, device: str) -> Folder:
-    """The folder of this study, new or to be resumed; a folder of anything else is refused."""
-    path = Path(path)
-    manifest = path / MANIFEST
-    if manifest.exists():
-        try:
-            found = read_json(manifest)
-            same, cut = found["fingerprint"] == study.fingerprint, int(found["shard_trials"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StudyError(
-                f"{manifest} cannot be read ({error}): choose another folder, or remove this one"
-            ) from error
-        if not same:
-            raise StudyError(
-                f"{path} holds another study ({found.get('name')!r}, {found.get('trials')} trials,"
-                f" seed {found.get('seed')}): choose another folder with --out, or remove this one"
-            )
-        folder = Folder(path, study, cut)
-        _check_version(folder, found)
-        return folder
-    if path.exists() and (not path.is_dir() or not _in_the_making(path)):
-        raise StudyError(
-            f"{path} exists and is not the folder of a study: choose another one with --out"
-        )
-    with writing(path):
-        (path / SHARDS).mkdir(parents=True, exist_ok=True)
-    write_whole(path / SPEC, json.dumps(study.model_dump(), indent=2) + "\n")
-    write_whole(manifest, json.dumps(_manifest(study, shard_trials, device), indent=2) + "\n")
-    return Folder(path, study, shard_trials)
-
-
-def _check_version(folder: Folder, manifest: dict[str, Any]) -> None:
-    """Raise if the rest of a study would be computed by another surefoot than its beginning."""
-    begun, now = (manifest.get("versions") or {}).get("surefoot"), versions().get("surefoot")
-    if begun is not None and begun != now and folder.missing():
-        raise StudyError(
-            f"{folder.path} was begun with surefoot {begun}, and this is {now}: results of two"
-            f" versions do not mix. Go on with {begun}, or choose another folder with --out"
-        )
-
-
-@contextmanager
-def undone_if_fruitless(path: Path) -> Iterator[None]:
-    """After an error before the first shard is finished, the folder is as it was before."""
-    made = (path / SHARDS, path / SPEC, path / MANIFEST, path, *path.parents)
-    new = [x for x in made if not x.exists()]
-    try:
-        yield
-    except BaseException:
-        shards = list((path / SHARDS).iterdir()) if (path / SHARDS).is_dir() else []
-        if path / MANIFEST in new and all(x.name.endswith(PARTIAL) for x in shards):
-            for x in (*shards, *new):
-                with suppress(OSError):  # a folder that holds something else stays
-                    x.rmdir() if x.is_dir() else x.unlink(missing_ok=True)
-        raise
-
-
-def _in_the_making(path: Path) -> bool:
-    """Whether a folder holds nothing but what a run writes before the manifest."""
-    return all(
-        x.name == SPEC
-        or x.name.startswith((f".{SPEC}.", f".{MANIFEST}."))
-        or (x.name == SHARDS and x.is_dir() and not any(x.iterdir()))
-        for x in path.iterdir()
-    )
-
-
-def _manifest(study: Study, shard_trials: int, device: str) -> dict[str, object]:
-    """What a figure can be traced by."""
-    return {
-        "name": study.name,
-        "fingerprint": study.fingerprint,
-        "trials": study.trials,
-        "seed": study.seed,
-        "shard_trials": shard_trials,
-        "device": device,
-        "versions": versions(),
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-    }
-
-
-def versions() -> dict[str, str]:
-    """The releases that results depend on."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def write_shard(folder: Folder, shard: Shard, trials: Trials) -> None:
-    """One row for each (size, trial): rho_b, rho_star; value and convergence of every setting."""
-    import duckdb
-
-    sizes, n = folder.study.benchmark.sizes, shard.stop - shard.start
-    table = {
-        "size": np.repeat(np.array(sizes, dtype=np.int64), n),
-        "trial": np.tile(np.arange(shard.start, shard.stop, dtype=np.int64), len(sizes)),
-        "rho_b": np.tile(trials.rho_b, len(sizes)),
-        "rho_star": np.tile(trials.rho_star, len(sizes)),
-    }
-    for j, one in enumerate(folder.settings):
-        table[one.label] = np.ascontiguousarray(trials.rho[:, j].reshape(-1))
-        table[f"converged: {one.label}"] = np.ascontiguousarray(trials.converged[:, j].reshape(-1))
-    kept = ", ".join(f"{k}: '{v}'" for k, v in _notes(folder, shard, table).items())
-    with whole_file(folder.file(shard), parents=False) as part, duckdb.connect() as connection:
-        connection.execute("set threads = 1")
-        connection.register("shard", table)
-        try:
-            connection.execute(
-                f"copy shard to '{_quoted(part)}' (format parquet, compression zstd, use_tmp_file"
-                f" false, kv_metadata {{{kept}}})"
-            )
-        except duckdb.IOException as error:
-            raise OSError(str(error)) from error
-
-
-def read_shard(folder: Folder, shard: Shard) -> Trials:
-    """The trials in the file of a shard; whatever is wrong with it raises DamagedShardError."""
-    import duckdb
-
-    path, file = folder.file(shard), f"'{_quoted(folder.file(shard))}'"
-    if not path.exists():
-        raise StudyError(
-            f"{folder.path} is not finished: {shard.name} is missing; run the study again to"
-            " resume it"
-        )
-    try:
-        with duckdb.connect() as connection:
-            connection.execute("set threads = 1")
-            kept = {
-                bytes(k).decode(): bytes(v).decode()
-                for _, k, v in connection.execute(f"from parquet_kv_metadata({file})").fetchall()
-            }
-            table = connection.execute(f"from read_parquet({file})").fetchnumpy()
-    except (duckdb.Error, UnicodeDecodeError) as error:
-        raise DamagedShardError(f"{path} cannot be read: {error}") from error
-    table = {name: np.asarray(x) for name, x in table.items()}
-    if not _notes(folder, shard, table).items() <= kept.items():
-        raise DamagedShardError(f"{path} is not what this study wrote")
-    shape = (len(folder.study.benchmark.sizes), shard.stop - shard.start)
-    rho, converged = (
-        np.stack([table[f"{what}{one.label}"].reshape(shape) for one in folder.settings], axis=1)
-        for what in ("", "converged: ")
-    )
-    rho_b, rho_star = (table[name].reshape(shape)[0] for name in ("rho_b", "rho_star"))
-    return Trials(rho_b, rho_star, rho, converged)
-
-
-def _notes(folder: Folder, shard: Shard, table: dict[str, np.ndarray]) -> dict[str, str]:
-    """What is kept beside a table to know it again: study, shard, and a digest of all columns."""
-    digest = hashlib.sha256()
-    for name in sorted(table):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(table[name]).tobytes())
-    study = folder.study.fingerprint
-    return {"fingerprint": study, "shard": shard.name, "digest": digest.hexdigest()}
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
-
-
 Progress = Callable[[int, int], None]  # (trials done, trials in all)
 Finished = Generator[Shard, None, None]  # shards as they are finished
 
 
 def run(
     study: Study,
-    out: str | Path,
+    out: str | Path | None = None,
     *,
     workers: int | None = None,
     device: str = "cpu",
@@ -317,19 +67,25 @@ def run(
     shard_trials: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Results:
-    """Run a study, or what is missing of it, and return its results.
+    """Run a study, or what its folder lacks of it, and return its results.
 
-    Killed at any moment, the same call resumes it. `workers` local processes (default: all cores),
-    each with one BLAS thread; with `device` "cuda" the shards run one after the other on the GPU;
-    with `dask`, the address of a scheduler, they are sent there and the folder must be visible to
-    the workers. Results do not depend on any of them, but for rounding on another device. The cut
-    into shards is kept from the first run.
+    Killed at any moment, the same call resumes it; without a folder nothing is kept. `workers`
+    local processes (default: all cores), each with one BLAS thread; with `device` "cuda" the shards
+    run one after the other on the GPU; with `dask`, the address of a scheduler, they are sent there
+    and the folder must be visible to the workers. Results do not depend on any of them, but for
+    rounding on another device. The cut into shards is kept from the first run.
     """
     if workers is not None and not 1 <= workers <= MOST_WORKERS:
         raise StudyError(f"workers must be from 1 to {MOST_WORKERS:,}, got {workers:,}")
     if shard_trials is not None and shard_trials < 1:
         raise StudyError(f"a shard needs at least 1 trial, got {shard_trials}")
     check_device(device)
+    if out is None:
+        if dask is not None:
+            raise StudyError("on a Dask cluster a study needs a folder that its workers see: out")
+        with TemporaryDirectory(prefix="surefoot-study-") as made:
+            options = {"workers": workers, "device": device, "shard_trials": shard_trials}
+            return run(study, Path(made) / "study", progress=progress, **options)  # type: ignore[arg-type]
     sparse = any(variant.benchmark.sparse for variant in variants(study))
     if sparse:
         device = "cpu"  # problems that are too large for a batch
@@ -349,16 +105,62 @@ def run(
     return folder.results()
 
 
+def study(
+    benchmark: BenchmarkLike,
+    algorithms: AlgorithmsLike | None = None,
+    sizes: int | Sequence[int] | None = None,
+    trials: int | None = None,
+    seed: int | None = None,
+    *,
+    alpha: float | None = None,
+    conventions: str | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    device: str = "cpu",
+    dask: str | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Results:
+    """Algorithms compared on a benchmark: `trials` data sets of every size, each improved by every
+    algorithm and evaluated in the true MDP.
+
+    benchmark     its name, with parameters ("random-mdps eta=0.5"), a table as in a study file, or
+                  an object, such as `surefoot.research.benchmarks.from_gymnasium(env)`
+    algorithms    names with parameters ("ramdp kappa=0.05"), or objects; one or a list; a dict
+                  {"mine": MyAlgorithm()} gives the names that results show
+    alpha         of CVaR: the mean of the worst share alpha of the trials (0.01)
+    out           a folder that keeps what was computed and grows by trials, sizes and algorithms:
+                  what is there is not run again. Without it nothing is kept
+
+    Or `surefoot.study("my-study.toml", out="results")`: the first is a study file, which says all
+    but `trials` and `conventions`. Classes of a notebook or script work, too: their processes are
+    forks of this one, and where there are none (macOS, Windows) this process does the work.
+    """
+    if isinstance(benchmark, (str, Path)) and str(benchmark).endswith(".toml"):
+        told = {"algorithms": algorithms, "sizes": sizes, "seed": seed, "alpha": alpha}
+        twice = next((k for k, v in told.items() if v is not None), None)
+        if twice is not None:
+            raise StudyError(f"{benchmark} says {twice} itself: leave it out, or change the file")
+        defined = read_study(benchmark, trials, conventions)
+    else:
+        alpha, seed = 0.01 if alpha is None else alpha, seed or 0
+        defined = define_study(
+            benchmark, algorithms, sizes, trials, seed, alpha=alpha, conventions=conventions
+        )
+    return run(defined, out, workers=workers, device=device, dask=dask, progress=progress)
+
+
 def _follow(folder: Folder, missing: list[Shard], finished: Finished, progress: Progress) -> None:
     """Tell how far the work is until all shards are there."""
-    total = sum(s.stop - s.start for s in folder.shards)
-    done = total - sum(s.stop - s.start for s in missing)
+    lacking = {(s.variant, t) for s in missing for t in range(s.start, s.stop)}
+    total = folder.study.trials * len(folder.variants)
+    waiting = missing
     # an interruption in `progress`, too, ends the workers and removes what they were writing
     with closing(finished):
-        progress(done, total)
+        progress(total - len(lacking), total)
         for shard in finished:
-            done += shard.stop - shard.start
-            progress(done, total)
+            waiting = [x for x in waiting if x != shard]
+            lacking = {(s.variant, t) for s in waiting for t in range(s.start, s.stop)}
+            progress(total - len(lacking), total)
 
 
 def check_device(device: str) -> None:
@@ -381,8 +183,16 @@ def check_device(device: str) -> None:
 
 def compute(folder: Folder, shard: Shard, device: str) -> Shard:
     """Compute one shard and write its file."""
-    variant = folder.variants[shard.variant]
-    write_shard(folder, shard, run_trials(folder.study, variant, shard.start, shard.stop, device))
+    trials = run_trials(
+        folder.study,
+        folder.variants[shard.variant],
+        shard.start,
+        shard.stop,
+        device,
+        sizes=[folder.study.benchmark.sizes[i] for i in shard.sizes],
+        chosen=[folder.settings[j] for j in shard.settings],
+    )
+    write_shard(folder, shard, trials)
     return shard
 
 
@@ -392,13 +202,28 @@ def _here(folder: Folder, missing: list[Shard], device: str) -> Finished:
 
 
 def _in_processes(folder: Folder, missing: list[Shard], workers: int) -> Finished:
-    """A pool of fresh processes; after one dies, what is missing goes to a new pool."""
+    """A pool of processes; after one dies, what is missing goes to a new pool.
+
+    They are fresh ones, unless a class comes from a notebook or a script, which a fresh process
+    does not have: then they are forks of this one, which inherit the study; where there are no
+    forks, this process does the work.
+    """
+    travels = _travels(folder.study)
+    if not travels and (sys.platform == "darwin" or "fork" not in get_all_start_methods()):
+        yield from _here(folder, missing, "cpu")
+        return
     for _ in range(ATTEMPTS):
         if not missing:
             return
         try:
-            with _pool(min(workers, len(missing))) as pool:
-                waiting = [pool.submit(compute, folder, shard, "cpu") for shard in missing]
+            with _pool(min(workers, len(missing)), "spawn" if travels else "fork") as pool:
+                with _without_main() if travels else _inherited(folder):
+                    waiting = [
+                        pool.submit(compute, folder, shard, "cpu")
+                        if travels
+                        else pool.submit(_compute_inherited, shard)
+                        for shard in missing
+                    ]
                 for future in as_completed(waiting):
                     shard = future.result()
                     missing = [s for s in missing if s != shard]
@@ -414,17 +239,53 @@ def _in_processes(folder: Folder, missing: list[Shard], workers: int) -> Finishe
         )
 
 
+def _travels(study: Study) -> bool:
+    """Whether a fresh process can load all that the study names."""
+    try:
+        return MAIN.encode() not in pickle.dumps(study)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+
+
+_INHERITED: list[Folder] = []  # what forks of this process find
+
+
 @contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that start with one BLAS thread each: NumPy reads the setting when it is loaded.
+def _inherited(folder: Folder) -> Iterator[None]:
+    """Forks that start in here have this folder."""
+    _INHERITED.append(folder)
+    try:
+        yield
+    finally:
+        _INHERITED.remove(folder)
+
+
+def _compute_inherited(shard: Shard) -> Shard:
+    return compute(_INHERITED[-1], shard, "cpu")
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Fresh processes that start in here do not run the caller's script again: nothing in it is
+    needed, and without `if __name__ == "__main__"` it would start the study once more.
+    """
+    main = sys.modules[MAIN]
+    sys.modules[MAIN] = ModuleType(MAIN)
+    try:
+        yield
+    finally:
+        sys.modules[MAIN] = main
+
+
+@contextmanager
+def _pool(workers: int, start: str = "spawn") -> Iterator[ProcessPoolExecutor]:
+    """Processes; fresh ones have one BLAS thread each: NumPy reads the setting when it is loaded.
 
     At the end, unfinished shards are not waited for; they leave nothing behind.
     """
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
-    pool = ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_end_with_parent
-    )
+    pool = ProcessPoolExecutor(workers, mp_context=get_context(start), initializer=_end_with_parent)
     try:
         yield pool
     finally:
@@ -450,6 +311,11 @@ def _end_with_parent() -> None:
 
 def _on_dask(folder: Folder, missing: list[Shard], device: str, address: str) -> Finished:
     """The same shards on a cluster; Dask itself sends the shards of a dead worker to another."""
+    if not _travels(folder.study):
+        raise StudyError(
+            "a class of a notebook or script cannot be sent to a cluster: put it into a module that"
+            " the workers have"
+        )
     try:
         with cluster(address) as client:
             tasks = [(folder, shard, device) for shard in missing]

@@ -1,27 +1,34 @@
-"""Studies as data: a TOML file names benchmark, sizes, algorithms and parameters, trials, seed."""
+"""Studies as data: benchmark, sizes, algorithms and parameters, trials, seed; by name, as in a TOML
+file, or as objects.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
-import json
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from surefoot.algorithms import Algorithm, algorithm
+from surefoot.algorithms import Algorithm, Composed, algorithm
 from surefoot.algorithms.conventions import conventions_of
 from surefoot.core.errors import StudyError, SurefootError
-from surefoot.core.parameters import is_own, source_digest
+from surefoot.core.parameters import value_of
 from surefoot.core.text import parameters_text
 from surefoot.research.benchmarks import benchmark
 from surefoot.research.benchmarks.benchmark import Benchmark
+from surefoot.research.studies.identity import PLAIN, digest
+
+# what `surefoot.study` takes: names with parameters, tables as in a study file, objects
+BenchmarkLike = str | Path | Mapping[str, Any] | Benchmark
+AlgorithmLike = str | Algorithm | Mapping[str, Any]
+AlgorithmsLike = AlgorithmLike | Sequence[AlgorithmLike]
 
 Size = Annotated[int, Field(ge=1, strict=True)]
 
@@ -31,10 +38,25 @@ class _Strict(BaseModel):
 
 
 class _Named(BaseModel):
-    """A name and parameters, checked by what is named; a list makes one variant a value."""
+    """A name and parameters, checked by what is named; a list makes one variant a value. Or an
+    object that was made already, with the name that results give it.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
+    _made: Any = PrivateAttr(default=None)
+
+    @classmethod
+    def of(cls, made: Any, name: str = "", **more: Any) -> Self:
+        """An object; a label shows its plain parameters, unless it has a name of its own."""
+        found = cls(name=name or made.name, **({} if name else _told(made)), **more)
+        found._made = made
+        return found
+
+    @property
+    def made(self) -> Any:
+        """The object, or None: it is made by name."""
+        return self._made
 
     def grid(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         """The parameters of every variant, the product of all lists; and those that vary."""
@@ -75,14 +97,11 @@ class Study(_Strict):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of everything that decides the results, with the files of classes of one's
+        """A digest of everything that decides the results, with the code of classes of one's
         own.
         """
-        content = json.dumps(self.model_dump(), sort_keys=True)
-        names = (part for x in (self.benchmark, *self.algorithms) for part in x.name.split("+"))
-        for name in filter(is_own, names):
-            content += source_digest(name)
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+        made = [x.benchmark for x in variants(self)], [x.algorithm for x in settings(self)]
+        return digest(self.model_dump(), *made)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +117,11 @@ class StudySetting:
         """Name and parameters."""
         return f"{self.name} {self.parameters}".strip()
 
+    @property
+    def key(self) -> str:
+        """What it is known by in a folder, however it is called."""
+        return digest(self.algorithm)
+
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
@@ -106,12 +130,20 @@ class Variant:
     benchmark: Benchmark
     label: str
 
+    def key(self, study: Study) -> str:
+        """What its data sets are known by in a folder."""
+        return digest(self.benchmark, study.seed, study.problem.model_dump())
+
 
 def settings(study: Study) -> tuple[StudySetting, ...]:
     """Every algorithm of the study with every set of its parameters."""
     found: list[StudySetting] = []
     for i, one in enumerate(study.algorithms):
         with _blame(f"algorithms[{i}]"):
+            if one.made is not None:
+                parameters = parameters_text(one.model_extra or {})
+                found.append(StudySetting(one.made, one.name, parameters))
+                continue
             for given, _ in one.grid():
                 made = algorithm(one.name, **given)
                 found.append(StudySetting(made, one.name, parameters_text(given)))
@@ -122,6 +154,8 @@ def settings(study: Study) -> tuple[StudySetting, ...]:
 def variants(study: Study) -> tuple[Variant, ...]:
     """The benchmark of the study with every set of its parameters."""
     found, name = [], study.benchmark.name
+    if study.benchmark.made is not None:
+        return (Variant(study.benchmark.made, name),)
     with _blame("benchmark"):
         for given, varied in study.benchmark.grid():
             label = f"{name} {parameters_text(varied)}".strip()
@@ -160,25 +194,110 @@ def parse_study(
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{source} is not a TOML file: {error}") from error
-    content |= {} if trials is None else {"trials": trials}
+    try:
+        return _checked(content | ({} if trials is None else {"trials": trials}), conventions)
+    except StudyError as error:
+        raise StudyError(f"{source}: {error}") from error
+
+
+def define_study(
+    benchmark: BenchmarkLike,
+    algorithms: AlgorithmsLike | None = None,
+    sizes: int | Sequence[int] | None = None,
+    trials: int | None = None,
+    seed: int = 0,
+    *,
+    name: str = "study",
+    alpha: float = 0.01,
+    conventions: str | None = None,
+) -> Study:
+    """What a study file says, from names or objects; see `surefoot.study`."""
+    size = [sizes] if isinstance(sizes, (int, np.integer)) else sizes
+    told = {"sizes": [_item(x) for x in size]} if size is not None else {}
+    given = {"name": name, "seed": _item(seed), "trials": _item(trials), "alpha": alpha}
+    content: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
+    content |= {} if conventions is None else {"conventions": conventions}
+    try:
+        content["benchmark"] = _entry(_BenchmarkSpec, "benchmark", benchmark, **told)
+        content |= {} if algorithms is None else {"algorithms": _entries(algorithms)}
+    except ValidationError as error:
+        raise StudyError(_first_complaint(error)) from error
+    return _checked(content, None)
+
+
+def _entries(given: Any) -> list[Any]:
+    """The algorithms of a study: one, several, or {name in the results: one}."""
+    if isinstance(given, Mapping) and not isinstance(given.get("name"), str):
+        found = []
+        for label, one in given.items():
+            entry = _entry(_Named, f"algorithms[{label!r}]", one)
+            made = entry.made if isinstance(entry, _Named) else algorithm(**entry)
+            found.append(_Named.of(made, str(label)))
+        return found
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    return [
+        _entry(_Named, f"algorithms[{i}]", one)
+        for i, one in enumerate(given if several else [given])
+    ]
+
+
+def _entry(kind: type[_Named], key: str, given: Any, **more: Any) -> Any:
+    """A name ("ramdp kappa=2"), a table as in a study file, or an object."""
+    if isinstance(given, str):
+        name, *parameters = given.split() or [""]
+        pairs = (x.partition("=") for x in parameters)
+        return {"name": name, **{k: value_of(v) for k, _, v in pairs}, **more}
+    if isinstance(given, Mapping):
+        return {**given, **more}
+    wanted = ("worlds", "episodes") if kind is _BenchmarkSpec else ("parameters", "taxonomy")
+    if isinstance(given, type) or not all(hasattr(given, x) for x in wanted):
+        what = key.partition("[")[0].removesuffix("s")
+        called = getattr(given, "__name__", type(given).__name__)
+        hint = f"; make one: {called}(...)" if isinstance(given, type) else ""
+        raise StudyError(f"{key}: expected a name or an object of one {what}, got {called}{hint}")
+    with _blame(key):
+        digest(given)  # refuses what cannot be told apart
+    return kind.of(given, **more)
+
+
+def _told(made: Any) -> dict[str, Any]:
+    """The plain parameters of an object that are not its class's defaults."""
+    parts = [made.values, made.limits] if isinstance(made, Composed) else [made]
+    return {
+        f.name: _item(getattr(part, f.name))
+        for part in parts
+        for f in dataclasses.fields(part)
+        if isinstance(_item(getattr(part, f.name)), PLAIN) and getattr(part, f.name) != f.default
+    }
+
+
+def _item(x: Any) -> Any:
+    """A number of NumPy as one of Python."""
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def _checked(content: dict[str, Any], conventions: str | None) -> Study:
+    """The study with this content, checked as far down as it goes."""
+    content = dict(content)
     said = content.pop("conventions", None)
     try:
         study = Study(**content)
     except ValidationError as error:
-        raise StudyError(f"{source}: {_first_complaint(error)}") from error
-    try:
-        with _blame("conventions"):
-            if conventions is None:
-                study = _with_conventions(study, said, content.get("problem", {}))
-            else:
-                study = _with_conventions(study, conventions)
-        sizes = study.benchmark.sizes
-        if len(set(sizes)) < len(sizes):
-            raise StudyError("benchmark.sizes: a size is given twice")
-        settings(study)
-        variants(study)
-    except StudyError as error:
-        raise StudyError(f"{source}: {error}") from error
+        raise StudyError(_first_complaint(error)) from error
+    with _blame("conventions"):
+        if conventions is None:
+            study = _with_conventions(study, said, content.get("problem", {}))
+        else:
+            study = _with_conventions(study, conventions)
+    sizes = study.benchmark.sizes
+    if len(set(sizes)) < len(sizes):
+        raise StudyError("benchmark.sizes: a size is given twice")
+    for key, found in (("algorithms", settings(study)), ("benchmark", variants(study))):
+        keys = [x.key if isinstance(x, StudySetting) else x.key(study) for x in found]
+        again = next((i for i, x in enumerate(keys) if x in keys[:i]), None)
+        if again is not None:
+            first, second = found[keys.index(keys[again])].label, found[again].label
+            raise StudyError(f"{key}: {first!r} and {second!r} are one and the same: leave one out")
     return study
 
 
@@ -186,7 +305,9 @@ def _with_conventions(study: Study, name: str | None, said: dict[str, Any] | Non
     """The study with these conventions, which give way to what it has `said` (None: to lists)."""
     chosen = conventions_of(name)
 
-    def met(one: _Named, by: dict[str, Any]) -> dict[str, Any]:
+    def met(one: _Named, by: dict[str, Any]) -> _Named | dict[str, Any]:
+        if one.made is not None:
+            return one
         own = one.model_dump()
         stays = {k: v for k, v in own.items() if said is not None or isinstance(v, list)}
         return own | by | stays

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from support.logfiles import said
 from support.naive_bias import bias_by_loops
 from surefoot import LogError, NotAvailableError, ParameterError, Problem, read_log
 from surefoot.advice import Advice, held_out_gain, learn_and_test, summarise
-from surefoot.advice.gates import gates_of
+from surefoot.advice.parts import parts_of
 from surefoot.advice.verdict import SUPPORTED, Verdict, unless_worse
 from surefoot.advice.why_no_further import GUARDED, trust_of, why_no_further
 from surefoot.core import known_model
@@ -85,7 +84,7 @@ def test_a_guard_that_gains_too_is_supported() -> None:
     found = advised(table(), "cost:lower:0:-10,10")
     assert found.supported
     assert found.reason.endswith("cost no worse")
-    (gate,) = found.gates
+    (gate,) = found.parts
     assert gate.part.kind == GUARD
     assert gate.low > 0
 
@@ -101,7 +100,7 @@ def test_a_policy_that_ignores_the_guard_is_stopped_by_the_test() -> None:
     log, problem = posed(table(cost=0.3), "cost:lower")
     units = units_of(log, problem.log, GAMMA)
     free = held_out_gain(replace(problem, guards=()), units, DEFAULT)
-    (gate,) = gates_of(log, problem, units, free, np.asarray(problem.pi_b))
+    (gate,) = parts_of(log, problem, units, free, np.asarray(problem.pi_b))
     assert free.evidence.low > 0
     assert gate.shown == "worse"
     assert not gate.holds
@@ -113,7 +112,7 @@ def test_a_policy_that_ignores_the_guard_is_stopped_by_the_test() -> None:
 @pytest.mark.parametrize("baseline", [True, False])
 def test_the_reward_as_its_own_guard_has_the_numbers_of_the_gain(baseline: bool) -> None:
     found = advised(table(), "reward:higher", baseline=baseline)
-    (gate,), gain = found.gates, found.gain
+    (gate,), gain = found.parts, found.gain
     assert gain is not None
     assert gain.evidence.validity == "asymptotic"
     assert (gate.estimate, gate.low, gate.high) == pytest.approx(
@@ -128,7 +127,7 @@ def test_weighted_episodes_bound_a_guard_too() -> None:
     found = advised(table(episodes=6000, steps=1, effect=(1.0, 1.0)), "cost:lower")
     assert found.gain is not None
     assert found.gain.evidence.validity == "finite-sample"
-    (gate,) = found.gates
+    (gate,) = found.parts
     assert gate.low <= gate.estimate <= gate.high
     assert gate.units == 3000
 
@@ -153,7 +152,7 @@ def test_a_group_is_tested_in_the_model_of_its_own_episodes() -> None:
     log, problem = posed(table(effect=(0.5, 0.1)), group="sex")
     units = units_of(log, problem.log, GAMMA)
     gain = held_out_gain(problem, units, DEFAULT)
-    gates = gates_of(log, problem, units, gain, np.asarray(problem.pi_b))
+    gates = parts_of(log, problem, units, gain, np.asarray(problem.pi_b))
     batch = problem.log
     assert batch is not None
     assert gain.held_out is not None
@@ -184,20 +183,25 @@ def test_a_group_that_loses_stops_what_the_mean_would_support() -> None:
     found = advised(columns, group="sex")
     assert not found.supported
     assert "but the group m gets WORSE: -" in found.reason
-    assert [gate.shown for gate in found.gates] == ["better", "worse"]
+    assert [gate.shown for gate in found.parts] == ["better", "worse"]
 
 
 def test_groups_that_all_gain_are_supported() -> None:
     found = advised(table(episodes=1200), group="sex")
     assert found.supported
     assert found.reason.endswith("no worse for any of the groups f, m")
-    assert all(gate.part.kind == GROUP for gate in found.gates)
+    assert all(gate.part.kind == GROUP for gate in found.parts)
 
 
-def test_episodes_that_were_put_together_are_no_groups() -> None:
-    found = said(summarise(advised(table(episodes=1200), group="sex"), "log.csv"))
-    assert "groups of episodes" not in found
-    assert re.search(r"group f +\+", found) and "tested: held-out sets of episodes" in found
+def test_episodes_that_were_put_together_are_counted_one_by_one() -> None:
+    document = summarise(advised(table(episodes=1300), group="sex"), "log.csv")
+    found, held = " ".join(said(document).split()), document["worth"]["held_out"]
+    assert "of episodes" not in found and "tested: held-out episodes" in found
+    tested, taken = held["episodes_tested"], held["units_tested"]
+    assert held["episodes"] == 1300 and taken == 500 and 500 < tested < 800
+    assert f"learned from {1300 - tested:,} episodes, tested once on {tested:,} others" in found
+    assert "takes them as 500 pieces of several episodes each" in found
+    assert sum(x["episodes_tested"] for x in document["groups"]) == tested
 
 
 def test_a_group_too_small_to_say_is_named_and_is_not_enough() -> None:
@@ -214,18 +218,18 @@ def test_a_group_too_small_to_say_is_named_and_is_not_enough() -> None:
 
 def test_a_tolerance_is_what_may_be_lost() -> None:
     columns = table(cost=0.0)
-    (gate,) = advised(columns, "cost:lower:0:-10,10").gates
+    (gate,) = advised(columns, "cost:lower:0:-10,10").parts
     assert gate.low < 0
     enough = -gate.low + max(gate.explained, 0.0) + gate.unseen
-    assert advised(columns, f"cost:lower:{enough + 0.01}:-10,10").gates[0].holds
-    assert not advised(columns, f"cost:lower:{-gate.low - 0.01}:-10,10").gates[0].holds
+    assert advised(columns, f"cost:lower:{enough + 0.01}:-10,10").parts[0].holds
+    assert not advised(columns, f"cost:lower:{-gate.low - 0.01}:-10,10").parts[0].holds
 
 
 def test_a_guard_whose_range_nobody_declared_is_not_shown_and_says_what_it_rests_on() -> None:
     """A harm that has not been seen yet may be rare, and as bad as it likes."""
     columns = table() | {"cost": np.zeros(len(table()["cost"]))}
     found = advised(columns, "cost:lower")
-    (gate,) = found.gates
+    (gate,) = found.parts
     assert (gate.low, gate.within, gate.holds, gate.holds_within) == (0, (0, 0), False, True)
     assert not found.supported
     words = "cost is not shown to be no worse, unless no value of cost lies outside [0, 0]"
@@ -252,7 +256,7 @@ def test_what_a_group_has_not_tried_counts_against_taking_it_away() -> None:
     problem = log.problem(0.0, {0: {"new": 0.9, "old": 0.1}}, reward_range=(-4, 4))
     found = learn_and_test(log, problem, DEFAULT, against=[])
     assert found.gain is not None and found.gain.evidence.positive and not found.supported
-    gate = next(x for x in found.gates if x.part.name == "B")
+    gate = next(x for x in found.parts if x.part.name == "B")
     assert gate.low < -0.3 and gate.unseen > 0.3  # 0.1 of decisions, 4 - (-2) at the most
 
 
@@ -277,15 +281,15 @@ def test_what_a_gate_needs_to_hold(changed: dict[str, float], holds: bool) -> No
 
 
 def test_bounds_for_all_gates_at_once_are_wider() -> None:
-    for gate in advised(table(), "cost:lower", "reward:higher", group="sex").gates:
+    for gate in advised(table(), "cost:lower", "reward:higher", group="sex").parts:
         assert gate.together[0] < gate.low < gate.high < gate.together[1]
-    (single,) = advised(table(), "cost:lower").gates
+    (single,) = advised(table(), "cost:lower").parts
     assert single.together[0] == single.low
 
 
 def test_changes_are_told_in_the_unit_of_the_column() -> None:
     found = advised(table(), "cost:lower")
-    (gate,), (told,) = found.gates, summarise(found, "log.csv")["guards"]
+    (gate,), (told,) = found.parts, summarise(found, "log.csv")["guards"]
     assert told["change"] == -gate.estimate < 0
     assert told["low"] < told["change"] < told["high"]
     assert told["low"] == -gate.high
@@ -293,7 +297,7 @@ def test_changes_are_told_in_the_unit_of_the_column() -> None:
 
 def test_a_guard_is_no_part_of_a_log_without_one() -> None:
     found = advised(table())
-    assert found.gates == ()
+    assert found.parts == ()
     summary = summarise(found, "log.csv")
     assert summary["guards"] == summary["groups"] == []
     assert "guard" not in said(summary)
@@ -353,10 +357,10 @@ def test_of_several_groupings_each_group_has_the_bounds_of_its_grouping_alone() 
     columns = wards()
     both = advised(columns, group=["sex", "ward"])
     assert both.reason.endswith("groups sex: f, sex: m, ward: f, ward: m")
-    alone = [x for name in ("sex", "ward") for x in advised(columns, group=name).gates]
+    alone = [x for name in ("sex", "ward") for x in advised(columns, group=name).parts]
     assert [x.part.name for x in alone] == ["f", "m", "f", "m"]
-    assert alone == list(advised(columns, group=["sex"]).gates + tuple(alone[2:]))
-    for one, other in zip(both.gates, alone, strict=True):
+    assert alone == list(advised(columns, group=["sex"]).parts + tuple(alone[2:]))
+    for one, other in zip(both.parts, alone, strict=True):
         assert replace(one, part=other.part, together=other.together) == other
         # all four are told at once
         assert one.together[0] < other.together[0] < other.low
@@ -372,7 +376,7 @@ def test_a_group_that_loses_in_any_grouping_stops_what_another_would_support() -
     assert "but the group ward: m gets WORSE: -" in found.reason
     # the combinations are smaller groups, and another question
     crossed = advised(columns, group="sex,ward")
-    assert [x.part.name for x in crossed.gates] == ["f, f", "f, m", "m, f", "m, m"]
+    assert [x.part.name for x in crossed.parts] == ["f, f", "f, m", "m, f", "m, m"]
 
 
 def test_the_command_takes_several_groupings_and_the_page_names_them(

@@ -1,4 +1,4 @@
-"""Gates: what the held-out half shows about guarded columns and about groups of episodes, as rows
+"""Parts: what the held-out half shows about guarded columns and about groups of episodes, as rows
 and as data for machines. A policy is supported only if none of them is worse:
 `surefoot.advice.verdict` has the rule and its proof.
 """
@@ -34,7 +34,7 @@ from surefoot.problems.guards import guard_problem, rows_with
 HOLDS, TOO_SMALL, NOT_SHOWN, NOT_TESTED = "no worse", "too small", "not shown", "not tested"
 
 
-def gates_of(
+def parts_of(
     log: Log,
     problem: Problem,
     units: Units,
@@ -85,7 +85,7 @@ def hidden_causes_of_groups(
     return found
 
 
-def check_gates(log: Log, problem: Problem) -> None:
+def check_parts(log: Log, problem: Problem) -> None:
     """Raise where a log's guards and groups cannot be looked after."""
     _groups(log, problem, 0.0)
     held = () if problem.log is None else [x for x in problem.log.beside if x == "g0"]
@@ -173,7 +173,7 @@ def _tested(
     few = f"{n:,} held-out {row.unit} tell about it, at least {FEWEST_UNITS} are needed"
     small = f"is too small to say anything: {few}" if n < FEWEST_UNITS else ""
     trouble, test = small or "could not be tested", gain.evidence.validity
-    row = replace(row, units=n, trouble=trouble, validity=test)
+    row = replace(row, units=n, episodes=units.episodes(held_out), trouble=trouble, validity=test)
     if not gain.evidence.tested:
         return row
     if gain.weighed:
@@ -240,7 +240,8 @@ def _weighed(
     except SurefootError:  # weights or ranges that this test cannot use
         return row
     return replace(
-        row, trouble="", units=part.n_episodes, estimate=values.estimate, low=low, high=-loss,
+        row, trouble="", units=part.n_episodes, episodes=part.n_episodes,
+        estimate=values.estimate, low=low, high=-loss,
         together=(low_of_all, -loss_of_all), size=float(np.abs(values.x).max()),
         explained=explained_by(around, held_out, compared),
         weights=(("episodes", part.n_episodes), *values.weighing.items()),
@@ -286,6 +287,7 @@ def _summary(row: Evidence, safety: bool) -> dict[str, Any]:
         "explained_by_time_and_past": row.explained,
         "units_tested": row.units,
         "unit": row.unit,
+        "episodes_tested": row.episodes,
         "share_checked": row.checked,
         "weights": dict(row.weights) or None,
     }
