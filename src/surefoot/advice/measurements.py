@@ -37,6 +37,8 @@ from surefoot.checks.time_order import row_values
 from surefoot.core import Batch, Labels, count_batch
 from surefoot.core.errors import NotAvailableError, ParameterError, SurefootError, option
 from surefoot.evidence.circumstances import MEASURED
+from surefoot.evidence.unit_estimate import UnitEstimate
+from surefoot.evidence.unit_model import model_of_units
 from surefoot.evidence.units import Units, horizon, take_rows, units_of, units_of_batch
 from surefoot.logs import Log
 from surefoot.logs.column_roles import NONE, RANGES, named_as
@@ -70,6 +72,7 @@ TEXT = ("decimal", "delimiter", "encoding")
 ROLES = ("episode", "time", "reward")
 NUMBERS = (4, 6, 9, 12, 16, 25, 36, 50, 75, 100, 150, 200)  # of states, that are tried
 FEWEST_ROWS = 10  # of the learning half, a state, on average
+FINE = 50  # states, at most, in which what comparisons of numbers of states find is judged
 SEEDS = (0, 1)  # of the parts that the learning half is cut into
 ALGORITHM = PricedSoftSPIBB()
 
@@ -77,7 +80,8 @@ ALGORITHM = PricedSoftSPIBB()
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Tried:
     """What a number of states would give, judged within the half that learns: the mean over SEEDS
-    of the held-out gain and its bounds; the rows a state; and `left`, the share of the
+    of the held-out gain and its bounds, all in one model of finer states, since each in its own
+    states flatters those that are too coarse; the rows a state; and `left`, the share of the
     variance of returns that lies within cells, whose means come from other rows (None: no return
     is seen to its end).
     """
@@ -395,10 +399,15 @@ class _Halves:
 def _best(
     halves: _Halves, x: np.ndarray, fitted: Callable[[int], Encoder], numbers: Sequence[int]
 ) -> tuple[Encoder, tuple[Tried, ...]]:
-    """(the encoder whose states let one part of the learning half improve most on another, as far
-    as that is sure: the mean lower bound of the gain; all that were tried).
+    """(the encoder with whose states one part of the learning half improves most in the eyes of
+    another; all that were tried). That part judges all of them by the same states, the finest of at
+    most FINE that its rows allow.
     """
     found: list[tuple[Tried, Encoder]] = []
+    fine = max((n for n in numbers if FEWEST_ROWS * n <= len(halves.raw) and n <= FINE), default=0)
+    judge = fitted(max(fine, numbers[0]))
+    place = judge.encode(x)
+    finer = halves.problem(place, len(judge.labels))
     for n in numbers:
         if found and len(halves.raw) < n * FEWEST_ROWS:
             break
@@ -407,17 +416,31 @@ def _best(
             continue
         problem, units = halves.problem(encoder.encode(x), len(encoder.labels))
         gains = [held_out_gain(problem, units, ALGORITHM, seed=seed) for seed in SEEDS]
+        judged = [_judged(gain, problem, *finer) for gain in gains]
+        ends = [y.interval() for y in judged]
         tried = Tried(
             states=len(encoder.labels),
-            gain=float(np.mean([y.evidence.estimate for y in gains])),
-            low=float(np.mean([y.evidence.low for y in gains])),
-            high=float(np.mean([y.evidence.high for y in gains])),
+            gain=float(np.mean([y.value for y in judged])),
+            low=float(np.mean([low for low, _ in ends])),
+            high=float(np.mean([high for _, high in ends])),
             rows=len(halves.raw) / len(encoder.labels),
             left=_left_within(problem, units, gains),
         )
         found.append((tried, encoder))
-    best = max(found, key=lambda pair: pair[0].low)
+    best = max(found, key=lambda pair: (pair[0].gain, pair[0].states))
     return best[1], tuple(tried for tried, _ in found)
+
+
+def _judged(gain: Gain, problem: Problem, finer: Problem, units: Units) -> UnitEstimate:
+    """What the policy of a gain is worth in the model of its held-out units with finer states: in
+    each of them it does what it does on average over the rows there.
+    """
+    assert gain.held_out is not None and problem.log is not None and finer.log is not None
+    rows, place = gain.pi[problem.log.state], finer.log.state
+    n = np.bincount(place, minlength=finer.n_states)
+    total = np.stack([np.bincount(place, x, finer.n_states) for x in rows.T], axis=1)
+    pi = np.where(n[:, None] > 0, total / np.maximum(n, 1)[:, None], finer.pi_b)
+    return model_of_units(finer, units, gain.held_out).compare(pi).gain
 
 
 def _left_within(problem: Problem, units: Units, gains: Sequence[Gain]) -> float | None:
@@ -520,7 +543,7 @@ def _halves(
     reading = {x: asked[x] for x in asked if x not in (*POSING, "dask", "progress")}
     reading["policy"] = reading.pop("policy_column", None)
     guards = [*(x.column for x in guards_of(several(reading.get("guard")))), ROW]
-    target = workspace.path / f"rows{_ending(rows)}"
+    target = workspace.path / f"numbered{_ending(rows)}"
     keep_codes(database, [np.arange(n)])  # beside the rows just as their states will be
     own = {"state": STATE} if rows.features else {}
     own |= {"action": ACTION} if binned else {}

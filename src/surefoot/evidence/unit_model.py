@@ -251,7 +251,8 @@ class UnitModel:
     def rows(self, pi: np.ndarray) -> np.ndarray:
         """A policy over the pairs that count: its mass on others does what the baseline does."""
         kept = np.where(self.counted, pi, 0.0)
-        return np.asarray(kept + (1 - kept.sum(axis=1, keepdims=True)) * self.mixture)
+        left = np.maximum(1 - kept.sum(axis=1, keepdims=True), 0.0)  # rounding leaves less than 0
+        return np.asarray(kept + left * self.mixture)
 
     def chain(self, rows: np.ndarray, tilt: float | np.ndarray = 1.0) -> Chain:
         """A policy over pairs that count as a process; `tilt` weighs the entries of every pair."""
