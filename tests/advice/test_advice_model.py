@@ -421,3 +421,19 @@ def test_where_no_success_was_seen_the_interval_of_a_mean_is_that_of_the_rule_of
     beside = {"log": log_summary(log, "log.csv", problem), "notes": []}
     said = text(evaluation_statements(found | beside))
     assert ("no reward lies outside [0, 0]" in said) == (declared is None)
+
+
+def test_rounding_makes_no_probability_negative() -> None:
+    """A row that sums to a little more than 1 leaves nothing for the baseline's other actions."""
+    n = 400
+    action = np.arange(n) % 4
+    problem = surefoot.problem(
+        state=np.zeros(n, dtype=int), action=action, reward=action / 4.0,
+        next_state=np.ones(n, dtype=int), episode=np.arange(n), terminal=np.ones(n, dtype=bool),
+        gamma=0.9, n_states=2,
+    )  # fmt: skip
+    tried = np.random.default_rng(0).dirichlet(np.ones(3), size=200)
+    above = next(x for x in tried if x.sum() > 1)
+    pi = np.array([[*above, 0.0], [0.25] * 4])
+    assert pieces(problem).rows(pi).min() >= 0
+    assert pieces(problem).compare(pi).gain.value < 0

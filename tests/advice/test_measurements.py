@@ -14,10 +14,10 @@ import pytest
 import surefoot
 from support import logfiles
 from surefoot.advice.gain import held_out_gain, without_measurements
-from surefoot.advice.measurements import ALGORITHM, Making, posed_with_states
+from surefoot.advice.measurements import ALGORITHM, Making, _judged, posed_with_states
 from surefoot.advice.posing import posed_by_hand
 from surefoot.core.errors import ParameterError, SurefootError
-from surefoot.evidence.units import units_of
+from surefoot.evidence.units import units_of, units_of_batch
 from surefoot.serving.encoders import fingerprint, read_encoder
 
 GAMMA, COLUMNS = 0.9, ("episode", "time", "heat", "noise", "action", "reward")
@@ -277,3 +277,29 @@ def test_a_column_that_is_called_state_is_not_the_state_that_is_made(tmp_path: P
     log.write_text("\n".join([f"{header},State", *own]) + "\n")
     found = made(log, states=6)
     assert "asleep" not in found.log.states and found.log.n_states >= 6
+
+
+def test_states_that_are_too_coarse_are_not_flattered_where_finer_ones_judge() -> None:
+    """In one state for all, the action that sick people get looks bad; in finer states it is not."""
+    rng = np.random.default_rng(0)
+    sick = rng.integers(0, 2, 4000)
+    action = (rng.random(4000) < np.where(sick, 0.9, 0.1)).astype(int)
+    steps = {"state": sick, "action": action, "reward": 1.0 - sick, "next_state": sick + 2}
+    every = {"gamma": 0.9, "episode": np.arange(4000), "terminal": np.ones(4000, dtype=bool)}
+    finer = surefoot.problem(**steps, **every, n_states=4)
+    coarse = surefoot.problem(**(steps | {"state": 0 * sick}), **every, n_states=4)
+    units = units_of_batch(finer.log, 0.9)
+    gain = held_out_gain(coarse, units_of_batch(coarse.log, 0.9), ALGORITHM)
+    assert gain.evidence.estimate > 0.3
+    assert abs(_judged(gain, coarse, finer, units).value) < 1e-9
+    assert _judged(gain, coarse, coarse, units_of_batch(coarse.log, 0.9)).value == pytest.approx(
+        gain.evidence.estimate
+    )
+
+
+def test_rows_in_memory_are_taken_as_those_of_a_file(tmp_path: Path) -> None:
+    with open(raw(tmp_path, 100), newline="") as file:
+        rows = list(csv.DictReader(file))
+    text = ("action",)
+    table = {x: np.array([row[x] if x in text else float(row[x]) for row in rows]) for x in COLUMNS}
+    assert made(table).problem.n_sa.tolist() == made(tmp_path / "raw.csv").problem.n_sa.tolist()

@@ -73,6 +73,9 @@ ROLES = ("episode", "time", "reward")
 NUMBERS = (4, 6, 9, 12, 16, 25, 36, 50, 75, 100, 150, 200)  # of states, that are tried
 FEWEST_ROWS = 10  # of the learning half, a state, on average
 FINE = 50  # states, at most, in which what comparisons of numbers of states find is judged
+# states, at least, where there are so many rows of the learning half for each: what happens next
+# hangs on where in a coarse cell a row is, and the test of a policy in such cells is too high
+COARSEST, ROWS_ENOUGH = 25, 40
 SEEDS = (0, 1)  # of the parts that the learning half is cut into
 ALGORITHM = PricedSoftSPIBB()
 
@@ -401,9 +404,11 @@ def _best(
 ) -> tuple[Encoder, tuple[Tried, ...]]:
     """(the encoder with whose states one part of the learning half improves most in the eyes of
     another; all that were tried). That part judges all of them by the same states, the finest of at
-    most FINE that its rows allow.
+    most FINE that its rows allow. Fewer than COARSEST are only for short logs.
     """
-    found: list[tuple[Tried, Encoder]] = []
+    found: list[tuple[int, Tried, Encoder]] = []
+    enough = min(COARSEST, len(halves.raw) // ROWS_ENOUGH)
+    coarsest = max((n for n in numbers if n <= enough), default=numbers[0])
     fine = max((n for n in numbers if FEWEST_ROWS * n <= len(halves.raw) and n <= FINE), default=0)
     judge = fitted(max(fine, numbers[0]))
     place = judge.encode(x)
@@ -412,7 +417,8 @@ def _best(
         if found and len(halves.raw) < n * FEWEST_ROWS:
             break
         encoder = fitted(n)
-        if found and len(encoder.labels) == found[-1][0].states:
+        if found and len(encoder.labels) == found[-1][1].states:
+            found[-1] = n, *found[-1][1:]
             continue
         problem, units = halves.problem(encoder.encode(x), len(encoder.labels))
         gains = [held_out_gain(problem, units, ALGORITHM, seed=seed) for seed in SEEDS]
@@ -426,9 +432,10 @@ def _best(
             rows=len(halves.raw) / len(encoder.labels),
             left=_left_within(problem, units, gains),
         )
-        found.append((tried, encoder))
-    best = max(found, key=lambda pair: (pair[0].gain, pair[0].states))
-    return best[1], tuple(tried for tried, _ in found)
+        found.append((n, tried, encoder))
+    may = [(tried, encoder) for n, tried, encoder in found if n >= coarsest]
+    _, encoder = max(may, key=lambda pair: (pair[0].gain, pair[0].states))
+    return encoder, tuple(tried for _, tried, _ in found)
 
 
 def _judged(gain: Gain, problem: Problem, finer: Problem, units: Units) -> UnitEstimate:
