@@ -45,7 +45,7 @@ def test_help_ends_with_an_example_and_shows_flags_as_flags(
     assert f"Example: surefoot {command}" in " ".join(text.split())
     assert "bool" not in text.lower()
     assert "`" not in text
-    assert ("--json" in text) == (command not in ("run", "reproduce"))
+    assert ("--json" in text) == (command not in ("run", "benchmark", "reproduce"))
 
 
 def test_the_help_says_that_the_reward_of_a_cut_row_is_lost(
@@ -79,6 +79,7 @@ def test_the_examples_run_one_after_the_other(
     header = ("episode", "time", "age", "pulse", "action", "reward")
     logfiles.write(tmp_path / "raw.csv", header, rows)
     (tmp_path / "my-study.toml").write_text(small_study.TEXT)
+    (tmp_path / "my_entry.py").write_text("import surefoot\nENTRY = surefoot.PiBSPIBB(n_wedge=5)\n")
     for _, name, _, example in COMMANDS:
         words = shlex.split(example.replace("1000", "10"))
         code, _, error = logfiles.run(monkeypatch, capsys, name, *words)

@@ -8,7 +8,15 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from surefoot.core.ranges import AND, Range, range_text, ranges_in_words, ranges_of
+import surefoot
+from surefoot.core.ranges import (
+    AND,
+    Range,
+    from_the_lowest,
+    range_text,
+    ranges_in_words,
+    ranges_of,
+)
 from surefoot.serving.encoders import QuantileEncoder
 
 
@@ -60,3 +68,19 @@ def test_words_say_which_end_belongs_to_a_range() -> None:
     for low, high in product(("", "1"), ("", "2")):
         (one,) = ranges_of(range_text("k", low, high)) or ()
         assert (one.low, one.high) == (float(low or -math.inf), float(high or math.inf))
+
+
+def test_doses_stand_from_the_lowest_on_and_other_labels_as_they_are() -> None:
+    doses = ("10 <= dose < 20", "2.5 <= dose < 10", "dose < 2.5", "dose >= 20")
+    assert from_the_lowest(doses) == (doses[2], doses[1], doses[0], doses[3])
+    for others in (("b", "a"), (2, 1), ("dose < 2", "rate >= 1"), ("dose < 2", "wait"), ()):
+        assert from_the_lowest(others) == others
+
+
+def test_a_log_of_doses_has_them_in_that_order_unless_they_are_named_in_another() -> None:
+    doses = ("10 <= dose < 20", "dose < 10", "dose >= 20")
+    rows = {"state": ["s"] * 3, "action": list(doses), "reward": [0.0, 1.0, 2.0]}
+    log = surefoot.read_log(rows, bandit=True)
+    assert log.actions_as_given == (doses[1], doses[0], doses[2])
+    named = surefoot.read_log(rows, bandit=True, actions=doses)
+    assert named.actions_as_given == doses

@@ -357,15 +357,6 @@ def test_states_that_are_ranges_get_a_map_with_the_cut_points() -> None:
         assert places(records(labels)) is None
 
 
-def test_ranges_of_doses_stand_in_their_order() -> None:
-    doses = ("2.5 <= dose < 10", "dose < 2.5", "dose >= 10")
-    pairs = tuple(PairRecord(x, 40, 0.3, 0.3, 1.5, 0.1) for x in doses)
-    labels = tuple(f"{x} and {y}" for x in ("a < 1", "a >= 1") for y in ("b < 1", "b >= 1"))
-    ward = [StateRecord(fields=x.fields, why=x.why, pairs=pairs) for x in records(labels)]
-    (one,) = maps(ward, ("state",))
-    assert "dose < 2.5, 2.5 <= dose < 10, dose >= 10" in one.caption
-
-
 def test_the_picture_of_a_gain_says_it_in_words_too() -> None:
     picture = str(gain_picture(1.5, -0.25, 3.0, 0.05))
     assert 'role="img"' in picture

@@ -39,7 +39,7 @@ COMMANDS = (
     (WITH_A_LOG, "watch", watch, f"new.csv {RULE} {NEW} --state-file capital.json"),
     (WITH_A_LOG, "discretize", discretize, "raw.csv --features age,pulse --out states.csv"),
     (FOR_RESEARCH, "run", run, "my-study.toml --out results/my-study --workers 2"),
-    (FOR_RESEARCH, "benchmark", benchmark, "my_entry.py --out results/benchmark"),
+    (FOR_RESEARCH, "benchmark", benchmark, "my_entry.py --worlds wet-chicken --trials 1000"),
     (FOR_RESEARCH, "reproduce", reproduce, "wet-chicken --trials 1000 --out results"),
     (FOR_RESEARCH, "list", list_all, "--json"),
 )

@@ -41,6 +41,10 @@ Dask = Annotated[
     str | None,
     option(METHOD, "ADDRESS", "Run on a Dask cluster: its scheduler, such as tcp://host:8786."),
 ]
+# these are listed by surefoot run, and taken by the others, too
+OwnWorkers = Annotated[int | None, typer.Option("--workers", hidden=True)]
+OwnDevice = Annotated[str, typer.Option("--device", hidden=True)]
+OwnDask = Annotated[str | None, typer.Option("--dask", hidden=True)]
 
 
 def run(
@@ -102,7 +106,7 @@ def benchmark(
         int | None,
         option(METHOD, "NUMBER", "How many trials to run.", default="as the benchmark says"),
     ] = None,
-    workers: Workers = None,
+    workers: OwnWorkers = None,
 ) -> None:
     """Compare an algorithm of your own on frozen worlds.
 
@@ -137,15 +141,16 @@ def reproduce(
     out: Out = Path("results"),
     trials: Trials = None,
     conventions: Conventions = None,
-    workers: Workers = None,
-    device: Device = "cpu",
-    dask: Dask = None,
+    workers: OwnWorkers = None,
+    device: OwnDevice = "cpu",
+    dask: OwnDask = None,
 ) -> None:
     """Reproduce the results of Scholl et al. 2022.
 
     These are its figures, Table 1, Assumption 1 and its guarantees. Writes summaries, figures, and
     a file of claims with a verdict on each: claims.md for all, claims-TARGET.md for one. Figures
-    also give sentences.md, with a verdict on what each sentence of the paper says.
+    also give sentences.md, with a verdict on what each sentence of the paper says. Takes --workers,
+    --device and --dask as surefoot run does.
     """
     from surefoot.research.figures import RunOptions
     from surefoot.research.paper.reproduction import reproduce as reproduce_target
