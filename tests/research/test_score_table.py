@@ -67,7 +67,8 @@ def test_the_data_of_a_world_have_not_changed(name: str) -> None:
 def test_the_table_is_of_all_algorithms_that_read_counts_and_an_entry_meets_two() -> None:
     every = [x.name for x in settings(world_study("wet-chicken"))]
     counting = {k for k, x in surefoot.ALGORITHMS.items() if "advantage" not in k and k != "hcpi"}
-    assert counting - set(every) == {"one-step"} and len(every) == 20
+    left_out = {"one-step", "factored"}  # a part of others; it needs states of several columns
+    assert counting - set(every) == left_out and len(every) == 20
     kappa = [x.parameters for x in settings(world_study("wet-chicken")) if x.name == "ramdp"]
     assert kappa == ["kappa=2"]
     assert [x.label for x in settings(world_study("garnet", "vi-lcb c_b=1 delta=0.1"))] == [
