@@ -251,7 +251,7 @@ def shared_world(
         **({} if log_start is None else {"log_start": log_start}),
     }
     placed: dict[str, Any] = {
-        name: xp.asarray(np.require(x[None], requirements="CW"), device=device)
+        name: xp.asarray(np.require(x[None], requirements=("C", "W")), device=device)
         for name, x in arrays.items()
     }
     return Worlds(**placed, **facts)
