@@ -198,6 +198,11 @@ def test_where_nothing_changes_exports_leave_the_decision_to_the_baseline(tmp_pa
     still = float(heats[changed.index(False)])
     with pytest.raises(PolicyError, match="do as before"):
         made.probabilities({"heat": still})
+    with pytest.raises(PolicyError, match="cannot stand in where the policy changes nothing"):
+        surefoot.export(
+            policy, tmp_path / "one.sql", encoder=encoder, otherwise=made.policy.labels.actions[0]
+        )
+    assert not (tmp_path / "one.sql").exists()
     surefoot.export(policy, tmp_path / "alone.sql", encoder=encoder)
     sql = (tmp_path / "alone.sql").read_text()
     assert "ELSE NULL" in sql and "'as before'" in sql

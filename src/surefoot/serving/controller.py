@@ -111,6 +111,12 @@ class Controller:
         labels = self.policy.labels
         if self.encoder is not None:
             _check_fit(self.policy, self.encoder, self.origin)
+        if self.fixed and self.origin is not None and self.origin.as_before:
+            raise PolicyError(
+                f"{as_text(self.otherwise)!r} cannot stand in where the policy changes nothing: the"
+                " baseline goes by more than the state there, and is to be called itself. Give it"
+                " with --fallback (otherwise= in Python), or leave the fallback out"
+            )
         if self.fixed and labels.find_action(self.otherwise) is None:
             raise PolicyError(
                 f"the fallback {unknown('action', self.otherwise, labels.actions, 'the policy')}"
